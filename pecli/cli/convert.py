@@ -288,7 +288,7 @@ def _assumptions_about_heads(result: Converted) -> dict[str, object] | None:
         "rotary_dim": heads.rotary_dim or heads.head_dim,
         "fused": sorted(heads.fused_orders(weights)),
         "model": heads.model or None,
-        "text": f"{heads.words(weights)} ({_source_of_heads(heads)})",
+        "text": f"{heads.description(weights)} ({_source_of_heads(heads)})",
     }
 
 

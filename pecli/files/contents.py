@@ -232,12 +232,21 @@ class Contents:
 
     def data_bytes(self, shape: tuple[int, ...], itemsize: int) -> int:
         """Return the size of a tensor in bytes; refuse a shape that no file can hold."""
+        self.refuse_impossible_shape(shape, itemsize)
+        return math.prod(shape) * itemsize
+
+    def refuse_impossible_shape(self, shape: tuple[int, ...], itemsize: int) -> None:
+        """Raise FileError for a shape of a tensor that no file can hold.
+
+        Args:
+            shape: The shape that the file states.
+            itemsize: The bytes of an element, or more.
+        """
         self.refuse_if(len(shape) > MAX_AXES, f"has {len(shape)} axes, more than {MAX_AXES}")
-        size = math.prod(shape) * itemsize
-        is_impossible = size > MAX_BYTES or min(shape, default=0) < 0 or _has_endless_rows(shape)
+        is_too_large = math.prod(shape) * itemsize > MAX_BYTES
+        is_impossible = is_too_large or min(shape, default=0) < 0 or _has_endless_rows(shape)
         sides = quoted(", ".join(map(str, shape)))
         self.refuse_if(is_impossible, f"claims an impossible shape, {sides}")
-        return size
 
     def path_beside(self, name: str) -> str:
         """Return the path of a file that this one names, in its own folder or below.
@@ -432,59 +441,57 @@ class LoadedFile:
         return self.printed is not None and self.printed.are_rows
 
 
-MaxStream = Callable[[str, bytes], int]
-"""Takes a file's name and its first bytes, and returns the most bytes that a pipe may have.
+PipeLimit = Callable[[str, bytes], int]
+"""Takes a pipe's name and its first bytes, and returns the most bytes of it that are read.
 
-It raises a FileError to refuse the file."""
+It raises a FileError for bytes with which no file begins that can be read."""
 
 
-def _accept(name: str, start: bytes) -> int:
-    """Accept any file."""
+def _limit_of_any_pipe(name: str, first_bytes: bytes) -> int:
+    """Return one limit for all pipes, whatever they begin with."""
     return MAX_STREAM
 
 
-def read_contents(path: str, max_stream: MaxStream = _accept) -> Contents:
+def read_contents(path: str, pipe_limit: PipeLimit = _limit_of_any_pipe) -> Contents:
     """Return the bytes of a file or a pipe; `-` is standard input.
 
-    `max_stream` can refuse a pipe by its first bytes, before all of it is read into memory.
+    `pipe_limit` can refuse a pipe by its first bytes, before all of it is read into memory. A file
+    is not read but mapped, and so may have any length.
     """
     if path == "-":
         with blamed_on(STANDARD_INPUT):
-            return _read_source(os.dup(0), STANDARD_INPUT, max_stream)
+            return _map_or_read(os.dup(0), STANDARD_INPUT, pipe_limit)
     with blamed_on(path):
-        return _read_source(path, path, max_stream)
+        return _map_or_read(path, path, pipe_limit)
 
 
-def _read_source(source: str | int, label: str, max_stream: MaxStream) -> Contents:
-    """Return the bytes of a path or a descriptor, which errors call by a label.
-
-    A file is mapped into memory; a pipe is read to its end.
+def _map_or_read(source: str | int, name: str, pipe_limit: PipeLimit) -> Contents:
+    """Return the bytes of an input: a file is mapped into memory, a pipe is read to its end.
 
     Args:
-        source: The path or the descriptor.
-        label: What errors call it.
-        max_stream: Refuses the input by its first bytes, or returns how long a pipe may be.
+        source: The path of the input, or its descriptor.
+        name: The name of the input in errors.
+        pipe_limit: Returns the most bytes of a pipe that are read, by its first bytes.
     """
     try:
         with open_to_read(source) as file:
-            mapped = _mapped_file(file, label)
-            if mapped is None:
-                return Contents(label, _read_stream(file, label, max_stream))
-            max_stream(label, mapped[:START])  # A file may have any length, but may be refused.
-            return Contents(label, memoryview(mapped))
+            mapped = _mapped_file(file, name)
+            if mapped is not None:
+                return Contents(name, memoryview(mapped))
+            return Contents(name, _read_stream(file, name, pipe_limit))
     except MemoryError:
         problem = "does not fit into the memory that this process may use"
-        raise FileError(label, problem, "save it to a file first, which is mapped") from None
+        raise FileError(name, problem, "save it to a file first, which is mapped") from None
 
 
-def read_contents_or_beginning(path: str, max_stream: MaxStream = _accept) -> Contents:
+def read_contents_or_beginning(path: str, pipe_limit: PipeLimit = _limit_of_any_pipe) -> Contents:
     """Return the bytes of a file or a pipe, or the beginning of a file that cannot be mapped.
 
     Tensors of a file of which only the beginning was read are mapped one by one. The beginning of
     standard input is not enough: it cannot be opened again for its tensors.
     """
     try:
-        return read_contents(path, max_stream)
+        return read_contents(path, pipe_limit)
     except AddressSpaceError as address_space_error:
         if path == "-":
             raise
@@ -502,7 +509,7 @@ def _read_beginning(path: str) -> Contents:
     return Contents(path, memoryview(beginning), file_size=size)
 
 
-def _mapped_file(file: BinaryIO, label: str) -> mmap.mmap | None:
+def _mapped_file(file: BinaryIO, name: str) -> mmap.mmap | None:
     """Map a file into memory; return None if it has to be read as a stream, such as a pipe.
 
     Raises:
@@ -520,24 +527,24 @@ def _mapped_file(file: BinaryIO, label: str) -> mmap.mmap | None:
         return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
     except OSError as problem:
         if problem.errno == errno.ENOMEM and size > MAX_READ:
-            raise does_not_fit(label, size) from None
+            raise does_not_fit(name, size) from None
         return None  # Some file systems cannot map files.
 
 
-def _read_stream(file: BinaryIO, label: str, max_stream: MaxStream) -> memoryview:
+def _read_stream(file: BinaryIO, name: str, pipe_limit: PipeLimit) -> memoryview:
     """Read a pipe or standard input to its end, into memory.
 
-    Its size is not known before. `max_stream` returns the limit, by the first bytes: text takes
+    Its size is not known before. `pipe_limit` returns the limit, by the first bytes: text takes
     much more memory than its size when it is parsed.
     """
     data = bytearray()
     piece = _next_piece(file, START)
-    limit = max_stream(label, piece)
+    limit = pipe_limit(name, piece)
     while piece:
         data += piece
         if len(data) > limit:
             problem = f"is a pipe of more than {limit >> 20:,} MiB"
-            raise FileError(label, problem, "save it to a file first")
+            raise FileError(name, problem, "save it to a file first")
         piece = _next_piece(file, CHUNK)
     return memoryview(data)
 

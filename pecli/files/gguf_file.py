@@ -149,18 +149,16 @@ class GgufHeader(NamedTuple):
         """Return the size of a tensor in bytes; refuse one that is not wholly in the file.
 
         Returns None for a type whose size is not known. Quantised types store blocks of elements:
-        64 elements of Q8_0 are two blocks of 34 bytes.
+        64 elements of Q8_0 are two blocks of 32 elements, with 34 bytes each.
         """
         entry = self.tensors[name]
         block = BLOCKS.get(entry.kind)
         if block is None:
             return None
-        # `data_bytes` multiplies by the bytes of an element, and also refuses impossible shapes. It gets
-        # the bytes of a block, since an element may take less than one byte: the quotient follows at the end.
-        bytes_if_blocks_were_elements = self.contents.tensor(name).data_bytes(
-            entry.shape, block.size
-        )
-        size = bytes_if_blocks_were_elements // block.elements
+        # An element may take less than a byte, but not more than a block.
+        self.contents.tensor(name).refuse_impossible_shape(entry.shape, itemsize=block.size)
+        element_count = math.prod(entry.shape)
+        size = element_count * block.size // block.elements
         is_beyond_end = entry.offset + size > self.contents.size
         problem = f"is truncated: tensor {quoted(name)} goes on beyond its end"
         self.contents.refuse_if(is_beyond_end, problem)

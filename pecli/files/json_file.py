@@ -127,7 +127,7 @@ def _check_form(tensor_contents: Contents, dtype: str, shape: tuple[object, ...]
     lengths = [side for side in shape if type(side) is int and 0 <= side < MAX_SIDE]
     are_lengths = len(lengths) == len(shape)
     tensor_contents.require(are_lengths, "has a shape that is not a list of lengths")
-    tensor_contents.data_bytes(tuple(lengths), numpy_dtype(dtype).itemsize)
+    tensor_contents.refuse_impossible_shape(tuple(lengths), numpy_dtype(dtype).itemsize)
 
 
 def _elements(tensor_contents: Contents, data: object, shape: tuple[int, ...]) -> AnyArray:

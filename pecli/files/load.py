@@ -44,7 +44,7 @@ def load_file(path: str) -> LoadedFile:
         return _load_folder(path)
     if path.lower().endswith(INDEX):
         return _load_shards(path, shards_of_index(path))
-    contents = read_contents_or_beginning(path, _max_stream)
+    contents = read_contents_or_beginning(path, _pipe_limit)
     file_format = format_of_bytes(contents.path, bytes(contents.data[:START]))
     loaded = in_stated_shape(file_format.read(contents))
     for text in loaded.notes:
@@ -61,9 +61,13 @@ def _load_folder(path: str) -> LoadedFile:
     return _load_shards(path, shards_in_folder(path))
 
 
-def _max_stream(name: str, start: bytes) -> int:
-    """Return the most bytes of a pipe that are read; numbers in text take several times as many."""
-    return MAX_TEXT if format_of_bytes(name, start).is_text else MAX_STREAM
+def _pipe_limit(name: str, first_bytes: bytes) -> int:
+    """Return the most bytes of a pipe that are read; numbers in text take several times as many.
+
+    Raises:
+        FileError: no format begins with these bytes.
+    """
+    return MAX_TEXT if format_of_bytes(name, first_bytes).is_text else MAX_STREAM
 
 
 class TensorPlace(NamedTuple):

@@ -30,8 +30,8 @@ def _is_pipe(path: str) -> bool:
 class _NamedPipe(io.FileIO):
     """A pipe that is read like a file, except that nobody waits for ever for its writer.
 
-    `open` would wait until a writer comes. With O_NONBLOCK it returns at once, and the first read
-    tells the cases apart: no bytes if there is no writer, None if the writer has sent nothing yet.
+    `open` would wait until a writer comes. With O_NONBLOCK it returns at once, so that the first
+    read can wait for a limited time. All reads after it wait as long as the writer takes.
     """
 
     def __init__(self, path: str) -> None:
@@ -39,21 +39,29 @@ class _NamedPipe(io.FileIO):
             path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)
         )
         self._path = path
+        self._has_writer_come = False
 
     def readinto(self, buffer: memoryview | bytearray) -> int | None:  # type: ignore[override]
-        """Read into a buffer, and return the number of bytes; 0 at the end.
-
-        Until its writer has come, the pipe does not block, and `select` waits for WRITER_SECONDS.
-        After that it blocks, so that a slow writer may take as long as it likes. A read without
-        blocking returns
-
-            the number of bytes      the writer has sent some
-            None                     the writer has sent nothing yet
-            0                        there is no writer; it has come and gone if `select` saw it
-        """
-        has_writer = os.get_blocking(self.fileno())  # The pipe blocks once a writer has come.
-        if has_writer:
+        """Read into a buffer, and return the number of bytes; 0 at the end."""
+        if self._has_writer_come:
             return super().readinto(buffer)
+        early_count = self._read_when_writer_comes(buffer)
+        self._has_writer_come = True
+        os.set_blocking(self.fileno(), True)
+        if early_count is None:
+            return super().readinto(buffer)  # This read waits for the first bytes.
+        return early_count
+
+    def _read_when_writer_comes(self, buffer: memoryview | bytearray) -> int | None:
+        """Read what the writer sends within WRITER_SECONDS, and return the number of bytes.
+
+        Returns None if a writer has opened the pipe, and has sent nothing so far. The number is 0 if
+        it has closed the pipe already, but also if none has come. Only `select` distinguishes the
+        two: a closed pipe is ready at once, and a pipe without a writer is never.
+
+        Raises:
+            FileError: No writer has come.
+        """
         import select
 
         ready, _, _ = select.select([self], [], [], WRITER_SECONDS)
@@ -61,7 +69,4 @@ class _NamedPipe(io.FileIO):
         if count == 0 and not ready:
             problem = f"is a pipe that no program has opened to write within {WRITER_SECONDS:.0f} s"
             raise FileError(self._path, problem)
-        os.set_blocking(self.fileno(), True)
-        if count is None:
-            return super().readinto(buffer)
         return count

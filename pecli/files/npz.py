@@ -94,25 +94,42 @@ def _write_text(archive: zipfile.ZipFile, name: str, text: str) -> None:
 
 
 def _aligned_member(archive: zipfile.ZipFile, name: str, size: int) -> zipfile.ZipInfo:
-    """Return the entry of a member whose data begin at a multiple of ALIGNMENT bytes.
+    """Return the next entry of an archive, with padding that aligns the data of its member.
 
-    Before the data lie the local header of 30 bytes, the name, a field with 64-bit sizes if the
-    member is large, and a field of padding: its number and its length (2 bytes each), the alignment
-    (2 bytes), and zeros. If the header begins at 0 and the name is `cos.npy`, the name ends at 37,
-    and the field takes 27 bytes to end at 64: 6 of its own, and 21 zeros.
+    A member begins with its local header (30 bytes) and its name. If it is large, `zipfile` adds a
+    field with 64-bit sizes. The field of padding comes last, right before the data.
+
+    Args:
+        archive: The archive that is being written; the member begins where it stands.
+        name: The name of the member, without `.npy`.
+        size: The bytes of the member's data.
     """
     member = zipfile.ZipInfo(f"{name}.npy", DATE)
     member.create_system = UNIX  # on every machine, so that the bytes are the same
     member.external_attr = 0o600 << 16
     member.file_size = size
+    member_start = archive.fp.tell()  # type: ignore[union-attr]
+    padding_start = member_start + LOCAL_BYTES + len(member.filename.encode())
     is_zip64 = size * 1.05 > zipfile.ZIP64_LIMIT  # as `ZipFile.open` decides
-    end_of_name = archive.fp.tell() + LOCAL_BYTES + len(member.filename.encode())  # type: ignore[union-attr]
     if is_zip64:
-        end_of_name += ZIP64_FIELD_BYTES
-    zeros = bytes(-(end_of_name + PADDING_HEADER) % ALIGNMENT)
-    content = struct.pack("<H", ALIGNMENT) + zeros
-    member.extra = struct.pack("<HH", PADDING_FIELD, len(content)) + content
+        padding_start += ZIP64_FIELD_BYTES
+    member.extra = _padding_field(padding_start)
     return member
+
+
+def _padding_field(start: int) -> bytes:
+    """Return an extra field of ZIP that begins at `start` and ends at a multiple of ALIGNMENT.
+
+    It consists of its type, its length without these two, and the alignment (2 bytes each), and of
+    zeros. From 37, it takes 27 bytes to end at 64: 6 and 21 zeros.
+
+    >>> len(_padding_field(37))
+    27
+    """
+    end_without_zeros = start + PADDING_HEADER
+    zeros = bytes(-end_without_zeros % ALIGNMENT)  # -43 % 64 is 21, the way from 43 to 64.
+    content = struct.pack("<H", ALIGNMENT) + zeros
+    return struct.pack("<HH", PADDING_FIELD, len(content)) + content
 
 
 def read(contents: Contents) -> LoadedFile:

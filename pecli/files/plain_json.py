@@ -295,23 +295,27 @@ class _Parser:
         raise error_at(self.contents, len(self.contents.data), "a list does not end")
 
     def _read_numbers(self) -> AnyArray:
-        """Return the numbers of a nested list, such as [[1, 2], [3, 4]], whose bracket was read.
+        """Return the numbers of a nested list, such as [[1, 2], [3, 4]], whose bracket was read."""
+        nested = NestedNumbers()
+        nested.open_list(self.contents, self.offset)
+        closing_bracket = self._collect_numbers(nested)
+        self.offset = closing_bracket + 1
+        self._note_decimals(nested.numbers.decimals)
+        return nested.array(self.contents, closing_bracket)
+
+    def _collect_numbers(self, nested: NestedNumbers) -> int:
+        """Add the rest of a list to `nested`, and return the offset of its closing bracket.
 
         Lists of millions of numbers are read piece by piece, without a Python object per number.
         """
-        contents = self.contents
-        nested = NestedNumbers()
-        nested.open_list(contents, self.offset)
-        for piece in pieces(contents, self.offset):
-            end = self._read_piece(nested, piece)
-            if end is not None:
-                self.offset = end + 1
-                self._note_decimals(nested.numbers.decimals)
-                return nested.array(contents, end)
+        for piece in pieces(self.contents, self.offset):
+            closing_bracket = self._collect_piece(nested, piece)
+            if closing_bracket is not None:
+                return closing_bracket
         raise AssertionError("`_holds_numbers` has found the end of the list")
 
-    def _read_piece(self, nested: NestedNumbers, piece: Piece) -> int | None:
-        """Read a piece of a nested list, such as a line of it.
+    def _collect_piece(self, nested: NestedNumbers, piece: Piece) -> int | None:
+        """Add a piece of a list, such as a line of it, to `nested`.
 
         Returns the offset of the bracket that closes the whole list; None if it goes on in the next
         piece.

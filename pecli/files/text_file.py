@@ -30,7 +30,8 @@ _DOTS = re.compile(rb"\.\.\.|\xe2\x80\xa6|\bmore items\b")
 _SENTENCE_END = re.compile(rb"[A-Za-z\])]$")
 _LETTER = re.compile(rb"[A-Za-z]")
 _DIGIT = re.compile(rb"[0-9]")
-_NUMERALS = re.compile(rb"[^\s,;\[\]{}()]+")
+_WORD_OR_NUMBER = re.compile(rb"[^\s,;\[\]{}()]+")
+"""All that stands between blanks, commas and brackets."""
 _PLAIN_ROW = re.compile(rb"[-+0-9.eE,; \t\r\n]+")
 """A line of numbers only, which needs no search for labels: most lines are."""
 _BRACKET = re.compile(rb"[\[\]{}]")
@@ -206,28 +207,27 @@ class _TextReader:
         self.title = title
         self.title_rows = 0
 
-    def _refuse_numbers_before(self, label: bytes, offset: int, *, is_title: bool) -> None:
-        """Raise FileError for a label that stands after numbers, as in `0.5 cos = 1`.
+    def _refuse_numbers_before(self, beginning: bytes, offset: int, *, is_title: bool) -> None:
+        """Raise FileError if a number stands before a label, as in `0.5 cos = 1`.
 
-        A whole number may precede it, as the number of a line does: `3: cos = 0.5`. A title has no
-        numbers after it, so that none may stand before it either: `3 cos` is refused.
+        A whole number may precede it, as the number of a line does: `3: cos = 0.5`. A title is a
+        line without numbers after the label, so that none may stand before it either: `3 cos`.
 
         Args:
-            label: The label, and what stands before it in its line.
+            beginning: The line up to the end of its label.
             offset: The place of the line in the file.
             is_title: True if the label is all of the line.
         """
-        name_start = first_word(label)
-        name = _NUMERALS.match(label, name_start)
-        if name is None:
+        label_start = first_word(beginning)
+        first_word_of_label = _WORD_OR_NUMBER.match(beginning, label_start)
+        if first_word_of_label is None:
             return
-        words_before_name = _NUMERALS.findall(label[:name_start])
-        numerals = [word for word in words_before_name if number_of(word) is not None]
-        decimals = [numeral for numeral in numerals if b"." in numeral]  # no numbers of lines
-        misplaced = numerals if is_title else decimals
-        if misplaced:
-            shown_name = quoted(name[0].decode("utf-8", "replace"))
-            raise error_at(self.contents, offset + name_start, f"{shown_name} is not a number")
+        for word in _WORD_OR_NUMBER.findall(beginning[:label_start]):
+            may_be_number_of_line = not is_title and b"." not in word
+            if number_of(word) is not None and not may_be_number_of_line:
+                shown_word = quoted(first_word_of_label[0].decode("utf-8", "replace"))
+                problem = f"{shown_word} is not a number"
+                raise error_at(self.contents, offset + label_start, problem)
 
     def _read_numbers(self, text: bytes, offset: int) -> None:
         """Read numbers and the brackets between them: `[[1.0, 2.0], [3.0, 4.0]]`, or C's braces."""
@@ -401,7 +401,7 @@ class _TextReader:
         for name, prints in self.lists.items():
             notes += _notes_on_prints(name or ARRAY_NAME, prints)
         for name, rows in self.rows.items():
-            notes += rows.label_notes(name or ARRAY_NAME)
+            notes += rows.notes_on_labels(name or ARRAY_NAME)
         if self.sentences:
             notes.append(f"{counted(self.sentences, 'line')} without numbers left out")
         return notes

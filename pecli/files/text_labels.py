@@ -28,12 +28,12 @@ _INTEGER = re.compile(r"\d{1,9}")
 _LAST_NUMBERS = re.compile(
     r"(?:(?<=\w)\s*[\[(]\s*|(?<=[A-Za-z_])\s+|=)\d{1,9}(?:[\s\[\](),]+\d{1,9})*[\s\])]*[\s=:]*$"
 )
-_COUNTED = re.compile(
+_COUNTER_AND_NUMBER = re.compile(
     r"\b(?:(?:head|row|position|pos|token|tok|line|step)\s*[=#:]?\s*|[hijt]\s*=\s*)(\d{1,9})(?![\w.])",
     re.IGNORECASE,
 )
-"""The number after a word that counts: `pos 3 head 0`, `token=5`. Single letters need the sign: `t5`
-is also the name of a model."""
+"""A word that counts, and its number: `pos 3` and `head 0`, `token=5`. Single letters need the sign:
+`t5` is also the name of a model."""
 _DECLARATION = re.compile(r"\b(?:const|let|static|pub)\b")
 _SHAPE = re.compile(r"\b(?:shape|size)\b", re.IGNORECASE)
 _NAME_WORD = re.compile(r"[^\W\d][\w.\-/]*(?:\[\d+\]\.[\w.]*\w)?")
@@ -45,8 +45,8 @@ _KEYWORDS = {
     *("i", "j", "t", "idx", "index"),
 }
 """Words of languages, loggers and loops, which name no tensor."""
-_LAYER = re.compile(r"\b(?:layers?|blocks?|blk)\s+(\d{1,6})\b", re.IGNORECASE)
-"""The number of a layer among words. In a single word, such as `layers.3.q`, it is part of the name."""
+_LAYER_AND_NUMBER = re.compile(r"\b(?:layers?|blocks?|blk)\s+(\d{1,6})\b", re.IGNORECASE)
+"""The number of a layer as a word of its own: `layer 3`. In `layers.3.q` it is part of the name."""
 _TYPE = re.compile(r"b?f(?:loat)?\d{1,2}(?:_t)?|u?int\d{1,2}(?:_t)?|[iu]\d{1,2}")
 
 
@@ -87,7 +87,7 @@ def split_label(line: bytes) -> Label:
         name=_tensor_name(text),
         indices=_indices(text),
         end=end,
-        has_counting_word=_COUNTED.search(text) is not None,
+        has_counting_word=_COUNTER_AND_NUMBER.search(text) is not None,
     )
 
 
@@ -121,7 +121,7 @@ def _end_of_count(line: bytes, word_start: int) -> int:
     number, and its own offset is returned.
     """
     text = line[word_start : word_start + MAX_COUNT].decode("latin-1")  # one letter per byte
-    count = _COUNTED.match(text)
+    count = _COUNTER_AND_NUMBER.match(text)
     if count is None:
         return word_start
     end = word_start + count.end()
@@ -164,21 +164,33 @@ def first_word(line: bytes) -> int:
 def _tensor_name(text: str) -> str:
     """Return the name of a tensor in a label; empty for a sentence, which has many words.
 
-    The name is made of all words except types, keywords, and words that count, such as `pos 3`. The
-    number of a layer is put before it, as tensors in checkpoints have it.
+    The words that name the tensor are joined. The number of a layer is put before them, as tensors
+    in checkpoints have it.
 
     >>> _tensor_name("static const float cos_table[2][3] ="), _tensor_name("[INFO] layer 3 q after rope:")
     ('cos_table', 'layers.3.q_after_rope')
     """
-    without_type = _without_declared_type(text)
-    layer = _LAYER.search(without_type)
-    without_numbers = _COUNTED.sub(" ", _LAYER.sub(" ", without_type))
-    words = _NAME_WORD.findall(without_numbers)
-    naming_words = [word for word in words if not _is_keyword(word.lower())]
+    text = _without_declared_type(text)
+    naming_words = _naming_words(text)
     if len(naming_words) > MAX_WORDS:
         return ""
     name = "_".join(naming_words)
-    return f"layers.{layer[1]}.{name}" if layer else name
+    layer = _LAYER_AND_NUMBER.search(text)
+    if layer is None:
+        return name
+    return f"layers.{layer[1]}.{name}"
+
+
+def _naming_words(text: str) -> list[str]:
+    """Return the words of a label, except types, keywords, and all that counts, such as `pos 3`.
+
+    >>> _naming_words("float layer 3 q pos 7 after rope")
+    ['q', 'after', 'rope']
+    """
+    without_layer = _LAYER_AND_NUMBER.sub(" ", text)
+    without_counts = _COUNTER_AND_NUMBER.sub(" ", without_layer)
+    words = _NAME_WORD.findall(without_counts)
+    return [word for word in words if not _is_keyword(word.lower())]
 
 
 def _without_declared_type(text: str) -> str:
@@ -209,9 +221,9 @@ def _indices(text: str) -> tuple[int, ...]:
     """
     if _SHAPE.search(text):
         return ()
-    without_layer = _LAYER.sub("", text)
-    indices = [int(match[1]) for match in _COUNTED.finditer(without_layer)]
-    numbers_at_end = _LAST_NUMBERS.search(_COUNTED.sub("", without_layer))
+    without_layer = _LAYER_AND_NUMBER.sub("", text)
+    indices = [int(match[1]) for match in _COUNTER_AND_NUMBER.finditer(without_layer)]
+    numbers_at_end = _LAST_NUMBERS.search(_COUNTER_AND_NUMBER.sub("", without_layer))
     if numbers_at_end is not None:
         indices += map(int, _INTEGER.findall(numbers_at_end[0]))
     return tuple(indices)

@@ -51,41 +51,51 @@ class TextRows:
         self.count = 0
         self.width = 0
         self._is_list = False  # whether the last row has brackets around it
-        self._rank = 0  # indices in the label of the first row
+        self._index_count = 0  # how many indices the label of the first row has: 2 of x[0][3]
         self._labels = array("q")  # the indices of all rows that have as many
 
     def end_row(
         self, contents: Contents, indices: tuple[int, ...], offset: int, *, is_list: bool
     ) -> None:
-        """End a row whose numbers were scanned, if there are any.
+        """End the row that is being read, and keep the indices of its label.
 
-        The numbers of all rows lie one after another: of 3 rows of 4 and the 4 numbers after them,
-        these are the row that ends. If only some rows have a label, or labels with other numbers of
-        indices, the labels do not order the rows (see `array`).
+        Nothing ends if no number was scanned since the last row.
 
         Args:
             contents: the file, for errors.
             indices: the indices in the label of the row.
             offset: the place in the file at which the row ends.
             is_list: whether there are brackets around it.
+
+        Raises:
+            FileError: the row has more or fewer numbers than the first one.
         """
-        numbers_of_ended_rows = self.count * self.width  # 0 before the first row has ended
-        width = len(self.numbers.values) - numbers_of_ended_rows
+        width = self._width_of_open_row()
         if width == 0:
             return
         is_first = self.count == 0
         if is_first:
             self.width = width
-            self._rank = len(indices)
+            self._index_count = len(indices)
         elif width != self.width:
             line = line_of(contents, offset)
             row = counted(width, "number")
             raise contents.error(f"line {line} has {row}, and the first has {self.width}")
         self.count += 1
         self._is_list = is_list
-        has_as_many_indices_as_first = len(indices) == self._rank
+        # Other indices cannot be compared. Without them there are fewer labels than rows, which
+        # then keep the order of the text.
+        has_as_many_indices_as_first = len(indices) == self._index_count
         if has_as_many_indices_as_first:
             self._labels.extend(indices)
+
+    def _width_of_open_row(self) -> int:
+        """Return how many numbers follow those of the rows that have ended.
+
+        After 3 rows of 4 numbers, and 14 numbers in all, the next row has 2 so far.
+        """
+        numbers_of_ended_rows = self.count * self.width
+        return len(self.numbers.values) - numbers_of_ended_rows
 
     def add_column(self, contents: Contents, text: bytes, offset: int) -> None:
         """Add rows of one number each, without labels; the first row has one number as well."""
@@ -107,7 +117,7 @@ class TextRows:
         is_single_list = self._is_list and self.count == 1
         if is_single_list:
             return rows.reshape(-1)
-        row_order = self._row_order()
+        row_order = self._order_of_labels()
         if row_order is None:
             return rows
         # `sides` are how many values each index has, (2, 2) in the example.
@@ -117,22 +127,22 @@ class TextRows:
         return ordered.reshape(*row_order.sides, self.width)
 
     def _label_table(self) -> Indices:
-        """Return the indices of labels, (rows, axes), without leading axes on which all agree.
+        """Return the indices of labels, (labels, axes), without leading axes on which all agree.
 
-        Of q[3][0], q[3][1] and q[3][2], the last index counts the rows.
+        Of q[3][0], q[3][1] and q[3][2], the last index counts the rows: they are (0,), (1,), (2,).
         """
-        labels = np.array(self._labels, np.int64).reshape(-1, max(1, self._rank))
+        labels = np.array(self._labels, np.int64).reshape(-1, max(1, self._index_count))
         while labels.shape[1] > 1 and (labels[:, 0] == labels[0, 0]).all():
             labels = labels[:, 1:]
         return labels
 
-    def _row_order(self) -> _RowOrder | None:
+    def _order_of_labels(self) -> _RowOrder | None:
         """Return where the labels of rows place them; None unless they number every place once.
 
         Rows labelled x[0][0], x[0][1], x[1][0], x[1][1] have the sides (2, 2) and the places 0, 1,
         2, 3. Labels may start at 1, or come in any order.
         """
-        labels = self._label_table()  # (rows, axes)
+        labels = self._label_table()  # (labels, axes)
         if len(labels) != self.count:
             return None  # Some rows have no label.
         first = labels.min(axis=0)
@@ -146,22 +156,22 @@ class TextRows:
             return None
         return _RowOrder(sides=sides, places=places, first=tuple(first.tolist()))
 
-    def label_notes(self, name: str) -> list[str]:
-        """Return a note on the tensor of a name if its labels do not count from 0 on.
+    def notes_on_labels(self, tensor_name: str) -> list[str]:
+        """Return a note if the labels of the rows are not 0, 1, 2, …; an empty list if they are.
 
-        Rows that are labelled 5, 6, 7 are read as 0, 1, 2, which `--offset 5` corrects. Elements that
-        are labelled one by one have no rows to speak of.
+        Rows are read as positions from 0 on, whatever their labels are. If these are 5, 6, 7, the note
+        advises `--offset 5`; if they are 0, 2, 5, it lists them and advises `--positions`.
         """
         labels = self._label_table()
-        has_labelled_rows = len(labels) > 0 and self.width != 1
-        if not has_labelled_rows:
+        are_single_elements = self.width == 1  # Labels of elements are no positions of rows.
+        if len(labels) == 0 or are_single_elements:
             return []
-        row_order = self._row_order()
+        row_order = self._order_of_labels()
         if row_order is None:
             first_indices = [str(index) for index in labels[:, 0].tolist()]
             advice = "rows are read as 0, 1, …; --positions states others"
-            return [f"{name}: labels are {listed(first_indices, MAX_NAMED)}, {advice}"]
-        return [f"{name}: {note}" for note in _notes_on_start(row_order.first)]
+            return [f"{tensor_name}: labels are {listed(first_indices, MAX_NAMED)}, {advice}"]
+        return [f"{tensor_name}: {note}" for note in _notes_on_start(row_order.first)]
 
 
 def _at_places(rows: AnyArray, places: Indices) -> AnyArray:

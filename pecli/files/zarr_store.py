@@ -31,22 +31,21 @@ _UNREADABLE = "is not a Zarr store that can be read"
 def chunk_shape(table: Table) -> tuple[int, ...]:
     """Return the shape of a chunk: consecutive whole rows, about as many as in a block.
 
-    With blocks of 2048 rows, a chunk of a bias (8, 1024, 1024) holds both the 1024 rows of a head
-    and 2 heads. Only an axis that a chunk holds entirely leaves room for more of the axis before.
+    Each head of a bias (8, 1024, 1024) has 1024 rows. With blocks of 2048 rows, a chunk holds 2 heads.
 
     >>> chunk_shape(Table("bias", "float32", (8, 1024, 1024), lambda start, out: None))
     (2, 1024, 1024)
     """
     axes_of_rows, row_shape = _split_rows(table.shape)
-    rows_that_fit = table.block_rows()
-    sides: tuple[int, ...] = row_shape
-    for length in reversed(axes_of_rows):
-        side = max(1, min(length, rows_that_fit))
-        sides = (side, *sides)
-        is_held_entirely = 0 < length <= rows_that_fit
-        # Of the axes before one that is split, a chunk holds a single index each.
-        rows_that_fit = rows_that_fit // length if is_held_entirely else 1
-    return sides
+    sides: list[int] = []
+    for axis, length in enumerate(axes_of_rows):
+        rows_per_index = math.prod(axes_of_rows[axis + 1 :])
+        indices_that_fit = 1
+        has_rows = rows_per_index > 0  # A table can be empty.
+        if has_rows:
+            indices_that_fit = table.block_rows() // rows_per_index
+        sides.append(max(1, min(length, indices_that_fit)))
+    return (*sides, *row_shape)
 
 
 def _split_rows(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -61,22 +60,23 @@ def _split_rows(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...
 
 
 def chunk_of(table: Table, place: tuple[int, ...]) -> Array:
-    """Return a chunk by its index along each axis.
+    """Return the elements of a chunk, by its index along each axis of the grid of chunks.
 
     With chunks of (2, 1024, 1024), the chunk (1, 0, 0) of a bias (8, 1024, 1024) begins at element
     (2, 0, 0), which is row 2048 of the table, and has 2048 rows.
     """
+    if not table.shape:  # A table without axes has one number.
+        return table.read(0, 1).reshape(())
     starts: list[int] = []
     sides: list[int] = []
     for index, side, length in zip(place, chunk_shape(table), table.shape, strict=True):
         start = index * side
         starts.append(start)
         sides.append(min(side, length - start))  # The last chunk of an axis can be smaller.
-    if not sides:  # A table without axes has one number.
-        return table.read(0, 1).reshape(())
-    # The rows of a chunk are consecutive, because it splits one axis at most, and no row.
     axes_of_rows, _ = _split_rows(table.shape)
     row_axis_count = len(axes_of_rows)
+    # The rows of a chunk follow each other in the table, as `chunk_shape` sees to: two numbers say
+    # which they are. With (8, 1024) rows, the one at (2, 0) is row 2048.
     first_row = int(np.ravel_multi_index(starts[:row_axis_count], axes_of_rows))
     row_count = math.prod(sides[:row_axis_count])
     return table.read(first_row, first_row + row_count).reshape(sides)

@@ -317,7 +317,7 @@ def _read_array(
     is_valid_shape = len(shape) == len(sides)
     fills_shape = is_valid_shape and math.prod(shape) == len(values)
     contents.require(fills_shape, f"has {len(values)} numbers, which is not its shape")
-    contents.data_bytes(shape, np.dtype(dtype).itemsize)  # It refuses impossible shapes.
+    contents.refuse_impossible_shape(shape, np.dtype(dtype).itemsize)
     try:
         return np.array(values, dtype).reshape(shape)
     except (OverflowError, ValueError):

@@ -51,16 +51,16 @@ ByName = Mapping[str, object]
 
 
 class RunningRotation(NamedTuple):
-    """A rotation that has begun, with copies of the vectors that it may overwrite.
+    """A rotation that has begun: the vectors before it are copied, as it may overwrite them.
 
     Attributes:
         arguments: All arguments of the call.
-        before: The vectors among them, by the names of the arguments.
+        vectors: Copies of the vectors among them, by the names of the arguments.
         heads: `q` or `k` for each of these vectors; empty if it is not known.
     """
 
     arguments: Arguments
-    before: Mapping[str, Array]
+    vectors: Mapping[str, Array]
     heads: Mapping[str, str]
 
 
@@ -94,9 +94,9 @@ class ModelRecorder:
         self._modules = dict(model.named_modules())
         self._rotary = _rotary_modules(self._modules)
         self._tables = _position_tables(self._modules)
-        self._stack: list[str] = []  # modules that are running, the innermost last
-        self._running: list[RunningRotation] = []  # rotary modules that are running
-        self._depth = 0  # rotations that are running, one within the other
+        self._running_modules: list[str] = []  # modules that are running, the innermost last
+        self._running_rotations: list[RunningRotation] = []  # rotary modules that are running
+        self._rotation_depth = 0  # rotations that are running, one within the other
         self._call = _Call()
 
     @contextmanager
@@ -135,12 +135,12 @@ class ModelRecorder:
         @wraps(function)
         def recording(*args: object, **kwargs: object) -> object:
             """Call the function, and record its vectors."""
-            if not self._is_recording():  # `apply_rope` may call `apply_rope_to_one`, say.
+            if not self._is_recording_here():  # `apply_rope` may call `apply_rope_to_one`, say.
                 return function(*args, **kwargs)
             rotation = _begin_rotation(function, args, kwargs)
             with self._inside_rotation():
                 output = function(*args, **kwargs)
-            self._call.add_rotation(self._stack, rotation, output)
+            self._call.add_rotation(self._running_modules, rotation, output)
             return output
 
         return recording
@@ -148,20 +148,20 @@ class ModelRecorder:
     @contextmanager
     def _inside_rotation(self) -> Iterator[None]:
         """Record no rotation until the context ends, as they would be parts of the running one."""
-        self._depth += 1
+        self._rotation_depth += 1
         try:
             yield
         finally:
-            self._depth -= 1
+            self._rotation_depth -= 1
 
-    def _is_recording(self) -> bool:
-        """Return True in a call of the model, in a layer of interest, outside other rotations."""
-        if not self._stack or self._depth:
+    def _is_recording_here(self) -> bool:
+        """Return True if the running module is in a layer to record, outside of all rotations."""
+        if not self._running_modules or self._rotation_depth:
             return False
-        return self._is_of_interest(_layer_path(self._stack))
+        return self._is_in_recorded_layer(_layer_path(self._running_modules))
 
-    def _is_of_interest(self, path: str) -> bool:
-        """Return True unless a module is in a layer that is not to be recorded."""
+    def _is_in_recorded_layer(self, path: str) -> bool:
+        """Return True for a module of a layer that is to be recorded, and for one of no layer."""
         number = layer_of(path)
         return number is None or number in self.layers
 
@@ -179,14 +179,14 @@ class ModelRecorder:
             args: Its arguments.
             kwargs: Its arguments by name.
         """
-        is_outermost = not self._stack
+        is_outermost = not self._running_modules
         if is_outermost:
             self._call = _Call.begin(Arguments.of(module.forward, args, kwargs))
-        self._stack.append(name)
+        self._running_modules.append(name)
         self._call.executed.add(name)
         if name in self._rotary:
-            self._running.append(_begin_rotation(module.forward, args, kwargs))
-            self._depth += 1
+            self._running_rotations.append(_begin_rotation(module.forward, args, kwargs))
+            self._rotation_depth += 1
 
     def _leave_module(
         self, name: str, module: TorchModule, args: Positional, kwargs: ByName, output: object
@@ -200,14 +200,14 @@ class ModelRecorder:
             kwargs: Its arguments by name.
             output: The result; None if the module raised an exception.
         """
-        has_begun_rotation = name in self._rotary and bool(self._running)
+        has_begun_rotation = name in self._rotary and bool(self._running_rotations)
         has_returned_rows = name in self._tables and output is not None
         if has_begun_rotation:
             self._leave_rotary(name, module, output)  # even if it raised: it runs no longer
-        elif has_returned_rows and self._is_recording():
+        elif has_returned_rows and self._is_recording_here():
             self._record_rows(name, output)
-        self._stack.pop()
-        is_outermost = not self._stack
+        self._running_modules.pop()
+        is_outermost = not self._running_modules
         if is_outermost:
             self._end_call()
 
@@ -218,9 +218,9 @@ class ModelRecorder:
 
     def _leave_rotary(self, name: str, module: TorchModule, output: object) -> None:
         """Record what a rotary module did, unless it failed or ran within another rotation."""
-        self._depth -= 1
-        rotation = self._running.pop()
-        if output is not None and not self._depth:
+        self._rotation_depth -= 1
+        rotation = self._running_rotations.pop()
+        if output is not None and not self._rotation_depth:
             self._record_rotary(name, module, rotation, output)
 
     def _record_rotary(
@@ -228,17 +228,29 @@ class ModelRecorder:
     ) -> None:
         """Record the frequencies of a rotary module, and the tables or the vectors it returned.
 
-        transformers' `rotary_emb` returns (cos, sin). Modules of others rotate: then the output has
-        the shapes of vectors that were passed in.
+        transformers' `rotary_emb` returns the tables (cos, sin). Modules of other libraries rotate
+        the vectors that they are called with, and return as many vectors of the same shapes.
+
+        Args:
+            name: The path of the module in the model.
+            module: The module.
+            rotation: The arguments that it was called with.
+            output: What it returned.
         """
-        if self._is_of_interest(name):
-            for role, tensor in frequencies_of(module).items():
-                self._call.add(_joined(name, role), tensor)
-        has_rotated_vectors = bool(rotated_vectors(rotation.before, output))
+        if self._is_in_recorded_layer(name):
+            self._record_frequencies(name, module)
+        has_rotated_vectors = bool(rotated_vectors(rotation.vectors, output))
         if not has_rotated_vectors:
             self._record_tables(name, rotation, output)
-        elif self._is_recording():  # Vectors are large, and only those of some layers are wanted.
-            self._call.add_rotation(self._stack, rotation, output)
+            return
+        # One module may rotate the vectors of all layers, of which only some are to be recorded.
+        if self._is_recording_here():
+            self._call.add_rotation(self._running_modules, rotation, output)
+
+    def _record_frequencies(self, name: str, module: TorchModule) -> None:
+        """Record the inverse frequencies of a rotary module, `rotary_emb.inv_freq` for example."""
+        for role, tensor in frequencies_of(module).items():
+            self._call.add(_joined(name, role), tensor)
 
     def _record_tables(self, name: str, rotation: RunningRotation, output: object) -> None:
         """Record the tables that a rotary module returned, and the ids that it was called with."""
@@ -328,7 +340,7 @@ class _Call:
             rotation: The arguments of the function, and copies of its vectors.
             output: What it returned.
         """
-        rotated = rotated_vectors(rotation.before, output)
+        rotated = rotated_vectors(rotation.vectors, output)
         if not rotated:
             return
         self.add_used_ids(rotation.arguments)
@@ -356,7 +368,7 @@ class _Call:
         axis = self._position_axis(after.shape, rotation.arguments.heads_axis())
         label = self._unused_label(layer, rotation.heads[argument])
         tensors = self.recorded.tensors
-        tensors[label + BEFORE] = _with_rows_before_last(rotation.before[argument], axis)
+        tensors[label + BEFORE] = _with_rows_before_last(rotation.vectors[argument], axis)
         tensors[label + AFTER] = _with_rows_before_last(after, axis)
 
     def add_used_ids(self, arguments: Arguments) -> None:
@@ -527,12 +539,12 @@ def _begin_rotation(function: Function, args: Positional, kwargs: ByName) -> Run
     `apply_rotary_pos_emb(q, k, cos, sin)` has the vectors q and k, whose heads are `q` and `k`.
     """
     arguments = Arguments.of(function, args, kwargs)
-    before: dict[str, Array] = {}
+    vectors: dict[str, Array] = {}
     heads: dict[str, str] = {}
     for name, tensor in arguments.vectors().items():
-        before[name] = _copied(name, tensor)
+        vectors[name] = _copied(name, tensor)
         heads[name] = _head_name(name, tensor)
-    return RunningRotation(arguments, before, heads)
+    return RunningRotation(arguments, vectors, heads)
 
 
 def _head_name(argument: str, tensor: TorchTensor) -> str:

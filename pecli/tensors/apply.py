@@ -160,13 +160,15 @@ def _rotation_of_model(
 ) -> RowRotation:
     """Return the rotation that a layer of a model applies to x.
 
-    The arguments are those of `_rotation_of_encoding`.
+    Args:
+        x: The array, whose length the model's scaling may depend on.
+        model: The model.
+        rows: The positions of the rows of x.
+        layer_type: The type of the layer, for a model that has several.
+        fields: Fields of the rotation that the user states, such as `layout`.
     """
     encodings = find_model(model=model)
-    numbers_of_heads: tuple[int, ...] = ()
-    has_configuration = not isinstance(model, (ModelEncodings, Encoding))
-    if has_configuration:
-        numbers_of_heads = head_counts(model, layer_type)
+    numbers_of_heads = _known_head_counts(model, layer_type)
     return model_rotation(
         [Input(numbers("x", x), "x")],
         encodings.file,
@@ -176,6 +178,18 @@ def _rotation_of_model(
         fields,
         offset=rows.offset,  # The tables of the rope begin at the same position.
     )
+
+
+def _known_head_counts(model: Model, layer_type: str | None) -> tuple[int, ...]:
+    """Return how many query and key heads a model has; nothing if its encodings are all there is.
+
+    An axis of that length holds heads, and is not to be taken for the axis of positions. The result
+    of `load_model` has encodings, but no configuration that states the heads.
+    """
+    has_only_encodings = isinstance(model, (ModelEncodings, Encoding))
+    if has_only_encodings:
+        return ()
+    return head_counts(model, layer_type)
 
 
 def _pair_layout(rope: Rope) -> str:

@@ -194,10 +194,11 @@ class Converted:
 
 
 def _rotated_heads(table: Table, move: Move, heads: HeadDivision, layout: str) -> Floats:
-    """Return the moving heads of a projection of random inputs, each rotated at its position.
+    """Return queries or keys that a projection makes of random inputs, rotated at _POSITIONS.
 
-    The result is (heads, positions, channels). If a conversion is right, it is the same before and
-    after, except for the order of channels.
+    They are (heads, positions, channels), of the heads that a conversion moves. A projection and its
+    right conversion make the same ones, except for the order of channels, since both get the same
+    inputs.
 
     Args:
         table: A projection (heads · channels, inputs), or its bias or norm, which count as the
@@ -208,18 +209,31 @@ def _rotated_heads(table: Table, move: Move, heads: HeadDivision, layout: str) -
     """
     head_dim = len(move.channels)
     rotary_dim = heads.rotary_dim or head_dim
-    first_channel = head_dim - rotary_dim if heads.trailing else 0
-    products = _random_products(table, move)  # (heads · channels, positions)
-    by_head = products.reshape(-1, head_dim, len(_POSITIONS))
-    moving_heads = by_head[move.heads].swapaxes(1, 2)  # (heads, positions, channels)
     factors = _rotation_factors(rotary_dim)  # (positions, pairs)
+
+    def factors_of_positions(start: int, stop: int) -> Complex:
+        return factors[start:stop]
+
     return rotate(
-        moving_heads,
-        lambda start, stop: factors[start:stop],  # `rotate` asks for some positions at a time.
+        _unrotated_heads(table, move),
+        factors_of_positions,
         layout_before=layout,
         layout_after=layout,
-        first_channel=first_channel,
+        first_channel=head_dim - rotary_dim if heads.trailing else 0,
     )
+
+
+def _unrotated_heads(table: Table, move: Move) -> Floats:
+    """Return the moving heads that a projection makes of random inputs.
+
+    The rows of a projection are those of one head after the other. A projection of 2 heads of 64 rows
+    makes (128, positions), of which the heads are (2, positions, 64).
+    """
+    products = _random_products(table, move)  # (heads · channels, positions)
+    head_dim = len(move.channels)
+    channels_by_head = products.reshape(-1, head_dim, len(_POSITIONS))
+    moving_heads = channels_by_head[move.heads]  # (heads, channels, positions)
+    return moving_heads.swapaxes(1, 2)
 
 
 def _rotation_factors(rotary_dim: int) -> Complex:

@@ -54,13 +54,6 @@ class Move(NamedTuple):
     heads: Array | slice
 
 
-class KnownSizes(NamedTuple):
-    """The number of key heads and the channels of a head, as far as they are known."""
-
-    kv_heads: int | None
-    head_dim: int | None
-
-
 class Measurable(NamedTuple):
     """A projection with a block of rows for each head, so that its rows imply sizes of heads."""
 
@@ -109,11 +102,10 @@ class HeadDivision:
             raise ParameterError("kv_heads", self.kv_heads, rule)
 
     def completed(self, weights: Sequence[Input]) -> "HeadDivision":
-        """Return the heads with `head_dim` and `kv_heads` as the projections imply them.
+        """Return this division with `head_dim` and `kv_heads`, as the rows of projections imply them.
 
-        All heads have one size. Queries have as many heads as are known, so that 64 rows of 4 heads
-        are heads of 16; then 32 rows of keys are 2 key heads. Without any keys, there are as many
-        key heads as query heads.
+        All heads have one size. The number of query heads is known, so that 64 rows of 4 queries are
+        heads of 16; then 32 rows of keys are 2 key heads. Sizes that are known already are kept.
 
         Raises:
             ParameterError: A weight is no projection, or its rows are not divided into such heads.
@@ -122,47 +114,63 @@ class HeadDivision:
         are_sizes_known = bool(self.head_dim and self.kv_heads)
         if are_sizes_known:
             return self
-        sizes = KnownSizes(self.kv_heads, self.head_dim)
-        for projected in projections:  # queries first
-            sizes = self._sizes_with(projected, sizes)
-        if sizes.head_dim is None:
-            rule = "cannot infer head_dim without a query projection"
-            raise ParameterError("head_dim", "missing", rule, "give `kv_heads` or `head_dim`")
-        return replace(self, head_dim=sizes.head_dim, kv_heads=sizes.kv_heads or self.heads)
+        head_dim = self.head_dim or self._implied_head_dim(projections)
+        kv_heads = self.kv_heads or self._implied_kv_heads(projections, head_dim)
+        for projected in projections:
+            self._check_whole_heads(projected, kv_heads, head_dim)
+        return replace(self, head_dim=head_dim, kv_heads=kv_heads)
 
-    def _sizes_with(self, projected: Measurable, sizes: KnownSizes) -> KnownSizes:
-        """Return the sizes that a projection adds to those known; refuse one that contradicts.
+    def _implied_head_dim(self, projections: Sequence[Measurable]) -> int:
+        """Return the channels of a head, as the first of some projections implies them.
 
-        If the model has 4 query heads (`heads`) and no other size is known, queries of 64 rows add
-        head_dim 16. Keys of 32 rows then add 2 key heads.
+        Its number of heads must be known, as that of queries always is: 64 rows of 4 queries are
+        heads of 16.
 
         Args:
-            projected: The projection: queries (q), keys (k), or both with the values (qkv).
-            sizes: The sizes that are known from the model and from earlier projections.
+            projections: Projections, those of queries first.
         """
+        if not projections:
+            rule = "cannot infer head_dim without a query projection"
+            raise ParameterError("head_dim", "missing", rule, "give `kv_heads` or `head_dim`")
+        first = projections[0]
+        if first.kind != "q" and self.kv_heads is None:
+            rule = f"{first.weight} holds {self._contents(first.kind)}"
+            advice = "give `kv_heads` or `head_dim`, or the model with `config`"
+            raise ParameterError("kv_heads", "missing", rule, advice)
+        head_count = self._head_count(first.kind, self.key_heads)
+        rows = _rows(first.weight)
+        if rows == 0 or rows % head_count:
+            raise self._not_divided(first)
+        return rows // head_count
+
+    def _implied_kv_heads(self, projections: Sequence[Measurable], head_dim: int) -> int:
+        """Return the number of key heads, as the first projection with keys implies it.
+
+        With heads of 8 channels, 16 rows of keys are 2 heads. A fused projection of 12 heads has 8
+        queries, 2 keys and 2 values if there are 8 query heads. Without any keys, there are as many
+        key heads as query heads.
+        """
+        with_keys = [projected for projected in projections if projected.kind != "q"]
+        if not with_keys:
+            return self.heads
+        first = with_keys[0]
+        head_count = _rows(first.weight) // head_dim
+        if first.kind == "k":
+            return head_count
+        keys_and_values = head_count - self.heads
+        return keys_and_values // 2
+
+    def _check_whole_heads(self, projected: Measurable, kv_heads: int, head_dim: int) -> None:
+        """Raise ParameterError unless the rows of a projection are its heads, of `head_dim` each."""
         rows = _rows(projected.weight)
-        kv_heads = self._kv_heads_with(projected, sizes)
-        head_count = self._head_count(projected.kind, kv_heads or 0)
-        head_dim = sizes.head_dim or rows // max(head_count, 1)
-        has_whole_heads = rows > 0 and rows == head_count * head_dim
-        is_possible = has_whole_heads and self._can_share_keys(kv_heads)
-        if not is_possible:
-            raise self._not_divided(projected, sizes.head_dim)
-        return KnownSizes(kv_heads, head_dim)
+        has_whole_heads = rows > 0 and rows == self._head_count(projected.kind, kv_heads) * head_dim
+        # Rows of keys that are too few, or do not fit to the queries, imply an impossible number.
+        has_possible_keys = projected.kind == "q" or self._can_share_keys(kv_heads)
+        if not (has_whole_heads and has_possible_keys):
+            raise self._not_divided(projected, head_dim)
 
-    def _kv_heads_with(self, projected: Measurable, sizes: KnownSizes) -> int | None:
-        """Return the key heads that are known, or that a projection implies.
-
-        Queries have the same heads whatever the number of key heads is: they imply None.
-        """
-        if sizes.kv_heads is None and projected.kind != "q":
-            return self._implied_kv_heads(projected, sizes.head_dim)
-        return sizes.kv_heads
-
-    def _can_share_keys(self, kv_heads: int | None) -> bool:
-        """Return True unless some key heads would serve more queries than others do."""
-        if kv_heads is None:
-            return True
+    def _can_share_keys(self, kv_heads: int) -> bool:
+        """Return True if all query heads can share that many keys, the same number per key."""
         return kv_heads > 0 and self.heads % kv_heads == 0
 
     def _measurable_projections(self, weights: Sequence[Input]) -> list[Measurable]:
@@ -186,22 +194,6 @@ class HeadDivision:
         if self.projection_of(weight).kind == "qkv":
             self.fused_order_of(weight)
 
-    def _implied_kv_heads(self, projected: Measurable, head_dim: int | None) -> int:
-        """Return the key heads that the rows of a projection imply.
-
-        They are all heads of a projection of keys. A fused projection of 12 heads has 8 queries, 2
-        keys and 2 values if there are 8 query heads.
-        """
-        if not head_dim:
-            rule = f"{projected.weight} holds {self._contents(projected.kind)}"
-            advice = "give `kv_heads` or `head_dim`, or the model with `config`"
-            raise ParameterError("kv_heads", "missing", rule, advice)
-        head_count = _rows(projected.weight) // head_dim
-        if projected.kind == "k":
-            return head_count
-        keys_and_values = head_count - self.heads
-        return keys_and_values // 2
-
     def _head_count(self, kind: str, kv_heads: int) -> int:
         """Return the number of heads in a projection; a gate counts as one."""
         if kind == "k":
@@ -216,8 +208,8 @@ class HeadDivision:
         prefix = {"q": "", "k": "the keys of ", "qkv": "q, k and v of "}[kind]
         return prefix + counted(self.heads, "head")
 
-    def _not_divided(self, projected: Measurable, head_dim: int | None) -> ParameterError:
-        """Return the error for a projection whose rows are not those of whole heads."""
+    def _not_divided(self, projected: Measurable, head_dim: int | None = None) -> ParameterError:
+        """Return the error for a projection whose rows are not whole heads, of a size if it is known."""
         rule = f"{_rows(projected.weight)} rows are not {self._contents(projected.kind)}"
         if head_dim:
             rule += f" of {head_dim}"
@@ -300,28 +292,37 @@ class HeadDivision:
             return f"pick the tensors of {self.model} with `include`"
         return "check `heads`, `kv_heads` and `head_dim`"
 
-    def words(self, weights: Sequence[Input]) -> str:
-        """Return how the weights are divided, for people.
+    def description(self, weights: Sequence[Input]) -> str:
+        """Return a phrase on how some weights are divided into heads, which reports show.
 
-        «4 heads of 8, the first 4 of 8 channels, 2 kv heads, rows q or k of each head».
-
-        Weights are of three kinds: projections of queries or of keys only (`q`, `k`), fused projections
-        of queries, keys and values (`qkv`), and DeepSeek's compressed key (`latent`).
+        For example «4 heads of 8, the first 4 of 8 channels, 2 kv heads, rows q or k of each head».
         """
-        kinds = {self.projection_of(weight).kind for weight in weights}
-        if "latent" in kinds:
-            key_words = "1 key that all heads share"
-        else:
-            key_words = counted(required(self.kv_heads), "kv head")
-        # The order of rows is stated for each kind: those of fused projections, then those of others.
-        orders = self._fused_words(weights)
-        has_only_fused = kinds <= {"qkv"}
-        if not has_only_fused:
-            rows_of_head = "q, gate" if self.gated else "q or k"
-            orders = [*orders, f"rows {rows_of_head} of each head"]
-        return f"{self._size_words()}, {key_words}, {'; '.join(orders)}"
+        sizes = self._described_sizes()
+        keys = self._described_keys(weights)
+        row_orders = "; ".join(self._described_row_orders(weights))
+        return f"{sizes}, {keys}, {row_orders}"
 
-    def _size_words(self) -> str:
+    def _described_keys(self, weights: Sequence[Input]) -> str:
+        """Return the number of key heads: «2 kv heads»."""
+        has_latent_key = any(self.projection_of(weight).kind == "latent" for weight in weights)
+        if has_latent_key:  # DeepSeek compresses all keys to one.
+            return "1 key that all heads share"
+        return counted(required(self.kv_heads), "kv head")
+
+    def _described_row_orders(self, weights: Sequence[Input]) -> list[str]:
+        """Return a phrase for each order of rows among the weights, those of fused ones first.
+
+        Fused projections hold q, k and v of all heads, in one of ORDERS. Others hold only one of
+        them, and in a model with gates a gate after each query.
+        """
+        phrases = self._described_fused_orders(weights)
+        has_others = any(self.projection_of(weight).kind != "qkv" for weight in weights)
+        if has_others:
+            rows_of_head = "q, gate" if self.gated else "q or k"
+            phrases.append(f"rows {rows_of_head} of each head")
+        return phrases
+
+    def _described_sizes(self) -> str:
         """Return the heads and their rotary channels: «4 heads of 8, the first 4 of 8 channels»."""
         head_dim = required(self.head_dim)
         rotary_dim = self.rotary_dim or head_dim
@@ -333,8 +334,8 @@ class HeadDivision:
             words += ", none of which the model rotates"
         return words
 
-    def _fused_words(self, weights: Sequence[Input]) -> list[str]:
-        """Return the orders of the fused weights in words."""
+    def _described_fused_orders(self, weights: Sequence[Input]) -> list[str]:
+        """Return a phrase for each order of the fused weights: «rows 2 q, k, v of each kv head»."""
         sharing = self.heads // required(self.kv_heads)
         head = "head"
         queries = ""
@@ -352,28 +353,35 @@ class HeadDivision:
     def move(self, weight: Input, source: str, target: str) -> Move:
         """Return how a projection's rows move from one pair layout to another.
 
-        Only the rotary channels of query and key heads move; the channels of other heads stay. A
-        fused projection of one q, k and v head of 4 channels each, from interleaved to halves, has
-        the order 0 2 1 3, 4 6 5 7, 8 9 10 11.
+        Only queries and keys rotate, so that the rows of their rotary channels move, and those of
+        values stay. From interleaved to halves, a fused projection of a query, a key and a value of
+        4 rows each gets its old rows in the order 0 2 1 3, 4 6 5 7, 8 9 10 11.
 
         Args:
             weight: The projection, or its bias or norm.
             source: The pair layout that it has, such as `interleaved`.
             target: The pair layout that it gets.
         """
-        row_count = _rows(weight)
+        heads = self
         if self.head_dim is None or self.kv_heads is None:
-            # Sizes that nobody stated follow from the rows of the projection itself: both have a value then.
-            return self.completed([weight]).move(weight, source, target)
-        if self._is_norm_of_each_head(weight):
+            heads = self.completed([weight])
+        if heads._is_norm_of_each_head(weight):
             return move_in_columns(weight, source, target, self.rotary_dim, self.trailing)
+        return heads._move_of_rows(weight, source, target)
+
+    def _move_of_rows(self, weight: Input, source: str, target: str) -> Move:
+        """Return the move of a projection whose rows are one head after the other.
+
+        Its arguments are those of `move`; all sizes of heads are known.
+        """
+        row_count = _rows(weight)
         head_rows = self._rows_of_a_head(weight)
         is_rotated = self._are_rotated(weight, head_rows)  # (heads,)
         channels = _rotary_order(weight, head_rows, source, target, self.rotary_dim, self.trailing)
         old_rows = np.arange(row_count).reshape(-1, head_rows)  # (heads, rows of a head)
-        order = old_rows.copy()
-        order[is_rotated] = old_rows[is_rotated][:, channels]
-        return Move(axis=0, order=order.reshape(-1), channels=channels, heads=is_rotated)
+        new_order = old_rows.copy()
+        new_order[is_rotated] = old_rows[is_rotated][:, channels]
+        return Move(axis=0, order=new_order.reshape(-1), channels=channels, heads=is_rotated)
 
     def _are_rotated(self, weight: Input, head_rows: int) -> Array:
         """Return True for each head of a projection whose rows are a query or a key: (heads,).
@@ -401,7 +409,7 @@ class HeadDivision:
         if self.projection_of(weight).kind == "latent":
             self._check_latent(weight)
             return _rows(weight)
-        assert self.head_dim is not None  # `move` completes the sizes first.
+        assert self.head_dim is not None  # `move` has completed the sizes.
         return self.head_dim
 
     def _checked_slots(self, weight: Input, head_rows: int) -> str:

@@ -218,9 +218,7 @@ class Interpolation:
         reach = KERNELS[self.method]
         if self.method == "linear":
             centres = np.clip(centres, 0, last_row)
-        # The first row within reach: with 2.5 and a reach of 2, it is the first above 0.5.
-        first_rows = np.floor(centres - reach + 1).astype(np.intp)
-        rows = first_rows[:, None] + np.arange(2 * reach)  # (new rows, taps)
+        rows = _rows_within_reach(centres, reach, row_count=2 * reach)  # (new rows, taps)
         distances = rows - centres[:, None]
         weights = _kernel(distances, self.method, self.coefficient)
         return Taps(np.clip(rows, 0, last_row), weights)
@@ -229,8 +227,7 @@ class Interpolation:
         """Return the old rows and weights for new rows at these centres, averaged when shrinking.
 
         If 4 rows become 2, a linear kernel that reaches 1 row is stretched to reach 2: the new row
-        at 0.5 is a sum of the rows 0, 1 and 2, which are less than 2 from it. Rows outside of the
-        table, here −1, have no weight, and the weights of the others add up to 1.
+        at 0.5 is a sum of the rows 0, 1 and 2, which are less than 2 from it.
 
         Args:
             centres: Where the new rows are, in units of old rows, (new rows,).
@@ -238,17 +235,29 @@ class Interpolation:
             stretch: Old rows per new row, at least 1.
         """
         reach = KERNELS[self.method] * stretch
-        first_rows = np.floor(centres - reach + 1).astype(np.intp)
-        # A stretched kernel may reach 1.5 rows, for example, and touch one row more than 2 · 1.5.
-        tap_count = math.ceil(2 * reach) + 1
-        rows = first_rows[:, None] + np.arange(tap_count)  # (new rows, taps)
+        # At most 3 rows are nearer than 1.25. A fourth one is there in case that rounding errors make
+        # the first row one too low; all that are out of reach have the weight 0.
+        most_rows = math.ceil(2 * reach) + 1
+        rows = _rows_within_reach(centres, reach, most_rows)  # (new rows, taps)
         distances = (rows - centres[:, None]) / stretch
         weights = _kernel(distances, self.method, ANTIALIASED_CUBIC)  # torch's, with antialias
         is_outside = (rows < 0) | (rows >= old)
-        weights[is_outside] = 0
+        weights[is_outside] = 0  # Those inside make up for it: they add up to 1.
         weights /= weights.sum(axis=1, keepdims=True)
         valid_rows = np.clip(rows, 0, old - 1)  # Those outside need an index, but add nothing.
         return Taps(valid_rows, weights)
+
+
+def _rows_within_reach(centres: Floats, reach: float, row_count: int) -> Indices:
+    """Return consecutive rows around each centre, from the first that is nearer than `reach`.
+
+    Around 2.5, the rows 1, 2, 3 and 4 are nearer than 2.
+
+    >>> _rows_within_reach(np.array([2.5, 7.5]), reach=2, row_count=4).tolist()
+    [[1, 2, 3, 4], [6, 7, 8, 9]]
+    """
+    first_rows = np.floor(centres - reach + 1).astype(np.intp)
+    return first_rows[:, None] + np.arange(row_count)
 
 
 def _kernel(distance: Floats, kernel: str, a: float) -> Floats:

@@ -129,19 +129,16 @@ def attention_of(model: Model | None, layer_type: str | None = None) -> ModelHea
     description = describe(model)
     encodings = description.encodings()
     part = _language_part(Keys(description.values, description.label), encodings)
-    rope = _shared_encoding(encodings, layer_type)
-    attention = _heads_without_sizes(part, encodings.file)
-    if rope is not None:
-        return replace(
-            attention,
-            head_dim=rope.head_dim,
-            rotary_dim=rope.rotary_dim,
-            trailing=rope.trailing,
-        )
-    head_dim = head_size(part.keys).value if attention.heads else None
-    # A rope may be missing because nothing of it is stated. Only another encoding excludes it.
-    has_other_encoding = _has_encoding_of_text(encodings)
-    return replace(attention, head_dim=head_dim, rotates=not has_other_encoding)
+    rope = _rope_of_layers(encodings, layer_type)
+    head_counts = _heads_without_sizes(part, encodings.file)
+    if rope is None:
+        return _with_computed_sizes(head_counts, part, encodings)
+    return replace(
+        head_counts,
+        head_dim=rope.head_dim,
+        rotary_dim=rope.rotary_dim,
+        trailing=rope.trailing,
+    )
 
 
 class LanguagePart(NamedTuple):
@@ -170,6 +167,24 @@ def _heads_without_sizes(part: LanguagePart, model: str) -> ModelHeads:
     )
 
 
+def _with_computed_sizes(
+    head_counts: ModelHeads, part: LanguagePart, encodings: ModelEncodings
+) -> ModelHeads:
+    """Return the heads of a model without a known rope, with their size by its hidden size.
+
+    Such a model rotates nothing if it has another encoding, such as ALiBi. If it has none that is
+    known, it may still have a rope of which its configuration states nothing.
+    """
+    head_dim = head_size(part.keys).value if head_counts.heads else None
+    has_other_encoding = any(map(_is_unrotated_text, encodings))
+    return replace(head_counts, head_dim=head_dim, rotates=not has_other_encoding)
+
+
+def _is_unrotated_text(encoding: Encoding) -> bool:
+    """Return True for ALiBi and others of text; an encoding with a part is for images or sound."""
+    return not encoding.is_rotary and not encoding.part
+
+
 def _language_part(keys: Keys, encodings: ModelEncodings) -> LanguagePart:
     """Return the language part of a model.
 
@@ -183,11 +198,6 @@ def _language_part(keys: Keys, encodings: ModelEncodings) -> LanguagePart:
         return LanguagePart(keys, FamilyLayout(), is_gated)
     keys = replace(keys, defaults=class_defaults(model_type))
     return LanguagePart(keys, _layout_of(model_type, keys), is_gated)
-
-
-def _has_encoding_of_text(encodings: ModelEncodings) -> bool:
-    """Return True if a model without a rotary encoding has another one, such as ALiBi."""
-    return any(not encoding.is_rotary and not encoding.part for encoding in encodings)
 
 
 def _language_keys(keys: Keys, encodings: ModelEncodings) -> tuple[Keys, str | None]:
@@ -215,8 +225,12 @@ def _known_layouts(names: Iterable[str]) -> list[FamilyLayout]:
     return []
 
 
-def _shared_encoding(encodings: ModelEncodings, layer_type: str | None) -> Encoding | None:
-    """Return the rotary encoding whose heads all layers share; None if the model has none."""
+def _rope_of_layers(encodings: ModelEncodings, layer_type: str | None) -> Encoding | None:
+    """Return the rotary encoding of a type of layer, or of all layers; None if they have none.
+
+    Raises:
+        ParameterError: No type is given, and the layers have heads of different forms.
+    """
     if layer_type is not None:
         return _rotary_or_none(encodings.one(layer_type))
     ropes = [rope for rope in encodings.ropes() if not rope.part and not rope.grid.axes]

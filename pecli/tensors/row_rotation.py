@@ -201,10 +201,10 @@ def model_rotation(
     encoding: Encoding,
     rows: RowPositions,
     heads: Collection[int],
-    field_overrides: NamedValues,
+    rotation_fields: NamedValues,
     *,
     length: int | None = None,
-    **parameter_overrides: object,
+    **rope_parameters: object,
 ) -> RowRotation:
     """Return the rotation that the layers of a model apply to tensors.
 
@@ -218,22 +218,30 @@ def model_rotation(
         rows: the positions of the rows.
         heads: the model's numbers of heads. An axis of such a length is not taken for positions
             unless `seq_axis` is given.
-        field_overrides: fields of the RowRotation, such as its layout, that replace the model's.
+        rotation_fields: fields of the RowRotation that the user states, such as its layout. They
+            replace the model's.
         length: the context at which dynamic and longrope are read, instead of that last position.
-        parameter_overrides: parameters of the rope, such as its base, that replace the model's.
+        rope_parameters: parameters of the rope that the user states, such as its base. They replace
+            the model's as well.
     """
-    _check_rotary(file, encoding, parameter_overrides)
-    seq_axis = field_overrides.get("seq_axis", SEQ_AXIS)
+    _check_rotary(file, encoding, rope_parameters)
+    seq_axis = rotation_fields.get("seq_axis", SEQ_AXIS)
     most_rows = max(tensor.check_sequence(seq_axis).length for tensor in inputs)
-    seq_len = rows.seq_len(most_rows, parameter_overrides)
-    rope = encoding.rope(seq_len, length=length, **parameter_overrides)
-    _check_head(inputs[0], file, encoding.head_dim or rope.rotary_dim, rope, field_overrides)
-    # A shift turns all rows alike, so that it does not matter which axis counts them.
-    assumes_axis = field_overrides.keys().isdisjoint(("seq_axis", "shift"))
-    if assumes_axis and not encoding.part:  # Parts for images have other numbers of heads.
+    seq_len = rows.seq_len(most_rows, rope_parameters)
+    rope = encoding.rope(seq_len, length=length, **rope_parameters)
+    _check_head(inputs[0], file, encoding, rope, rotation_fields)
+    if _is_axis_assumed(encoding, rotation_fields):
         _refuse_heads_as_positions(inputs, file, heads)
     model_fields = {"layout": encoding.layout or "halves", "trailing": encoding.trailing}
-    return RowRotation(rope, rows, **{**model_fields, **field_overrides})
+    return RowRotation(rope, rows, **{**model_fields, **rotation_fields})
+
+
+def _is_axis_assumed(encoding: Encoding, rotation_fields: NamedValues) -> bool:
+    """Return True if an axis is taken for positions that could be the model's heads instead."""
+    is_axis_stated = "seq_axis" in rotation_fields
+    turns_all_rows_alike = "shift" in rotation_fields  # It does not matter which axis counts them.
+    is_for_images = bool(encoding.part)  # Those parts of a model have other numbers of heads.
+    return not (is_axis_stated or turns_all_rows_alike or is_for_images)
 
 
 def _check_rotary(file: str, encoding: Encoding, parameters: Mapping[str, object]) -> None:
@@ -262,15 +270,16 @@ def _check_rotary(file: str, encoding: Encoding, parameters: Mapping[str, object
 
 
 def _check_head(
-    tensor: Input, file: str, head_dim: int, rope: Rope, fields: Mapping[str, object]
+    tensor: Input, file: str, encoding: Encoding, rope: Rope, rotation_fields: NamedValues
 ) -> None:
     """Refuse a tensor whose rows are neither heads of the model nor their rotary parts.
 
     If `trailing` is given, rows may be longer, such as those of a latent key with its rotary part.
     """
     dim = tensor.shape[-1]
+    head_dim = encoding.head_dim or rope.rotary_dim  # If no size is stated, whole heads rotate.
     is_head_or_part = dim in (head_dim, rope.rotary_dim)
-    is_longer_by_choice = "trailing" in fields and dim > rope.rotary_dim
+    is_longer_by_choice = "trailing" in rotation_fields and dim > rope.rotary_dim
     if is_head_or_part or is_longer_by_choice:
         return
     rule = f"a head of {file} has {head_dim} channels"

@@ -167,7 +167,7 @@ def test_heads_are_described_in_words(heads: HeadDivision, words: str) -> None:
     """Reports show these words. HeadDivision(4, 2, 8, 4) has 4 query heads and 2 key heads of 8
     channels, of which 4 rotate.
     """
-    assert heads.words([weight_of("q_proj", np.zeros(1))]) == words
+    assert heads.description([weight_of("q_proj", np.zeros(1))]) == words
 
 
 def test_key_heads_whose_number_is_not_given_are_counted_by_the_rows_of_keys() -> None:

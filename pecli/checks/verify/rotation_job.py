@@ -189,7 +189,7 @@ class RotationJob:
             encoding=encoding,
             rows=rows,
             heads=(),  # They are not needed, as the axis of positions is given.
-            field_overrides=fields,
+            rotation_fields=fields,
             offset=offset,
             length=self.settings.length,
             recipe=self.settings.recipe,

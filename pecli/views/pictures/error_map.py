@@ -183,9 +183,8 @@ def _worst_elements(
 ) -> "_WorstElements":
     """Return the worst element of each cell of a map; a vector is read as a column.
 
-    A map has fewer cells than its table has elements: of 8,192 rows in 192 rows of cells, row 4,000
-    belongs to row 4,000 · 192 // 8,192 = 93. Arrays may be larger than memory, so they are read in
-    slabs, which are some consecutive rows.
+    All matrices of a table, such as those of its heads, are drawn in one map. Arrays may be larger
+    than memory, so they are read in slabs, which are some consecutive rows.
 
     Args:
         parts: The arrays that were compared as one table; each may have copies, such as heads that
@@ -196,20 +195,34 @@ def _worst_elements(
     shape = parts[0].expected.shape
     height, width = _read_height_and_width(shape)
     cells_down = min(height, limits.rows)
-    cells_across = min(width, limits.columns)
-    worst = _WorstElements(cells_down, cells_across)
+    worst = _WorstElements(cells_down, columns=min(width, limits.columns))
     # (heads, rows) of (heads, rows, columns); a vector (n,) has n rows of one element.
     shape_of_rows = shape[:-1] or shape
     rows_at_once = max(1, READ_BYTES // (8 * width))
     for part in parts:
         for slab in split_into_slabs(shape_of_rows, rows_at_once):
-            # A slab counts the rows of all matrices: row 0 of the second matrix is `height`.
-            rows = np.arange(slab.start, slab.start + slab.length) % height
-            cell_of_row = rows * cells_down // height
+            cell_of_row = _cells_of_rows(slab, height, cells_down)
             expected = widest(part.rows(slab)).reshape(slab.length, width)
             for found in _found_copies(part, slab):
                 worst.add(cell_of_row, expected, found.reshape(slab.length, width), is_relative)
     return worst
+
+
+def _cells_of_rows(slab: Slab, height: int, cells_down: int) -> Indices:
+    """Return the row of cells that each row of a slab belongs to.
+
+    A slab counts the rows of all matrices one after another. If they have 8,192 rows each, row
+    12,192 is row 4,000 of the second one. In a map of 192 rows of cells, it belongs to the row
+    4,000 · 192 // 8,192 = 93.
+
+    Args:
+        slab: Consecutive rows of a table.
+        height: The rows of each matrix of the table.
+        cells_down: The rows of cells of the map.
+    """
+    row_numbers = np.arange(slab.start, slab.start + slab.length)
+    rows_of_matrix = row_numbers % height
+    return rows_of_matrix * cells_down // height
 
 
 def _found_copies(part: Part, slab: Slab) -> Iterator[AnyArray]:

@@ -367,22 +367,28 @@ def _without_overlaps(ends: Floats, heights: Floats) -> Floats:
     """
     later_first = -np.arange(len(ends))
     from_bottom = np.lexsort((later_first, ends.round(END_DIGITS)))  # The last key decides first.
-    ordered_ends = ends[from_bottom]
-    ordered_heights = heights[from_bottom]
-    free_height = 1 - ordered_heights.sum()
-    # Stacked from the bottom without gaps, the example's names have their middles at 0.05, 0.15
-    # and 0.25. They are moved up by 0.45, 0.45 and 0.65; none by less than the name below it.
-    top_of_stack = 0.0
-    move = 0.0
-    ordered_places = []
-    for end, height in zip(ordered_ends.tolist(), ordered_heights.tolist(), strict=True):
-        top_of_stack += height
-        stacked_middle = top_of_stack - height / 2
-        move = max(move, end - stacked_middle)
-        ordered_places.append(stacked_middle + min(move, free_height))
     places = np.empty_like(ends)
-    places[from_bottom] = ordered_places
+    places[from_bottom] = _raised_from_bottom(ends[from_bottom], heights[from_bottom])
     return places
+
+
+def _raised_from_bottom(ends: Floats, heights: Floats) -> Floats:
+    """Return places for names in the order from the bottom, each at its end or above the name below.
+
+    All names are stacked at the bottom without gaps, and raised to their ends from there. Names that
+    are 0.1 high are stacked at 0.05, 0.15 and 0.25. If their ends are at 0.5, 0.5 and 0.9, they have
+    to rise by 0.45, 0.35 and 0.65. The second would run into the first, and so rises by 0.45 as well:
+    the names come to 0.5, 0.6 and 0.9.
+
+    Args:
+        ends: The heights at which the curves end, the lowest first.
+        heights: The heights of their names.
+    """
+    stacked_places = np.cumsum(heights) - heights / 2
+    rises = np.maximum(ends - stacked_places, 0)
+    rises = np.maximum.accumulate(rises)  # No name rises by less than the one below it.
+    free_height = 1 - heights.sum()  # A stack that rises by more would leave the panel.
+    return np.asarray(stacked_places + np.minimum(rises, free_height))
 
 
 def _add_legend(axes: Axes, names: Mapping[Artist, str], title: str, width: float) -> None:

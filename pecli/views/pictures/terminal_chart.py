@@ -199,6 +199,10 @@ class _Pen(NamedTuple):
     mark: str  #: The character of a point of it that is marked, such as a context.
 
 
+_Character = tuple[str, str]
+"""The sequence that begins a colour, and a character that has it."""
+
+
 def _pens_of_chart(chart: Chart, terminal: Terminal) -> list[_Pen]:
     """Return the look of each curve, then of each level: its colour, and its letter or its dots."""
     inks = _colour_sequences(chart, terminal)
@@ -293,30 +297,41 @@ def _legend_entry(name: str, pen: _Pen, terminal: Terminal) -> str:
 def _plot_area(chart: Chart, plane: _Plane, pens: Sequence[_Pen]) -> list[str]:
     """Return a chart's curves and levels (horizontal lines) as lines of text, without the axes.
 
-    A character shows 2 × 4 dots (Braille) of all curves in it, in the colour of one of them, which
-    owns it. Without colours it is the letter of that curve. A pen is a colour and a letter.
-
-    Each curve and level is a layer, (lines, columns) of integers. Their bits are the dots in each
-    character; where characters are letters, 1 stands for a letter.
-
     Args:
         chart: The chart.
         plane: The axes of the chart, and the characters between them.
-        pens: A pen per curve, then one per level.
+        pens: The look of each curve, then of each level: a colour, and a letter or dots.
     """
     has_letters = any(pen.letter for pen in pens)
     layers = _layers_of_letters(chart, plane) if has_letters else _layers_of_dots(chart, plane)
-    owners = _owners_of_characters(layers, len(chart.curves))  # (lines, columns)
-    patterns = np.bitwise_or.reduce(np.array(layers), axis=0)  # (lines, columns)
-    characters_by_line = []
-    for line_owners, line_patterns in zip(owners.tolist(), patterns.tolist(), strict=True):
-        characters_by_line.append(_line_of_characters(line_owners, line_patterns, pens))
-    # Some points of a curve have a mark instead.
+    lines = _lines_of_characters(layers, len(chart.curves), pens)
     pens_of_curves = pens[: len(chart.curves)]
     for curve, pen in zip(chart.curves, pens_of_curves, strict=True):
         for line, column in _marked_characters(curve, plane):
-            characters_by_line[line][column] = (pen.ink, pen.mark)
-    return [coloured(characters).rstrip() for characters in characters_by_line]
+            lines[line][column] = (pen.ink, pen.mark)
+    return [coloured(line).rstrip() for line in lines]
+
+
+def _lines_of_characters(
+    layers: Sequence[Indices], curve_count: int, pens: Sequence[_Pen]
+) -> list[list[_Character]]:
+    """Return the characters of all lines, in which curves and levels lie over each other.
+
+    A braille character shows the dots of all curves in it, but has the colour of only one of them,
+    its owner. A letter is that of its owner.
+
+    Args:
+        layers: Of each curve, then of each level, the dots in every character as bits, or 1 where
+            a letter stands; (lines, columns).
+        curve_count: The number of curves.
+        pens: The look of each curve and level.
+    """
+    owners = _owners_of_characters(layers, curve_count)  # (lines, columns)
+    patterns = np.bitwise_or.reduce(np.array(layers), axis=0)  # (lines, columns)
+    lines = []
+    for line_owners, line_patterns in zip(owners.tolist(), patterns.tolist(), strict=True):
+        lines.append(_line_of_characters(line_owners, line_patterns, pens))
+    return lines
 
 
 def _layers_of_letters(chart: Chart, plane: _Plane) -> list[Indices]:
@@ -333,7 +348,7 @@ def _layers_of_dots(chart: Chart, plane: _Plane) -> list[Indices]:
 
 def _line_of_characters(
     owners: Sequence[int], patterns: Sequence[int], pens: Sequence[_Pen]
-) -> list[tuple[str, str]]:
+) -> list[_Character]:
     """Return the characters of a line of a chart, each with the sequence of its colour.
 
     Args:
@@ -436,14 +451,14 @@ def _owners_of_characters(layers: Sequence[Indices], curve_count: int) -> Indice
     for level in range(curve_count, len(layers)):
         owners[layers[level] > 0] = level
     _, column_count = layers[0].shape
-    dots_of_curves = np.zeros_like(layers[0])  # The dots of the curves that own characters so far.
+    dots_of_owner = np.zeros_like(layers[0])  # Dots of the curve that owns a character so far.
     for curve in range(curve_count):
         dots = layers[curve]
-        would_hide_equal_curve = dots == dots_of_curves
-        may_own = ~would_hide_equal_curve | _columns_in_turn(curve, column_count)
-        is_owned = (dots > 0) & may_own
-        owners[is_owned] = curve
-        dots_of_curves[is_owned] = dots[is_owned]
+        is_equal_to_owner = dots == dots_of_owner
+        is_left_to_owner = is_equal_to_owner & ~_columns_in_turn(curve, column_count)
+        is_taken = (dots > 0) & ~is_left_to_owner
+        owners[is_taken] = curve
+        dots_of_owner[is_taken] = dots[is_taken]
     return owners
 
 
@@ -496,21 +511,30 @@ def _joined_points(across: Floats, down: Floats) -> tuple[Floats, Floats]:
     """Return the points and those on the straight lines between them, less than a dot apart.
 
     From (0, 0) to (3, 1) there are 3 dots across, so 4 steps: points at 0, 1/4, 2/4 and 3/4 of the
-    way are added. All segments are divided at once.
+    way are added. The lines between all points are divided at once.
 
     Args:
         across: The coordinates of points in dots from the left.
-        down: Their coordinates in dots from the top.
+        down: Their coordinates in dots from the top. NaN is a gap, and no line leads there.
     """
-    width_of_segment = np.diff(across)
-    height_of_segment = np.diff(down)
-    longest = np.maximum(np.abs(width_of_segment), np.abs(height_of_segment))
+    line_widths = np.diff(across)
+    line_heights = np.diff(down)
+    longest = np.maximum(np.abs(line_widths), np.abs(line_heights))
     step_counts = np.nan_to_num(longest).astype(np.intp) + 1
-    # With 2 and 3 steps, the added points belong to segments 0 0 1 1 1, and are steps 0 1 0 1 2.
-    segments = np.repeat(np.arange(len(step_counts)), step_counts)
-    first_point_of_segment = np.cumsum(step_counts) - step_counts
-    steps = np.arange(len(segments)) - first_point_of_segment[segments]
-    part_of_way = steps / step_counts[segments]
-    added_across = across[segments] + part_of_way * width_of_segment[segments]
-    added_down = down[segments] + part_of_way * height_of_segment[segments]
+    lines = np.repeat(np.arange(len(step_counts)), step_counts)  # the line of each added point
+    part_of_way = _steps_on_lines(step_counts) / step_counts[lines]
+    added_across = across[lines] + part_of_way * line_widths[lines]
+    added_down = down[lines] + part_of_way * line_heights[lines]
     return np.append(across, added_across), np.append(down, added_down)
+
+
+def _steps_on_lines(step_counts: Indices) -> Indices:
+    """Return the steps of all lines one after another, each line's counted from 0.
+
+    >>> _steps_on_lines(np.array([2, 3])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    end_of_line = np.cumsum(step_counts)
+    start_of_line = end_of_line - step_counts
+    all_steps = np.arange(step_counts.sum())
+    return all_steps - np.repeat(start_of_line, step_counts)

@@ -24,9 +24,11 @@ from pecli.views.screen import Terminal
 
 UNKNOWN = -1  #: The level of a value that is not finite: grey, or an x without colours.
 BLANK = -2  #: The level of zero on a logarithmic scale: the terminal's own background.
-MAX_BAR = 32  #: Cells of a colour bar.
-BAR_BESIDE_NAMES = 6  #: Cells of a colour bar for which the names of the axes make room.
-SHORTEST_BAR = 4  #: Cells of a colour bar below which there is none.
+LONGEST_BAR = 32  #: Characters of a colour bar.
+SHORTEST_BAR_BESIDE_NAMES = 6  #: Without room for so many, the names of the axes are left out.
+SHORTEST_BAR = 4  #: Without room for so many, the bar is left out as well.
+REDUCED_LINES = 2  #: The most lines of a cell of a heatmap that is reduced.
+REDUCED_CHARACTERS = 4  #: The most characters across such a cell.
 
 
 class _Canvas(NamedTuple):
@@ -89,33 +91,45 @@ def _canvas(panel: HeatmapPanel, terminal: Terminal, height: int) -> _Canvas:
 def _cell_size(canvas: _Canvas, panel: HeatmapPanel, terminal: Terminal) -> _CellSize:
     """Return how often each value is repeated down and across, so that cells are about square.
 
-    A table of 4 × 4 would be a speck in a terminal of 80 × 24, so that its cells grow to several
-    characters: without colours, to 4 lines of 16 characters. A line is as high as 2 characters are
-    wide; with colours it shows 2 values, one above the other. A cell is as wide as it is high, or
-    up to twice as wide: a cell of 1 line has 2 to 4 characters.
+    A table of 4 × 4 would be a speck in a terminal, so that its cells grow: in a canvas of 20 lines
+    of 76 characters without colours, to 5 lines of 19 characters. A table of 4 × 1 would have room
+    for 5 lines of 76 characters, but gets 20, as no cell is more than twice as wide as it is high.
 
     Args:
         canvas: The values that are drawn, and the room for them.
         panel: The heatmap; its values may be more than those of the canvas, if they are reduced.
-        terminal: The terminal, which has colours or not.
+        terminal: The terminal; in colour, a line shows two values, one above the other.
     """
     values_per_line = _values_per_line(terminal)
     rows, columns = canvas.values.shape
-    # The largest cell for which there is room.
-    values_down = max(1, canvas.height // rows)
-    characters_across = max(1, canvas.width // columns)
+    most_down = max(1, canvas.height // rows)
+    most_across = max(1, canvas.width // columns)
     is_reduced = canvas.values.shape != panel.values.shape
-    if is_reduced:
-        # One direction is full; in the other one, cells may grow to 2 lines or 4 characters.
-        values_down = min(values_down, 2 * values_per_line)
-        characters_across = min(characters_across, 4)
-    # A square cell has 2 characters for each line, and one that is twice as wide has 4.
-    values_down_if_square = max(1, int(characters_across / 2 * values_per_line))
-    characters_across_if_wide = max(1, int(values_down / values_per_line * 4))
+    if is_reduced:  # It fills one direction, and should not be drawn out much in the other one.
+        most_down = min(most_down, REDUCED_LINES * values_per_line)
+        most_across = min(most_across, REDUCED_CHARACTERS)
     return _CellSize(
-        down=min(values_down, values_down_if_square),
-        across=min(characters_across, characters_across_if_wide),
+        down=min(most_down, _height_of_square(most_across, values_per_line)),
+        across=min(most_across, _greatest_width(most_down, values_per_line)),
     )
+
+
+def _height_of_square(width: int, values_per_line: int) -> int:
+    """Return the height of a square cell in values of the canvas, at least one.
+
+    A line is as high as 2 characters are wide: 16 characters across go with 8 lines, which are 8
+    values, or 16 values if a line shows two.
+    """
+    return max(1, width * values_per_line // 2)
+
+
+def _greatest_width(height: int, values_per_line: int) -> int:
+    """Return the characters of a cell that is twice as wide as it is high, at least one.
+
+    A line is as high as 2 characters are wide: 5 lines are as high as 10 characters, so that it is
+    20. These lines are 5 values of the canvas, or 10 if a line shows two.
+    """
+    return max(1, 4 * height // values_per_line)
 
 
 def _row_labels(panel: HeatmapPanel, lines: int) -> dict[int, str]:
@@ -236,10 +250,10 @@ def _shaded(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[s
 
 
 def key_line(heatmaps: Sequence[HeatmapPanel], terminal: Terminal, shape: tuple[int, int]) -> str:
-    """Return the line below heatmaps: the names of their axes, and their colours.
+    """Return the line below heatmaps: the names of their axes, and a bar of their colours.
 
     For example «position ↓  channel →   −1 ▀▀▀▀▀▀▀▀ 1». On a narrow terminal the names are left out,
-    and then the bar of colours and the note on blank elements: «−1 to 1».
+    «−1 ▀▀▀▀▀▀▀▀ 1», and on a very narrow one the bar and the note on blank elements: «−1 to 1».
 
     Args:
         heatmaps: Heatmaps that share their colours.
@@ -251,12 +265,13 @@ def key_line(heatmaps: Sequence[HeatmapPanel], terminal: Terminal, shape: tuple[
     if panel.quantity:
         low = f"{panel.quantity} {low}"
     note = _blank_note(heatmaps, terminal)
-    room = terminal.columns - visible_length(f"{low}  {high}{note}")
-    names = _axis_names(panel, terminal, shape, room - BAR_BESIDE_NAMES)
-    bar_width = min(MAX_BAR, room - len(names))
+    room = terminal.columns - visible_length(f"{low}  {high}{note}")  # for the names and the bar
+    names = _axis_names(panel, terminal, shape, room - SHORTEST_BAR_BESIDE_NAMES)
+    bar_width = min(LONGEST_BAR, room - len(names))
     if bar_width < SHORTEST_BAR:
         return f"{names}{low} to {high}"[: terminal.columns]
-    return f"{names}{low} {_colour_bar(panel, terminal, bar_width)} {high}{note}"
+    bar = _colour_bar(panel, terminal, bar_width)
+    return f"{names}{low} {bar} {high}{note}"
 
 
 def _colour_bar(panel: HeatmapPanel, terminal: Terminal, width: int) -> str:
@@ -283,7 +298,7 @@ def _blank_note(heatmaps: Sequence[HeatmapPanel], terminal: Terminal) -> str:
 
 
 def _axis_names(panel: HeatmapPanel, terminal: Terminal, shape: tuple[int, int], room: int) -> str:
-    """Return the names of both axes; without room for them, what a cell stands for.
+    """Return the names of both axes; without room for them, what a cell stands for, or nothing.
 
     For example «position (means of 4) ↓  channel →   », or only «means of 4   ».
     """

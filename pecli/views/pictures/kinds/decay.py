@@ -150,30 +150,42 @@ def distance_pieces(last: int, pair_count: int) -> DistancePieces:
     each.
 
     In pieces that double, the distances 1 to 15 are 1 | 2 3 | 4 5 6 7 | 8 … 15, with the first
-    indices 0 1 3 7 and the last distances 1 3 7 15.
+    indices 0 1 3 7 and the last distances 1 3 7 15. Of a large piece, only every n-th distance may
+    be there, as all of them would take too long.
 
     Args:
         last: The largest distance; at least 2, so that there is a curve.
-        pair_count: The pairs over which scores are summed. All distances of a piece count, unless
-            all sums together would have more than `MAX_TERMS` terms: then every n-th does.
+        pair_count: The pairs over which the score of each distance is summed.
     """
     last = max(2, last)
     if last <= MAX_POINTS:
         distances = np.arange(1.0, last + 1)
         return DistancePieces(distances, first_indices=np.arange(last), last_distances=distances)
     edges = _piece_edges(last)
-    max_distances = MAX_TERMS // pair_count  # A sum has a term per pair.
-    max_per_piece = max(1, max_distances // len(edges))
-    pieces = []
+    most_per_piece = _most_distances_per_piece(len(edges), pair_count)
+    pieces: list[Floats] = []
+    first_indices: list[int] = []
+    distance_count = 0
     for start, stop in pairwise(edges.tolist()):
-        step = stride(stop - start, max_per_piece)
-        pieces.append(np.arange(start, stop, step, dtype=np.float64))
-    lengths = np.array([len(piece) for piece in pieces])
+        step = stride(stop - start, most_per_piece)
+        piece = np.arange(start, stop, step, dtype=np.float64)
+        pieces.append(piece)
+        first_indices.append(distance_count)
+        distance_count += len(piece)
     return DistancePieces(
         distances=np.concatenate(pieces),
-        first_indices=np.cumsum(lengths) - lengths,
+        first_indices=np.array(first_indices),
         last_distances=(edges[1:] - 1).astype(np.float64),
     )
+
+
+def _most_distances_per_piece(piece_count: int, pair_count: int) -> int:
+    """Return how many distances a piece may have so that all scores take at most `MAX_TERMS` terms.
+
+    A score is a sum with a term per pair: 300 pieces of 873 distances with 64 pairs have 2^24 terms.
+    """
+    most_distances = MAX_TERMS // pair_count
+    return max(1, most_distances // piece_count)
 
 
 def _piece_edges(last: int) -> Indices:
@@ -205,29 +217,42 @@ class ScoresByDistance(NamedTuple):
 def scores(frequencies: Floats, distances: Floats, factor: float = 1.0) -> ScoresByDistance:
     """Return the score of q = k and the bound of any score, by distance.
 
-    The score of equal unit vectors at distance d is the mean of cos(d·θ_i) over the pairs i. Su et
-    al. (2021) bound any score, up to a factor that depends on the content, by the mean over i of
-    |Σ e^{i·d·θ_j}|, where j runs from 0 to i. At distance 0 that is (n + 1) / 2 for n pairs. The
-    bound is divided by it, so that those of different dimensions can share an axis.
+    The bound is relative to that at distance 0, which is (n + 1) / 2 for n pairs, so that those of
+    different dimensions can share an axis.
 
     Args:
         frequencies: θ, in radians per position.
-        distances: The distances d between query and key.
+        distances: The distances between query and key.
         factor: The attention factor. It multiplies q and k, and a score by its square.
     """
     pair_count = len(frequencies)
-    block_count = 1 + len(distances) * pair_count // BLOCK_TERMS
-    scores_of_blocks = []
-    bounds_of_blocks = []
-    for block in np.array_split(distances, block_count):
-        phases = np.exp(1j * block[:, None] * frequencies)  # (distances, pairs)
-        scores_of_blocks.append(phases.real.mean(axis=1))
-        partial_sums = np.cumsum(phases, axis=1)
-        bounds_of_blocks.append(np.abs(partial_sums).mean(axis=1))
-    score = factor**2 * np.concatenate(scores_of_blocks)
+    block_count = 1 + len(distances) * pair_count // BLOCK_TERMS  # Memory holds a block at a time.
+    blocks = [_plain_scores(frequencies, part) for part in np.array_split(distances, block_count)]
+    score = factor**2 * np.concatenate([block.score for block in blocks])
     largest_bound = (pair_count + 1) / 2
-    bound = factor**2 * np.concatenate(bounds_of_blocks) / largest_bound
+    bound = factor**2 * np.concatenate([block.bound for block in blocks]) / largest_bound
     return ScoresByDistance(score, bound)
+
+
+def _plain_scores(frequencies: Floats, distances: Floats) -> ScoresByDistance:
+    """Return scores without an attention factor, and bounds that are not divided by the largest one.
+
+    At distance d, pair j turns by the phase e^{i·d·θ_j}. The score of equal unit vectors is the mean
+    of the phases' real parts, cos(d·θ_j). Any other score is a sum of phases with complex weights
+    h_0 … h_(n−1). Su et al. (2021) write it with the partial sums S_j, the phases of the pairs 0 to j
+    added up, and h_n = 0:
+
+        |Σ h_j · e^{i·d·θ_j}| = |Σ S_j · (h_j − h_(j+1))| ≤ max |h_j − h_(j+1)| · Σ |S_j|
+
+    The maximum depends on the content of q and k. The bound is what the rotation contributes, the
+    mean of |S_j|: it is small if the phases point in many directions.
+    """
+    phases = np.exp(1j * distances[:, None] * frequencies)  # (distances, pairs)
+    partial_sums = np.cumsum(phases, axis=1)
+    return ScoresByDistance(
+        score=phases.real.mean(axis=1),
+        bound=np.abs(partial_sums).mean(axis=1),
+    )
 
 
 def weights(slope: float, distances: Floats, length: int) -> Floats:

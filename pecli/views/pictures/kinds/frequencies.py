@@ -50,29 +50,39 @@ def informative_pairs(frequencies: Floats, length: int, max_pairs: int, turns: f
         max_pairs: The number of pairs, at most.
         turns: The turns over the table that the fastest of them should about have.
     """
-    last_position = max(1, length - 1)
-    with np.errstate(divide="ignore"):  # A pair that does not rotate lies at −inf.
-        log_turns = np.log(frequencies * last_position / (2 * math.pi))
-    targets = np.linspace(math.log(turns), math.log(SLOWEST_TURNS), max_pairs)
-    nearest = _nearest_pairs(log_turns, targets.tolist()[: len(frequencies)])
+    log_turns = _log_turns(frequencies, length)
+    wanted = np.linspace(math.log(turns), math.log(SLOWEST_TURNS), max_pairs)
+    pair_count = len(frequencies)
+    nearest = _nearest_pairs(log_turns, wanted[:pair_count].tolist())  # A pair is chosen only once.
     fastest_first = sorted(nearest, key=lambda pair: (-frequencies[pair], pair))
-    upper_limit = math.log(TURNS_TOLERANCE * turns)
-    slow_enough = [pair for pair in fastest_first if log_turns[pair] < upper_limit]
-    if slow_enough:
-        return slow_enough
+    # The nearest pairs can still be far from what is wanted, and faster than can be drawn.
+    too_fast = math.log(TURNS_TOLERANCE * turns)
+    drawable = [pair for pair in fastest_first if log_turns[pair] < too_fast]
+    if drawable:
+        return drawable
     return fastest_first[-2:]
 
 
-def _nearest_pairs(log_turns: Floats, targets: Sequence[float]) -> list[int]:
-    """Return the pair that is nearest to each target on a logarithmic scale; none is chosen twice.
+def _log_turns(frequencies: Floats, length: int) -> Floats:
+    """Return the logarithm of the turns that each pair makes over a table; −inf if it makes none.
+
+    Over 101 rows, a pair of 2π / 50 radians per position makes 2 turns: log 2.
+    """
+    last_position = max(1, length - 1)
+    with np.errstate(divide="ignore"):  # A pair may have the frequency 0.
+        return np.asarray(np.log(frequencies * last_position / (2 * math.pi)))
+
+
+def _nearest_pairs(log_turns: Floats, wanted: Sequence[float]) -> list[int]:
+    """Return the pair that is nearest to each wanted number of turns; none is chosen twice.
 
     Args:
         log_turns: The logarithm of each pair's turns over the table.
-        targets: Logarithms of turns, at most as many as there are pairs.
+        wanted: Logarithms of numbers of turns, at most as many as there are pairs.
     """
     chosen: list[int] = []
-    for target in targets:
-        distances = np.abs(log_turns - target)
+    for wanted_log_turns in wanted:
+        distances = np.abs(log_turns - wanted_log_turns)
         distances[chosen] = np.nan  # These are not available any more.
         chosen.append(int(np.nanargmin(distances)))
     return chosen
