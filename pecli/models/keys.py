@@ -344,6 +344,10 @@ class Keys:
         """Record keys as read."""
         self.usage.read.update(map(self.full_name, names))
 
+    def mark_as_known(self, *names: str) -> None:
+        """Record names as those of keys that exist, which hints about misspelled keys may offer."""
+        self.usage.looked_for.update(names)
+
     def __contains__(self, name: str) -> bool:
         return self.data.get(name) is not None and name not in self.defaults.ignores
 
@@ -566,7 +570,7 @@ class Keys:
                 origins[name.removeprefix(prefix)] = origin
         return origins
 
-    def with_unrecorded_lookups(self) -> "Keys":
+    def with_separate_lookups(self) -> "Keys":
         """Return these keys with a separate record of the names that are looked for.
 
         A hint about an unread key offers a similar name that was looked for. A dialect lets Hugging
@@ -579,7 +583,7 @@ class Keys:
         """Return keys of the same place without any values."""
         return Keys({}, self.path, self.prefix, usage=self.usage)
 
-    def translated(self, settings: Settings, *, scaling: Settings = NO_SETTINGS) -> "Keys":
+    def with_settings(self, settings: Settings, *, scaling: Settings = NO_SETTINGS) -> "Keys":
         """Return these keys, and more of them under the names that Hugging Face has.
 
         Megatron calls the base `rotary_base`. With the setting `{"rope_theta": setting_from_key(1e6,

@@ -29,7 +29,7 @@ NOT_PARTS = (
 #: Words in the names of parts that read images.
 IMAGES = ("vision", "visual")
 #: Keys that name the kind of encoding in a word.
-STATEMENTS = ("position_embedding_type", "position_embeddings_type", "pos_emb_type")
+KEYS_NAMING_ENCODING = ("position_embedding_type", "position_embeddings_type", "pos_emb_type")
 ROTARY_WORDS = ("rope", "rotary", "rotary_position_embedding")
 
 
@@ -114,7 +114,7 @@ def _other_statements(keys: Keys) -> set[str]:
 
     Most rotary classes of transformers rotate whatever `position_embedding_type` is.
     """
-    return {name for name in STATEMENTS if not _states_rope(keys, name)}
+    return {name for name in KEYS_NAMING_ENCODING if not _states_rope(keys, name)}
 
 
 def _has_settings(keys: Keys) -> bool:

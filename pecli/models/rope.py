@@ -92,7 +92,7 @@ def _mark_keys_without_effect_as_read(keys: Keys) -> None:
     replace them. A part of a larger model, such as its vision tower, may have a LENGTH, which sets
     no context.
     """
-    keys.usage.looked_for.update(SHARED)
+    keys.mark_as_known(*SHARED)
     if keys.prefix:
         keys.mark_as_read(LENGTH)
 
