@@ -116,6 +116,11 @@ class ModelFamily:
         return self.name != ""
 
     @property
+    def axes_alternate(self) -> bool:
+        """True if even frequencies of a head follow rows, and odd ones columns (Pixtral)."""
+        return self.order == "axes"
+
+    @property
     def spreads_heads(self) -> bool:
         """True if several heads share the frequencies of one axis (EfficientLoFTR)."""
         return self.partial is not None and self.partial > 1
