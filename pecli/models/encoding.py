@@ -284,8 +284,7 @@ class Encoding:
         has_runtime = runtime != "none"
         if has_runtime:
             parameters |= self._parameters_of_runtime(runtime)
-        # Only scalings that depend on the context have the parameter `length`. A runtime may replace
-        # another scaling by one of them; None is accepted beside any scaling.
+        # The scheme refuses a context that nothing uses. A runtime may use it with any scaling.
         if self.follows_length or has_runtime:
             parameters["length"] = context_length
         if self.mscales is not None:
@@ -300,8 +299,8 @@ class Encoding:
     def _parameters_of_runtime(self, runtime: str) -> NamedValues:
         """Return the parameters that a runtime reads differently than the model's own code does.
 
-        Most runtimes have none. SGLang scales Hunyuan-like files by their `alpha`, for example,
-        which transformers ignores.
+        Most runtimes have none. TensorRT-LLM, for example, takes an original context of 1,024 for
+        YaRN if the file has none.
         """
         return runtime_named(runtime).adapted(self).parameters
 
