@@ -79,6 +79,7 @@ def _only_place(
     """
     keys = _outermost_keys(encoding, name)
     was_read_from_new_place = NEW_SETTINGS in keys
+    # A base may stand in the older object as well: `rope_scaling.rope_theta`.
     was_read_from_old_place = old_key in keys or OLD_SETTINGS in keys
     has_old_place = section.get(old_key) is not None
     has_new_place = NEW_SETTINGS in section

@@ -190,6 +190,7 @@ def _stated_parameters(layer: Layer, scaling: str) -> _StatedParameters:
         scaling: The name of the scaling, which has its own set of parameters.
     """
     names = SCALINGS[scaling].names()
+    # The original context may have a substitute, with a warning. All other parameters are just keys.
     original = NO_ORIGINAL_CONTEXT
     if ORIGINAL in names:
         original = _original_context(layer)

@@ -257,10 +257,10 @@ class SinusoidalRule(TableRule):
     amplitude_keys: tuple[str, ...] = ()
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        """Return the sinusoidal table, as the parameters of `pecli.Sinusoidal` with their sources.
+        """Return the sinusoidal table, as parameters of `pecli.Sinusoidal`.
 
-        The sources are keys of the configuration, the family, and the style. A parameter that is
-        None is left out, and the scheme's own default counts.
+        Each parameter is a Setting, a value with its source: a key of the configuration, the style,
+        or the family. One that is None is left out, and the scheme's own default counts.
         """
         rows, dim = self.size(keys)
         parameters: dict[str, Setting[object] | None] = {

@@ -295,13 +295,12 @@ def _rotary_encodings(model: Model) -> ParsedEncodings:
     # of a GGUF file must not offer.
     config_json = model.keys.with_separate_lookups().with_settings(settings, scaling=scaling)
     encodings, warnings = rope_encodings(config_json, family)
-    return ParsedEncodings(
-        _without_equal_sliding(encodings), [*_warnings_of_file(model, scaling), *warnings]
-    )
+    all_warnings = [*_warnings_of_file(model, scaling), *warnings]
+    return ParsedEncodings(_merged_if_equal(encodings), all_warnings)
 
 
-def _without_equal_sliding(encodings: list[Encoding]) -> list[Encoding]:
-    """Return one encoding for all layers if sliding layers have the parameters of the full ones.
+def _merged_if_equal(encodings: list[Encoding]) -> list[Encoding]:
+    """Return a single encoding, for all layers, if those of full and sliding layers are equal.
 
     Its layer type is empty, which stands for all layers. If the parameters differ, as in Gemma 3,
     the encodings stay as they are: that of the full layers, then that of the sliding ones.

@@ -10,7 +10,7 @@ from pecli.models import non_rotary
 from pecli.models.data import nonempty, plain_name
 from pecli.models.encoding import Encoding, ParsedEncodings, joined
 from pecli.models.families import ModelFamily, family_of, model_type_of
-from pecli.models.key_names import EVIDENCE, HEADS, SETTINGS, SIZES, TEXTS, THETAS, WIDTHS
+from pecli.models.key_names import HEADS, ROTARY_KEYS, SETTINGS, SIZES, TEXTS, THETAS, WIDTHS
 from pecli.models.keys import NO_CLASS, Keys, Setting, value_of
 from pecli.models.model_parts import (
     KEYS_NAMING_ENCODING,
@@ -89,7 +89,7 @@ def _warnings_of_no_encoding(part: ModelPart) -> list[str]:
     «relative positions within attention».
     """
     notes: list[str] = []  # The notes of a rule were reported when the part was read.
-    rule = _rule_for_other_encoding(part.keys, part.model_type)
+    rule = _non_rotary_rule(part.keys, part.model_type)
     if rule is None:
         rule = non_rotary.tables_of(part.model_type)
         notes = [] if rule is None else rule.notes(part.keys)
@@ -137,7 +137,7 @@ def _path_of_text_model(keys: Keys) -> Setting[str] | None:
     return keys.word(*names)
 
 
-def _read_part(part: ModelPart, depth: int) -> ParsedEncodings:
+def _read_part(part: ModelPart, max_depth: int) -> ParsedEncodings:
     """Return the encodings of a part of a model, and of the parts within it.
 
     A multimodal file has a language model in `text_config` and a tower in `vision_config`. Its keys
@@ -147,17 +147,17 @@ def _read_part(part: ModelPart, depth: int) -> ParsedEncodings:
 
     Args:
         part: The part, for example the whole file.
-        depth: How many levels of parts within it are read.
+        max_depth: How many levels of parts within it are read.
     """
-    inner_parts = parts_of(part) if depth else []
+    inner_parts = parts_of(part) if max_depth else []
     # The part of the model that the keys at the top describe; empty in most families.
     tower = family_of(part.model_type).tower_at_top
     if tower and _has_language_model(inner_parts):
-        return _read_with_tower_at_top(part, tower, inner_parts, depth)
+        return _read_with_tower_at_top(part, tower, inner_parts, max_depth)
     results = []
     if _describes_layers(part, inner_parts):
         results.append(_encodings_of_part(part))
-    results += [_read_inner(inner, inner.layer_label, depth - 1) for inner in inner_parts]
+    results += [_read_inner(inner, inner.layer_label, max_depth - 1) for inner in inner_parts]
     return joined(results)
 
 
@@ -178,7 +178,7 @@ def _describes_layers(part: ModelPart, inner_parts: Sequence[ModelPart]) -> bool
 
 
 def _read_with_tower_at_top(
-    part: ModelPart, tower: str, inner_parts: Sequence[ModelPart], depth: int
+    part: ModelPart, tower: str, inner_parts: Sequence[ModelPart], max_depth: int
 ) -> ParsedEncodings:
     """Return the encodings of a model whose keys at the top describe a tower, and of its parts.
 
@@ -189,9 +189,9 @@ def _read_with_tower_at_top(
         part: The whole model.
         tower: The name of the tower: `audio` for MusicFlamingo.
         inner_parts: The language model and other parts within it.
-        depth: How many levels of parts are read, the inner parts included.
+        max_depth: How many levels of parts are read, the inner parts included.
     """
-    of_inner_parts = [_read_inner(inner, inner.label, depth - 1) for inner in inner_parts]
+    of_inner_parts = [_read_inner(inner, inner.label, max_depth - 1) for inner in inner_parts]
     encodings, warnings = _encodings_of_part(part)
     of_tower = [replace(encoding, part=tower) for encoding in encodings]
     return joined([ParsedEncodings(of_tower, warnings), *of_inner_parts])
@@ -209,16 +209,16 @@ def _has_layers(part: ModelPart) -> bool:
     return keys.has_value(*WIDTHS) and keys.has_value(*HEADS, *SIZES)
 
 
-def _read_inner(part: ModelPart, label: str, depth: int) -> ParsedEncodings:
+def _read_inner(part: ModelPart, label: str, max_depth: int) -> ParsedEncodings:
     """Return the encodings of a part within a model, and name their layer types after it.
 
     Args:
         part: The part.
         label: The name to put before layer types. With `vision`, the tower's only encoding gets the
             layer type `vision`, and `patches` becomes `vision.patches`. Empty to keep them.
-        depth: How many levels of parts within it are read.
+        max_depth: How many levels of parts within it are read.
     """
-    encodings, warnings = _read_part(part, depth)
+    encodings, warnings = _read_part(part, max_depth)
     if not encodings and part.keys.has_any(*HEADS):
         warnings += _warnings_of_no_encoding(part)
     labelled = [_with_label(encoding, part, label) for encoding in encodings]
@@ -315,7 +315,7 @@ def _gather_evidence(part: ModelPart) -> Evidence:
     keys = part.keys
     family = family_of(part.model_type, vision=part.vision)
     tables_of_class = non_rotary.tables_of(part.model_type)
-    non_rotary_rule = _rule_for_other_encoding(keys, part.model_type)
+    non_rotary_rule = _non_rotary_rule(keys, part.model_type)
     if non_rotary_rule is None and not family.is_known:
         # Neither keys nor the family name an encoding: the class in transformers may have tables.
         non_rotary_rule = tables_of_class
@@ -342,7 +342,7 @@ def _points_to_rope(keys: Keys, named_encoding: Setting[str]) -> bool:
 def _has_rotary_keys(keys: Keys, named_encoding: Setting[str]) -> bool:
     """Return True if a file has a key of rope, names rope in a word, or has it in attention."""
     names_rope = named_encoding.value.lower() in ROTARY_WORDS
-    return keys.has_any(*EVIDENCE) or names_rope or _attends_with_rope(keys)
+    return keys.has_any(*ROTARY_KEYS) or names_rope or _attends_with_rope(keys)
 
 
 def _attends_with_rope(keys: Keys) -> bool:
@@ -417,7 +417,7 @@ def _word_of_position_embedding_type(keys: Keys) -> str:
     return keys.word_or("", *KEYS_NAMING_ENCODING[:2]).value.lower()
 
 
-def _rule_for_other_encoding(keys: Keys, model_type: str | None) -> EncodingRule | None:
+def _non_rotary_rule(keys: Keys, model_type: str | None) -> EncodingRule | None:
     """Return the rule for an encoding other than rope; None if nothing points to one.
 
     A rule makes encodings of keys: ALiBi, a learned table, or none at all. ALiBi and no encoding

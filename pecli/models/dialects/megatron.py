@@ -51,7 +51,7 @@ def _read_plain(keys: Keys, model_name: str) -> ParsedEncodings:
     Megatron does not have is left to Hugging Face's rules.
 
     Args:
-        keys: The keys, in plain spelling.
+        keys: The keys, with underscores in their names.
         model_name: The name of NeMo's model, which implies the fraction of a head that rotates.
     """
     embedding_type = value_of(keys.word("position_embedding_type")) or ""
@@ -155,13 +155,14 @@ def _latent_encoding(keys: Keys) -> ParsedEncodings:
 
 
 def _yarn_parameters(keys: Keys, prefix: str = "") -> dict[str, Setting[object] | None]:
-    """Return YaRN without its type; its attention factor is the ratio of two magnitudes.
+    """Return the parameters of YaRN by Hugging Face's names, without the type of the scaling.
 
-    With a factor of 40, an mscale of 1 and an mscale_all_dim of 0, it is 1.3689 / 1.
+    The attention factor, which multiplies cos and sin, is g(mscale) / g(mscale_all_dim), with g(m)
+    = 0.1 · m · ln factor + 1. For a factor of 40 and the numbers 1 and 0, it is 1.3689 / 1.
 
     Args:
-        keys: The keys, in plain spelling.
-        prefix: What the names of the keys begin with: nothing with latent attention.
+        keys: The keys, with underscores in their names.
+        prefix: What the names of YaRN's keys begin with: `yarn_`, or nothing with latent attention.
     """
     prefixed_names = {name: prefix + name for name in YARN_NAMES}
     scaling = hugging_face_settings(keys, factor=f"{prefix}rotary_scaling_factor", **prefixed_names)

@@ -20,6 +20,7 @@ def read(keys: Keys) -> ParsedEncodings:
         {"model_type": "llama", "model_config": {"position_embedding_base": 1e4, …}}      (MLC)
         {"model": {"model_config": {"is_llama_config": true, "rope_theta": 1e4, …}}}      (nanotron)
     """
+    # Only nanotron has an object `model` around it. Some files have these keys at the top.
     config = keys.inner_or_self("model").inner("model_config") or keys
     model_type = _mlc_model_type(keys, config)
     base = _mlc_base(config)

@@ -521,11 +521,11 @@ class _FlaggedEncoding:
         """Return a scaling that divides each frequency by a number of its own.
 
         The model's file may divide frequencies already, by its tensor rope_freqs.weight. ggml then
-        multiplies them by a number that follows from the flags.
+        multiplies them by a number that follows from the flags: a frequency that the file divides
+        by 8, and flags multiply by 1/4, is divided by 32.
         """
         pairs = self.encoding.frequency_rope().rotary_dim // 2
         file_divisors = np.array(self.own_scaling.divisors or [1.0] * pairs)  # (pairs,)
-        # To multiply by 1/4 is to divide by 4.
         divisors = tuple((file_divisors / self._multipliers(pairs)).tolist())
         return divisor_parameters(
             divisors=computed(divisors, "llama.cpp, {}", self._first_flag()),

@@ -52,7 +52,7 @@ def apply_overrides(
         model: The encodings without the flags.
         config: The configuration; None if the model is a .gguf file.
         settings: The flags.
-        server: The server, whose base counts if an override loses the model's own.
+        server: The server, whose base counts if the new settings lack the model's own.
         findings: Where warnings are added.
 
     Raises:
