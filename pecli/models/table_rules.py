@@ -42,7 +42,7 @@ DEFAULT_BASE = 10000.0
 
 
 def implied_by_family(value: T) -> Setting[T]:
-    """Return a setting that no key states: its value, as any of the family's models has it."""
+    """Return a setting that follows from the model's family, because no key states it."""
     return Setting(value, source="family")
 
 
