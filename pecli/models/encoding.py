@@ -283,17 +283,26 @@ class Encoding:
         runtime = parameters.get("runtime", "none")
         has_runtime = runtime != "none"
         if has_runtime:
-            read_by_runtime = runtime_named(runtime).adapted(self)
-            parameters |= read_by_runtime.parameters
-        # Other scalings have no such parameter, unless a runtime adds one that has.
+            parameters |= self._parameters_of_runtime(runtime)
+        # The scheme refuses a context that nothing uses. A runtime may use it with any scaling.
         if self.follows_length or has_runtime:
             parameters["length"] = context_length
         if self.mscales is not None:
-            # The factor is chosen by the length of the table, which all parameters above decide.
+            # This comes after the parameters above, because the length of the table, which they
+            # decide, chooses the factor.
             mscale = self._mscale(self.mscales, parameters, context_length)
             parameters["attention_factor"] = mscale
+        # The model's sections of M-RoPE count even if an option or a runtime states others.
         parameters |= self._section_parameters()
         return Rope(**parameters)
+
+    def _parameters_of_runtime(self, runtime: str) -> NamedValues:
+        """Return the parameters that a runtime reads differently than the model's own code does.
+
+        Most runtimes have none. TensorRT-LLM, for example, takes an original context of 1,024 for
+        YaRN if the file has none.
+        """
+        return runtime_named(runtime).adapted(self).parameters
 
     def _mscale(self, mscales: Mscales, parameters: NamedValues, length: int | None) -> float:
         """Return the attention factor of a table that is read at a length, or else at its own end.

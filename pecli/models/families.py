@@ -61,7 +61,7 @@ class ModelFamily:
         mixed_sections: The sections are interleaved, whatever the keys say (Qwen3-VL).
         trailing: The last channels of a head rotate, not the first (DeepSeek-V4).
         ignores_rotary_dim: The family's code does not read `rotary_dim` (MiniMax-M3).
-        beside_text: The part that the keys at the top describe, beside a language model in
+        tower_at_top: The part that the keys at the top describe, beside a language model in
             `text_config`.
         head_dim_rotates: With latent attention, a `head_dim` in the file is the rotary dimension
             (DeepSeek-V3).
@@ -97,7 +97,7 @@ class ModelFamily:
     mixed_sections: bool = False
     trailing: bool = False
     ignores_rotary_dim: bool = False
-    beside_text: str = ""
+    tower_at_top: str = ""
     head_dim_rotates: bool = False
     partial_of_head: bool = False
     scales_all_layers: bool = False
@@ -114,6 +114,11 @@ class ModelFamily:
     def is_known(self) -> bool:
         """False for `UNKNOWN_FAMILY`, to whose models the general rules apply."""
         return self.name != ""
+
+    @property
+    def axes_alternate(self) -> bool:
+        """True if even frequencies of a head follow rows, and odd ones columns (Pixtral)."""
+        return self.order == "axes"
 
     @property
     def spreads_heads(self) -> bool:

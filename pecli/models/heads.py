@@ -27,7 +27,7 @@ from pecli.models.keys import (
 )
 from pecli.models.layer_types import Layer
 
-#: The width of the memory attention of SAM 2 video models, which has a rate of its own beside it.
+#: The width of the memory attention of SAM 2's video models.
 MEMORY_WIDTH = "memory_attention_hidden_size"
 
 
@@ -78,11 +78,9 @@ def head_size(keys: Keys, layer_type: str = "") -> Setting[int]:
     size = _size_of_layer(keys, layer_type) or _size_of_all(keys)
     if size is not None:
         return size
-    width = keys.required(width_of(keys), "head_dim")
+    model_width = keys.required(width_of(keys), "head_dim")
     heads = keys.required(keys.whole_number(*HEADS), "number of attention heads")
-    is_memory_attention = width == keys.whole_number(MEMORY_WIDTH)
-    if is_memory_attention:
-        width = _downsampled(keys, width)
+    width = _width_of_attention(keys, model_width)
     channels = width.value // heads.value
     size = computed(channels, "{} // {}", width, heads)
     if channels == 0:
@@ -126,13 +124,18 @@ def _size_of_first_layer(layers: Keys, types: list[str], layer_type: str) -> Set
     return None
 
 
-def _downsampled(keys: Keys, width: Setting[int]) -> Setting[int]:
-    """Return the width of memory attention, which a rate divides: a rate of 2 makes 128 channels of
-    256.
+def _width_of_attention(keys: Keys, model_width: Setting[int]) -> Setting[int]:
+    """Return the channels that all heads of a layer have together: the width of the model.
+
+    The memory attention of SAM 2's video models has fewer, because a rate divides its width: with a
+    `memory_attention_downsample_rate` of 2, the heads share 128 of 256 channels.
     """
+    is_memory_attention = model_width == keys.whole_number(MEMORY_WIDTH)
+    if not is_memory_attention:
+        return model_width
     rate = keys.whole_number("memory_attention_downsample_rate")
     divisor = only_if(rate, lambda number: number > 1)
-    return derived(operator.floordiv, "{} // {}", width, divisor) or width
+    return derived(operator.floordiv, "{} // {}", model_width, divisor) or model_width
 
 
 def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
@@ -170,7 +173,7 @@ def _partial_head(layer: Layer, size: Setting[int], *, scaled: bool) -> Head:
     """
     family = layer.family
     stated = _rotating_fraction(layer, scaled=scaled) or default(family.partial, family.source)
-    fraction = only_if(stated, lambda share: share != 1)
+    fraction = only_if(stated, _is_not_one)
     if fraction is None:
         return Head(size=size, dim=size)
     if family.spreads_heads and fraction.value > 1:
@@ -187,7 +190,7 @@ def _dim_of_axis(size: Setting[int], axes: int, family: ModelFamily) -> Setting[
     if axes == 3:
         pairs = size.value // 3 // 2
         return computed(2 * pairs, "2 · (({}) // 3 // 2), one of 3 axes", size)
-    if family.order == "axes":
+    if family.axes_alternate:
         return size
     return computed(size.value // 2, "({}) // 2, one of 2 axes", size)
 
@@ -223,21 +226,32 @@ def _rotating_fraction(layer: Layer, *, scaled: bool) -> Setting[float] | None:
         layer: The layer type, with its keys and its rotary settings.
         scaled: True if it has a scaling.
     """
-    ignored = frozenset() if scaled else layer.keys.defaults.ignores
-    is_read_in_settings = f"rope_parameters.{PARTIAL}" not in ignored
-    if is_read_in_settings:
-        return layer.settings.number(PARTIAL) or _fraction_at_top(layer.keys, ignored)
+    ignored_keys = frozenset() if scaled else layer.keys.defaults.ignores
+    is_ignored_in_settings = f"rope_parameters.{PARTIAL}" in ignored_keys
+    is_ignored_at_top = PARTIAL in ignored_keys
+    if not is_ignored_in_settings:
+        return layer.settings.number(PARTIAL) or _fraction_at_top(layer.keys, ignored_keys)
     _record_ignored_fraction(layer)
-    is_ignored_at_top = PARTIAL in ignored
-    if is_ignored_at_top:
-        # A class that reads the fraction in neither place does not read its other names either.
-        ignored = ignored.union(PARTIALS)
-        _mark_fractions_of_one_as_read(layer.keys)
-    return _fraction_at_top(layer.keys, ignored)
+    if not is_ignored_at_top:
+        return _fraction_at_top(layer.keys, ignored_keys)
+    return _default_fraction(layer.keys, ignored_keys)
+
+
+def _default_fraction(keys: Keys, ignored_keys: frozenset[str]) -> Setting[float] | None:
+    """Return the default of a class that reads the fraction nowhere; None if it has no default.
+
+    The class does not read other names of the fraction either, such as `rotary_pct`. Those in the
+    file are reported as ignored.
+    """
+    _mark_fractions_of_one_as_read(keys)
+    return _fraction_at_top(keys, ignored_keys.union(PARTIALS))
 
 
 def _fraction_at_top(keys: Keys, ignored: frozenset[str]) -> Setting[float] | None:
-    """Return the fraction at the top of config.json, under a name that is not ignored."""
+    """Return the fraction at the top of config.json, under a name that is not ignored.
+
+    If there is none, it is the default of the class, which may be None.
+    """
     defaults = replace(keys.defaults, ignores=ignored)
     return replace(keys, defaults=defaults).number(*PARTIALS)
 
@@ -262,8 +276,8 @@ def _latent_head(layer: Layer, rotating: Setting[int], *, scaled: bool) -> Head:
     """Return the head of multi-head latent attention (MLA), of which some channels rotate.
 
     A head of DeepSeek-V3 has 128 channels that never rotate (`qk_nope_head_dim`) and 64 that do
-    (`qk_rope_head_dim`): its `size` is 192, its `dim` 64. In some families a `head_dim` in the file
-    is the number of rotating channels instead, and a fraction may reduce it further.
+    (`qk_rope_head_dim`): its `size` is 192, its `dim` 64. A `partial_rotary_factor` of 0.5 would
+    rotate 32 of these 64.
 
     Args:
         layer: The layer type, with its keys.
@@ -272,30 +286,31 @@ def _latent_head(layer: Layer, rotating: Setting[int], *, scaled: bool) -> Head:
     """
     head_dim = layer.keys.whole_number("head_dim")
     size = _latent_size(layer.keys, rotating, head_dim)
-    head = Head(size=size, dim=rotating, is_latent=True)
-    # A `head_dim` that is only the default of the class does not count.
-    is_head_dim_in_file = "head_dim" in layer.keys
-    if layer.family.head_dim_rotates and is_head_dim_in_file and head_dim is not None:
-        head = replace(head, dim=head_dim, warnings=_contradicting_dims(head_dim, rotating))
+    dim = _head_dim_that_rotates(layer, head_dim) or rotating
+    warnings = _contradicting_dims(dim, rotating)
     fraction = _rotating_fraction(layer, scaled=scaled)
-    return _latent_head_with_fraction(head, fraction, layer.family)
+    if fraction is not None and layer.family.partial_of_head:
+        # In Mistral 4 and DeepSeek-V4 it is a fraction of the whole head: 1/8 of 512 channels.
+        return Head(
+            size=size, dim=_share_of_head(size, fraction), is_latent=True, warnings=warnings
+        )
+    partial = only_if(fraction, _is_not_one)
+    return Head(size=size, dim=dim, partial=partial, is_latent=True, warnings=warnings)
 
 
-def _latent_head_with_fraction(
-    head: Head, fraction: Setting[float] | None, family: ModelFamily
-) -> Head:
-    """Return a latent head of which a fraction rotates (`partial_rotary_factor`).
+def _head_dim_that_rotates(layer: Layer, head_dim: Setting[int] | None) -> Setting[int] | None:
+    """Return the `head_dim` of a latent head if the family takes it for the channels that rotate.
 
-    In Mistral 4 and DeepSeek-V4, it is a fraction of the whole head: 1/8 of 512 channels are 64. In
-    other families it is one of the rotating channels: half of DeepSeek-V3's 64 are 32.
+    DeepSeek-V3's class in transformers does so if the file has the key. None if it has only the
+    class's default, or if `head_dim` is the size of the whole head, as in most families.
     """
-    if fraction is None:
-        return head
-    if family.partial_of_head:
-        return replace(head, dim=_share_of_head(head.size, fraction))
-    if fraction.value == 1:
-        return head
-    return replace(head, partial=fraction)
+    is_in_file = "head_dim" in layer.keys
+    return head_dim if layer.family.head_dim_rotates and is_in_file else None
+
+
+def _is_not_one(fraction: float) -> bool:
+    """Return True unless a fraction is 1, with which all channels rotate."""
+    return fraction != 1
 
 
 def _latent_size(keys: Keys, rotating: Setting[int], head_dim: Setting[int] | None) -> Setting[int]:
@@ -318,16 +333,18 @@ def _latent_size(keys: Keys, rotating: Setting[int], head_dim: Setting[int] | No
     return only_if(head_dim, lambda size: size > rotating.value) or rotating
 
 
-def _contradicting_dims(head_dim: Setting[int], rotating: Setting[int]) -> tuple[str, ...]:
-    """Return a warning that transformers and other runtimes differ, unless both have one width.
+def _contradicting_dims(dim: Setting[int], rotating: Setting[int]) -> tuple[str, ...]:
+    """Return a warning that transformers and other runtimes differ; none if the numbers agree.
 
     DeepSeek-V3's class in transformers computes frequencies for `head_dim` if a file has it,
     although its attention rotates `qk_rope_head_dim` channels.
+
+    Args:
+        dim: The channels for which transformers computes frequencies.
+        rotating: The channels that rotate, `qk_rope_head_dim`.
     """
-    if head_dim.value == rotating.value:
+    if dim.value == rotating.value:
         return ()
-    frequencies = (
-        f"{head_dim.source} is {head_dim.value}, for which transformers computes frequencies"
-    )
+    frequencies = f"{dim.source} is {dim.value}, for which transformers computes frequencies"
     channels = f"the {rotating.value} channels of {rotating.source}, which other runtimes go by"
     return (f"{frequencies}: they do not fit {channels}",)

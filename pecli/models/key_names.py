@@ -15,7 +15,7 @@ PARTIAL = PARTIALS[0]
 #: Objects that hold rotary settings; `rope_scaling` is the older name.
 SETTINGS = ("rope_parameters", "rope_scaling")
 #: Keys that only models with rotary encodings have.
-EVIDENCE = (
+ROTARY_KEYS = (
     *THETAS,
     *LOCAL_THETAS,
     *PARTIALS,

@@ -139,7 +139,7 @@ def only_if(setting: Setting[T] | None, counts: Callable[[T], object]) -> Settin
 
 
 def nonzero(setting: Setting[T] | None) -> Setting[T] | None:
-    """Return a setting; None if its value is 0, which some projects write for "none"."""
+    """Return a setting; None if its value is 0, false or empty, which stand for "none"."""
     return only_if(setting, bool)
 
 
@@ -344,6 +344,10 @@ class Keys:
         """Record keys as read."""
         self.usage.read.update(map(self.full_name, names))
 
+    def mark_as_known(self, *names: str) -> None:
+        """Record names as those of keys that exist, which hints about misspelled keys may offer."""
+        self.usage.looked_for.update(names)
+
     def __contains__(self, name: str) -> bool:
         return self.data.get(name) is not None and name not in self.defaults.ignores
 
@@ -537,14 +541,16 @@ class Keys:
     def section(self, name: str) -> "Keys | None":
         """Return an object of the configuration, such as `rope_scaling`, as keys of its own.
 
-        None if it is absent or empty, or if the code of the model's class ignores it. A class that
-        ignores flat settings still reads settings by layer type, which hold an object per type.
+        None if it is absent or empty, or if the code of the model's class ignores it. The object
+        that is returned counts as read; warnings about unread keys then only concern keys in it.
+
+        Raises:
+            FileError: The value is not an object.
         """
         value = self.data.get(name)
-        self.usage.looked_for.add(name)
+        self.mark_as_known(name)
         is_empty = value is None or value == {}
-        is_ignored = name in self.defaults.ignores and not _holds_objects(value)
-        if is_empty or is_ignored:
+        if is_empty or self._ignores_section(name, value):
             return None
         if not isinstance(value, Mapping):
             raise self.wrong(name, "it must be an object")
@@ -553,9 +559,18 @@ class Keys:
             self,
             data=value,
             prefix=f"{self.full_name(name)}.",
+            # The defaults of the class are values of keys at the top, not of keys in the object.
             defaults=NO_CLASS,
             origins=self._origins_in(name),
         )
+
+    def _ignores_section(self, name: str, value: object) -> bool:
+        """Return True if the code of the model's class does not read an object.
+
+        A class may ignore `{"rope_theta": 1e6}` in `rope_parameters`, and still read settings by
+        layer type there: `{"full_attention": {"rope_theta": 1e6}, …}`.
+        """
+        return name in self.defaults.ignores and not _holds_objects(value)
 
     def _origins_in(self, section: str) -> dict[str, Origin]:
         """Return the origins of keys within a section, by their names there."""
@@ -566,7 +581,7 @@ class Keys:
                 origins[name.removeprefix(prefix)] = origin
         return origins
 
-    def with_unrecorded_lookups(self) -> "Keys":
+    def with_separate_lookups(self) -> "Keys":
         """Return these keys with a separate record of the names that are looked for.
 
         A hint about an unread key offers a similar name that was looked for. A dialect lets Hugging
@@ -579,7 +594,7 @@ class Keys:
         """Return keys of the same place without any values."""
         return Keys({}, self.path, self.prefix, usage=self.usage)
 
-    def translated(self, settings: Settings, *, scaling: Settings = NO_SETTINGS) -> "Keys":
+    def with_settings(self, settings: Settings, *, scaling: Settings = NO_SETTINGS) -> "Keys":
         """Return these keys, and more of them under the names that Hugging Face has.
 
         Megatron calls the base `rotary_base`. With the setting `{"rope_theta": setting_from_key(1e6,
@@ -604,4 +619,5 @@ class Keys:
 
 
 def _holds_objects(value: object) -> bool:
+    """Return True for an object with objects in it."""
     return isinstance(value, Mapping) and any(isinstance(item, Mapping) for item in value.values())

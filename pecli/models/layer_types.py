@@ -134,30 +134,44 @@ def _mark_all(keys: Keys) -> None:
 
 
 def _layers_by_name(
-    keys: Keys, settings: Keys, family: ModelFamily, names: list[str], layer_types: set[str]
+    keys: Keys,
+    rotary_settings: Keys,
+    family: ModelFamily,
+    names_in_settings: list[str],
+    types_of_layers: set[str],
 ) -> Layers:
-    """Return the layer types whose settings are objects by name.
+    """Return the layer types that rotate, if the rotary settings have an object per layer type.
 
     Gemma 3 has `{"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}`
     in transformers 5, where other models have `{"rope_theta": 5e5}`.
 
     Args:
-        keys: The configuration.
-        settings: Its `rope_parameters` or `rope_scaling`.
+        keys: The whole configuration.
+        rotary_settings: Its `rope_parameters` or `rope_scaling`.
         family: The family whose defaults apply.
-        names: The keys of the settings that are layer types.
-        layer_types: The layer types that the configuration lists.
+        names_in_settings: The layer types that the rotary settings have objects for.
+        types_of_layers: The types that the layers of the model have, by the key `layer_types`.
     """
-    unused = _unused_names(names, layer_types)
-    used = [name for name in names if name not in unused]
-    stated_layers = _stated_layers(used, settings, keys, family)
-    layers_of_class = _absent_layers(keys, family, layer_types, stated_layers)
-    unrotated_names = []
-    if not _has_two_bases(family):
-        # With two bases, the family's own stands in for null settings, as in Gemma 3's class.
-        unrotated_names = [name for name in used if not settings.data[name]]
-    warnings = _nested_warnings(unused, unrotated_names)
-    return Layers([*stated_layers, *layers_of_class], warnings)
+    unused_names = _unused_names(names_in_settings, types_of_layers)
+    used_names = [name for name in names_in_settings if name not in unused_names]
+    stated_layers = _stated_layers(used_names, rotary_settings, keys, family)
+    default_layers = _absent_layers(keys, family, types_of_layers, stated_layers)
+    unrotated_names = _names_with_null_settings(used_names, rotary_settings, family)
+    warnings = _nested_warnings(unused_names, unrotated_names)
+    return Layers([*stated_layers, *default_layers], warnings)
+
+
+def _names_with_null_settings(
+    names: list[str], rotary_settings: Keys, family: ModelFamily
+) -> list[str]:
+    """Return the layer types that do not rotate, because their settings are null.
+
+    There are none in a family with two bases: Gemma 3's class fills in the default base of a layer
+    type whose settings are null.
+    """
+    if _has_two_bases(family):
+        return []
+    return [name for name in names if not rotary_settings.data[name]]
 
 
 def _has_two_bases(family: ModelFamily) -> bool:
@@ -276,10 +290,10 @@ def _with_shared_settings(settings_of_type: Keys, all_settings: Keys) -> Keys:
 def _absent_layers(
     keys: Keys, family: ModelFamily, types: set[str], stated_layers: list[Layer]
 ) -> list[Layer]:
-    """Return layer types that the settings leave out although the family has two bases.
+    """Return the layer types that the settings leave out, and that a family with two bases fills in.
 
-    Gemma 3's class fills them in: a file with settings for `full_attention` only has the default
-    base 1e4 for `sliding_attention`.
+    By Gemma 3's class, a file with settings for `full_attention` only has the default base 1e4 for
+    `sliding_attention`. Other families fill in none.
 
     Args:
         keys: The whole configuration.
@@ -429,28 +443,36 @@ def _numbers_of_unrotated_layers(
 ) -> Setting[tuple[int, ...]]:
     """Return the numbers of the layers without rope.
 
-    They are 0 in a list of all layers: `no_rope_layers` of Llama 4, [1, 1, 1, 0, …], has a 0 where
-    rope is absent. Without a list, an interval of 4 means that layers 3, 7, 11, … have none. Muse
-    Glimmer counts back from the last: of 30 layers 29, 25, …, 1 have none.
+    A list with a number per layer states them by zeros: Llama 4's `no_rope_layers` are flags, [1,
+    1, 1, 0, …], and `layer_rope_theta` are bases, [1e4, 1e4, 0, …]. Files without such a list may
+    have an interval: 4 means that the layers 3, 7, 11, … have no rope.
 
     Args:
         keys: The keys of the model.
-        base_by_layer: The base of each layer, 0 for one without rope; empty if the file has no such
-            list.
+        base_by_layer: The list `layer_rope_theta`; empty if the file has none.
         family: The family of the model.
     """
     # All keys are read in any case, so that none is reported as a key that nothing reads.
     flag_by_layer = keys.numbers("no_rope_layers", "no_rope_layer_flags")
     interval = keys.whole_number("no_rope_layer_interval")
     layer_count = keys.whole_number("num_hidden_layers")
-    # In both lists a 0 marks a layer without rope.
-    list_by_layer = flag_by_layer or base_by_layer
-    if list_by_layer.value:
-        zeros = tuple(layer for layer, item in enumerate(list_by_layer.value) if item == 0)
-        return computed(zeros, "{} is 0 there", list_by_layer)
+    number_by_layer = flag_by_layer or base_by_layer
+    if number_by_layer.value:
+        return _layers_of_zeros(number_by_layer)
     if layer_count is None:
         return NO_LAYERS
     return _unrotated_at_intervals(min(layer_count.value, MAX_LAYERS), interval, family)
+
+
+def _layers_of_zeros(number_by_layer: Setting[list[float]]) -> Setting[tuple[int, ...]]:
+    """Return the indices of zeros in a list with a number per layer.
+
+    >>> from pecli.models.keys import setting_from_key
+    >>> _layers_of_zeros(setting_from_key([1, 1, 1, 0, 1, 1, 1, 0], "no_rope_layers"))
+    Setting(value=(3, 7), source='no_rope_layers is 0 there', stated_by=('no_rope_layers',))
+    """
+    layers = tuple(layer for layer, number in enumerate(number_by_layer.value) if number == 0)
+    return computed(layers, "{} is 0 there", number_by_layer)
 
 
 def _unrotated_at_intervals(

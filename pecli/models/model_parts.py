@@ -12,7 +12,7 @@ from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.models import non_rotary
 from pecli.models.data import plain_name, stored
 from pecli.models.families import class_defaults, family_of
-from pecli.models.key_names import EVIDENCE, HEADS, SETTINGS, TEXTS, WIDTHS
+from pecli.models.key_names import HEADS, ROTARY_KEYS, SETTINGS, TEXTS, WIDTHS
 from pecli.models.keys import NO_CLASS, ClassDefaults, Keys, value_of
 
 #: Objects that are parts although their names do not end with `_config`.
@@ -29,7 +29,7 @@ NOT_PARTS = (
 #: Words in the names of parts that read images.
 IMAGES = ("vision", "visual")
 #: Keys that name the kind of encoding in a word.
-STATEMENTS = ("position_embedding_type", "position_embeddings_type", "pos_emb_type")
+KEYS_NAMING_ENCODING = ("position_embedding_type", "position_embeddings_type", "pos_emb_type")
 ROTARY_WORDS = ("rope", "rotary", "rotary_position_embedding")
 
 
@@ -114,7 +114,7 @@ def _other_statements(keys: Keys) -> set[str]:
 
     Most rotary classes of transformers rotate whatever `position_embedding_type` is.
     """
-    return {name for name in STATEMENTS if not _states_rope(keys, name)}
+    return {name for name in KEYS_NAMING_ENCODING if not _states_rope(keys, name)}
 
 
 def _has_settings(keys: Keys) -> bool:
@@ -162,7 +162,7 @@ def lacks_text_model(part: ModelPart) -> bool:
 
     `{"model_type": "llava"}` is such a file: the class then makes a Llama of default size.
     """
-    if part.keys.has_any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS):
+    if part.keys.has_any(*TEXTS, *ROTARY_KEYS, *WIDTHS, *HEADS):
         return False
     class_has_text = class_part(part.model_type).model_type != ""
     return class_has_text and not _has_nested_text_model(part)
@@ -284,7 +284,7 @@ def only_names_model(part: ModelPart) -> bool:
     """Return True if a file has no part, no size, and nothing about positions."""
     if _has_nested_text_model(part):
         return False
-    return not part.keys.has_any(*TEXTS, *_towers(part.model_type), *EVIDENCE, *WIDTHS, *HEADS)
+    return not part.keys.has_any(*TEXTS, *_towers(part.model_type), *ROTARY_KEYS, *WIDTHS, *HEADS)
 
 
 def _absent_towers(part: ModelPart, towers: Mapping[str, Tower]) -> list[str]:
@@ -366,7 +366,7 @@ def _has_encodings(part: ModelPart) -> bool:
     """
     # A key that the class ignores is evidence as well.
     without_class = replace(part.keys, defaults=NO_CLASS)
-    if part.is_text or without_class.has_any("model_type", *TEXTS, *EVIDENCE):
+    if part.is_text or without_class.has_any("model_type", *TEXTS, *ROTARY_KEYS):
         return True
     return part.keys.has_value(*WIDTHS, "embed_dim") or _is_known(part.model_type)
 

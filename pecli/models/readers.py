@@ -14,15 +14,17 @@ from pecli.models.data import object_at
 from pecli.models.encoding import Encoding
 from pecli.models.key_names import PARTIAL
 
-NEW = "rope_parameters"
-OLD_SCALING = "rope_scaling"
+#: The object in which transformers 5 has all rotary settings.
+NEW_SETTINGS = "rope_parameters"
+#: The object in which transformers 4 has the scaling.
+OLD_SETTINGS = "rope_scaling"
 #: The base of most configuration classes of transformers 4 if a file has none.
 FALLBACK = 10000.0
 #: Older places of parameters, by the names that encodings have for them, and the default of programs
 #: that find nothing there.
 OLD_PLACES = {
     "base": ("rope_theta", f"falls back to {FALLBACK:g}"),
-    "scaling": (OLD_SCALING, "leaves it unscaled"),
+    "scaling": (OLD_SETTINGS, "leaves it unscaled"),
     PARTIAL: (PARTIAL, "rotates all channels"),
 }
 
@@ -47,42 +49,55 @@ def _notes(encoding: Encoding, section: NamedValues) -> Iterator[str]:
     for name, (old_key, consequence) in OLD_PLACES.items():
         if _is_default(encoding, name):
             continue
-        place, program = _only_place(encoding, name, old_key, section)
-        if place:
-            value = f"{_word(name)} is only in {encoding.prefix}{place}"
-            yield f"{value}: {program} {consequence}"
+        place = _only_place(encoding, name, old_key, section)
+        if place is not None:
+            value = f"{_word(name)} is only in {encoding.prefix}{place.key}"
+            yield f"{value}: {place.missed_by} {consequence}"
 
 
 class OnlyPlace(NamedTuple):
-    """The key that holds a value in a file, and the programs that do not look there."""
+    """The key under which a file has a value, and the programs that do not look there."""
 
     key: str
-    program: str
+    missed_by: str
 
 
-def _only_place(encoding: Encoding, name: str, old_key: str, section: NamedValues) -> OnlyPlace:
-    """Return the key under which a file has a value, if programs of one version do not look there.
+def _only_place(
+    encoding: Encoding, name: str, old_key: str, section: NamedValues
+) -> OnlyPlace | None:
+    """Return the key under which a file has a value, if some programs do not look for it there.
 
-    transformers 4 has `rope_theta` at the top, transformers 5 in `rope_parameters`. The key is
-    empty if a file has the value in both places, or in neither: then all programs agree.
+    The base has two places: `rope_theta` at the top (transformers 4), and `rope_parameters`
+    (transformers 5). A program that only knows the other place misses the value. None if the file
+    has both places, or if no key states the value.
 
     Args:
-        encoding: The encoding.
+        encoding: The encoding that was read from the file.
         name: The name of the value, such as `base`.
-        old_key: The key that transformers 4 has for it.
-        section: The object of the configuration that describes the language model.
+        old_key: The key that transformers 4 has for it, such as `rope_theta`.
+        section: The object of the file that describes the language model.
     """
-    # Of `text_config.rope_parameters.rope_theta`, the outermost key is rope_parameters.
+    keys = _outermost_keys(encoding, name)
+    was_read_from_new_place = NEW_SETTINGS in keys
+    # A base may stand in the older object as well: `rope_scaling.rope_theta`.
+    was_read_from_old_place = old_key in keys or OLD_SETTINGS in keys
+    has_old_place = section.get(old_key) is not None
+    has_new_place = NEW_SETTINGS in section
+    if was_read_from_new_place and not has_old_place:
+        return OnlyPlace(key=NEW_SETTINGS, missed_by="code written for transformers 4")
+    if was_read_from_old_place and not has_new_place:
+        program = f"code that reads only {NEW_SETTINGS}, as transformers 5 writes it,"
+        return OnlyPlace(key=old_key, missed_by=program)
+    return None
+
+
+def _outermost_keys(encoding: Encoding, name: str) -> set[str]:
+    """Return the keys at the top of the language model's object that a value was read from.
+
+    A base that was read from `text_config.rope_parameters.rope_theta` has `{"rope_parameters"}`.
+    """
     full_names = [key.removeprefix(encoding.prefix) for key in encoding.stated_by(name)]
-    outermost_keys = {full_name.partition(".")[0] for full_name in full_names}
-    is_in_new_place = NEW in outermost_keys
-    is_in_old_place = old_key in outermost_keys or OLD_SCALING in outermost_keys
-    if is_in_new_place and section.get(old_key) is None:
-        return OnlyPlace(key=NEW, program="code written for transformers 4")
-    if is_in_old_place and NEW not in section:
-        program = f"code that reads only {NEW}, as transformers 5 writes it,"
-        return OnlyPlace(key=old_key, program=program)
-    return OnlyPlace(key="", program="")
+    return {full_name.partition(".")[0] for full_name in full_names}
 
 
 def _is_default(encoding: Encoding, name: str) -> bool:

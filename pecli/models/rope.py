@@ -92,7 +92,7 @@ def _mark_keys_without_effect_as_read(keys: Keys) -> None:
     replace them. A part of a larger model, such as its vision tower, may have a LENGTH, which sets
     no context.
     """
-    keys.usage.looked_for.update(SHARED)
+    keys.mark_as_known(*SHARED)
     if keys.prefix:
         keys.mark_as_read(LENGTH)
 
@@ -411,16 +411,20 @@ def _family_sections(head: Head, family: ModelFamily) -> Setting[list[float]] | 
 
 
 def _grid(axes: Setting[int] | None, family: ModelFamily) -> Settings:
-    """Return the settings of several axes, by the names of `Grid`; none for text."""
+    """Return the axes that an encoding of images or videos follows, by the names of `Grid`.
+
+    The vision tower of Qwen2-VL has two axes, rows and columns, and the style `qwen2-vl`. There are
+    no such settings for text, whose axes are None.
+    """
     if axes is None:
         return {}
     axis_frequencies = None
-    if family.order == "axes":
+    if family.axes_alternate:
         # Even frequencies follow rows, and odd ones columns, as in Pixtral.
         axis_frequencies = Setting("alternating", family.source)
     return {
         "axes": axes,
-        "style": nonzero(Setting(family.style, family.source)),
+        "style": nonzero(Setting(family.style, family.source)),  # None if the family has no style.
         "axis_frequencies": axis_frequencies,
     }
 

@@ -182,35 +182,45 @@ class _StatedParameters(NamedTuple):
 def _stated_parameters(layer: Layer, scaling: str) -> _StatedParameters:
     """Return the parameters of a scaling that the configuration of a layer gives.
 
-    For YaRN with `{"factor": 4, "original_max_position_embeddings": 32768}` they are these two. The
-    original context has substitutes and warnings; all other parameters are just keys.
+    YaRN has the parameters `factor`, `original_max_position_embeddings` and others. A file with
+    `{"factor": 4, "original_max_position_embeddings": 32768}` gives these two.
 
     Args:
         layer: The layer type, with its rotary settings.
         scaling: The name of the scaling, which has its own set of parameters.
     """
     names = SCALINGS[scaling].names()
-    original_context = _OriginalContext(None)
+    # The original context may have a substitute, with a warning. All other parameters are just keys.
+    original = NO_ORIGINAL_CONTEXT
     if ORIGINAL in names:
-        original_context = _original_context(layer)
+        original = _original_context(layer)
     settings: dict[str, Setting[object] | None] = {}
     for name in names:
         if name == ORIGINAL:
-            settings[name] = original_context.length
+            settings[name] = original.length
         else:
             settings[name] = _scaling_parameter(layer, name)
-    # Dynamic scaling always needs the model's context length. YaRN and longrope need it only to
-    # compute a factor that is missing.
-    needs_length = scaling == "dynamic" or settings.get("factor") is None
-    if not needs_length:
-        settings.pop(LENGTH, None)
-    parameters = without_none(settings)
-    warnings = [*original_context.warnings, *_unused_values(layer.settings, scaling)]
     return _StatedParameters(
-        parameters=parameters,
-        warnings=warnings,
-        lacks_original_length=original_context.is_substitute,
+        parameters=_without_unneeded_context(without_none(settings), scaling),
+        warnings=[*original.warnings, *_unused_values(layer.settings, scaling)],
+        lacks_original_length=original.is_substitute,
     )
+
+
+def _without_unneeded_context(
+    parameters: dict[str, Setting[object]], scaling: str
+) -> dict[str, Setting[object]]:
+    """Return parameters without the model's context, `max_position_embeddings`, unless it counts.
+
+    Dynamic scaling always needs it. YaRN and longrope only need it if there is no factor, which is
+    then the context over the original one: 131072 / 32768 is 4.
+    """
+    needs_context = scaling == "dynamic" or "factor" not in parameters
+    if needs_context:
+        return parameters
+    without_context = dict(parameters)
+    without_context.pop(LENGTH, None)
+    return without_context
 
 
 def _unused_values(settings: Keys, scaling: str) -> list[str]:
@@ -251,6 +261,9 @@ class _OriginalContext(NamedTuple):
     is_substitute: bool = False
 
 
+NO_ORIGINAL_CONTEXT = _OriginalContext(None)
+
+
 def _original_context(layer: Layer) -> _OriginalContext:
     """Return the context length that a model was trained on, before a scaling extended it.
 
@@ -268,7 +281,7 @@ def _original_context(layer: Layer) -> _OriginalContext:
     if original is not None:
         return _OriginalContext(original, tuple(contradictions(first, second)))
     if model_context is None:
-        return _OriginalContext(None)
+        return NO_ORIGINAL_CONTEXT
     source = f"{model_context.source} ({ORIGINAL} is missing)"
     substitute = model_context.implying(model_context.value, source)
     warnings = _warnings_of_substitute(layer, model_context)

@@ -9,7 +9,7 @@ import math
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar
 
 from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.grid_styles import ADDED
@@ -32,10 +32,18 @@ from pecli.models.keys import (
 
 #: Keys for the number of positions of a table.
 ROWS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_source_positions", "n_ctx")
-#: The source of values that follow from the family.
-FAMILY = "family"
+
+T = TypeVar("T")
+
 #: DETR's backbone reduces an image to 1/32 of its sides.
 PIXELS_PER_CELL = 32
+#: The base of the frequencies of sinusoidal tables, unless a key states another one.
+DEFAULT_BASE = 10000.0
+
+
+def implied_by_family(value: T) -> Setting[T]:
+    """Return a setting that follows from the model's family, because no key states it."""
+    return Setting(value, source="family")
 
 
 def encoding_of(
@@ -141,7 +149,7 @@ class Padding(NamedTuple):
     """The padding token, and the row of the first position."""
 
     token: Setting[int]
-    first: Setting[int]
+    first_row: Setting[int]
 
 
 @dataclass(frozen=True)
@@ -179,7 +187,7 @@ class TableRule(EncodingRule):
                 first row 0.
         """
         token = keys.whole_number_or(1, "pad_token_id", low=low)
-        return Padding(token=token, first=computed(token.value + 1, "{} + 1", token))
+        return Padding(token=token, first_row=computed(token.value + 1, "{} + 1", token))
 
 
 @dataclass(frozen=True)
@@ -222,12 +230,12 @@ class LearnedRule(TableRule):
     def _first_row(self, keys: Keys) -> Setting[int]:
         """Return the row of the first position: 2 in OPT and RoBERTa, 0 in GPT-2."""
         if self.padded:
-            return self.padding(keys, low=-1).first
+            return self.padding(keys, low=-1).first_row
         if not self.rows:
             # ViT counts its class token as position 0 and the first patch as position 1, so that
             # the table is used from its first row.
-            return Setting(0, FAMILY)
-        return Setting(self.extra_rows if self.offset is None else self.offset, FAMILY)
+            return implied_by_family(0)
+        return implied_by_family(self.extra_rows if self.offset is None else self.offset)
 
 
 @dataclass(frozen=True)
@@ -249,31 +257,43 @@ class SinusoidalRule(TableRule):
     amplitude_keys: tuple[str, ...] = ()
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        """Return the sinusoidal table, with the layout that the project's style stands for.
+        """Return the sinusoidal table, as parameters of `pecli.Sinusoidal`.
 
-        fairseq has all sines before all cosines, and a row of zeros for the padding token, after
-        which positions are counted. Each parameter is a value with its source: a key, the style, or
-        the model's family.
+        Each parameter is a Setting, a value with its source: a key of the configuration, the style,
+        or the family. One that is None is left out, and the scheme's own default counts.
         """
         rows, dim = self.size(keys)
-        style = STYLES[self.style]
-        source = f"style {self.style}"
         parameters: dict[str, Setting[object] | None] = {
             "seq_len": rows,
             "dim": dim,
-            "style": Setting(self.style, FAMILY),
-            "base": keys.number_or(10000.0, *self.base_keys),
-            "layout": Setting(style.get("layout", "interleaved"), source),
-            "freq_shift": Setting(style.get("freq_shift", 0.0), source),
-            "cos_first": nonzero(Setting(self.cos_first, FAMILY)),
-            "relative": nonzero(Setting(self.relative, FAMILY)),
+            "style": implied_by_family(self.style),
+            "base": keys.number_or(DEFAULT_BASE, *self.base_keys),
+            **self._parameters_of_style(),
+            # False is the usual order and direction, and not reported.
+            "cos_first": nonzero(implied_by_family(self.cos_first)),
+            "relative": nonzero(implied_by_family(self.relative)),
+            # None if the configuration has no factor.
             "amplitude": keys.number(*self.amplitude_keys),
         }
-        if "padding_idx" in style:
+        has_padding = "padding_idx" in STYLES[self.style]
+        if has_padding:
+            # fairseq's row for the padding token is zero, and positions are counted after it.
             padding = self.padding(keys, low=0)
             parameters["padding_idx"] = padding.token
-            parameters["offset"] = padding.first
+            parameters["offset"] = padding.first_row
         return [encoding_of("sinusoidal", parameters, self.name, self.part)]
+
+    def _parameters_of_style(self) -> Settings:
+        """Return the layout and the shift of frequencies that the style stands for.
+
+        fairseq has all sines before all cosines (`halves`), and a `freq_shift` of 1.
+        """
+        style = STYLES[self.style]
+        source = f"style {self.style}"
+        return {
+            "layout": Setting(style.get("layout", "interleaved"), source),
+            "freq_shift": Setting(style.get("freq_shift", 0.0), source),
+        }
 
 
 @dataclass(frozen=True)
@@ -296,9 +316,9 @@ class GridRule(TableRule):
         parameters: Settings = {
             "grid": grid,
             "dim": table_width(keys, self.dim),
-            "style": Setting(self.style, FAMILY),
+            "style": implied_by_family(self.style),
             "base": Setting(ADDED[self.style].base, f"style {self.style}"),
-            "keep": nonzero(Setting(self.keep, FAMILY)),
+            "keep": nonzero(implied_by_family(self.keep)),
         }
         return [encoding_of("sinusoidal", parameters, self.name, self.part)]
 
@@ -326,14 +346,14 @@ class T5Rule(EncodingRule):
         which is causal, has all of them for keys before it.
         """
         parameters: dict[str, Setting[object]] = {
-            "style": Setting("t5", FAMILY),
+            "style": implied_by_family("t5"),
             "seq_len": keys.whole_number_or(512, *self.rows),
             "buckets": keys.whole_number_or(32, f"{self.prefix}num_buckets"),
             "max_distance": keys.whole_number_or(128, f"{self.prefix}max_distance"),
         }
         encodings = []
         for part in self.parts:
-            is_causal = Setting(part != "encoder", FAMILY)
+            is_causal = implied_by_family(part != "encoder")
             encodings.append(encoding_of("relative", {**parameters, "causal": is_causal}, part))
         return encodings
 
@@ -364,7 +384,7 @@ class DebertaRule(EncodingRule):
         max_distance = stated_distance if stated_distance.value >= 1 else length
         buckets = keys.whole_number("position_buckets")
         parameters = {
-            "style": Setting("deberta", FAMILY),
+            "style": implied_by_family("deberta"),
             "seq_len": length,
             "buckets": keys.required(buckets, "number of buckets (position_buckets)"),
             "max_distance": max_distance.with_value(int(max_distance.value)),
@@ -384,7 +404,7 @@ class SwinRule(EncodingRule):
         if keys.has_value("window_size"):
             size = keys.pair("window_size")
         grid = size.with_value(GridSize(size.value))
-        return [encoding_of("relative", {"style": Setting("swin", FAMILY), "grid": grid})]
+        return [encoding_of("relative", {"style": implied_by_family("swin"), "grid": grid})]
 
 
 @dataclass(frozen=True)
@@ -424,7 +444,7 @@ class AlibiRule(EncodingRule):
             "heads": keys.required(heads, "number of attention heads"),
             "rule": Setting(self.rule, "default"),
             "max_bias": max_bias,
-            "form": Setting(self.form, FAMILY),
+            "form": implied_by_family(self.form),
         }
 
     def _fields(self, keys: Keys) -> Settings:

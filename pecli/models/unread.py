@@ -48,6 +48,7 @@ OPAQUE = frozenset(
 SWITCH = re.compile(
     r"(use|apply|with|enable|has)?_?(?P<scheme>rope|rotary|alibi)(_?(pos|position|positional))?(_?emb[a-z]*)?"
 )
+EMPTY_VALUES: tuple[object, ...] = (None, "", [], {}, ())
 MAX_NAMED = 16
 MAX_DEPTH = 8
 MAX_KEY_LETTERS = 60
@@ -185,43 +186,53 @@ class _Search:
     def keys_in(self, keys: Keys, *, within_positions: bool, depth: int = 0) -> Iterator[UnreadKey]:
         """Yield the keys about positions that nothing has read, also of objects within.
 
-        A misspelled `rope_tetha` is found by its name. Within settings about positions
-        (`rope_scaling`), every key counts, whatever its name. Objects are searched themselves, except
-        one about positions that nothing has read, which counts as one key.
+        A misspelled `rope_tetha` is found by its name. Within an object about positions, such as
+        `rope_scaling`, every key is about positions, whatever its name.
 
         Args:
-            keys: An object of the file.
-            within_positions: True if it is, or lies in, an object about positions.
-            depth: The number of objects around it.
+            keys: The keys of the file, or of an object in it.
+            within_positions: True if they are, or lie in, an object about positions.
+            depth: The number of objects around them.
         """
         for name, value in keys.data.items():
             key = UnreadKey(section=keys.prefix, name=name, value=value)
             is_setting = within_positions and not name.startswith("_")
             is_about_positions = is_setting or looks_like_positions(name)
-            inner = self._object_to_search(keys, key, is_about_positions)
-            if inner is None:
-                if self._is_reported(key, is_about_positions):
-                    yield key
-            elif depth < MAX_DEPTH and name not in OPAQUE:
-                yield from self.keys_in(inner, within_positions=is_about_positions, depth=depth + 1)
+            if self._is_searched(key, is_about_positions):
+                yield from self._keys_within(key, keys, is_about_positions, depth + 1)
+            elif self._is_reported(key, is_about_positions):
+                yield key
+
+    def _is_searched(self, key: UnreadKey, is_about_positions: bool) -> bool:
+        """Return True if a key holds an object whose keys are searched one by one.
+
+        An object about positions that nothing has read is not searched, but reported as one key:
+        one warning names a misspelled `rope_scalling`, instead of every key in it.
+        """
+        is_object = isinstance(key.value, Mapping) and len(key.value) > 0
+        is_one_unread_key = is_about_positions and key.full_name not in self.usage.read
+        return is_object and not is_one_unread_key
+
+    def _keys_within(
+        self, key: UnreadKey, keys: Keys, is_about_positions: bool, depth: int
+    ) -> Iterator[UnreadKey]:
+        """Yield the unread keys about positions in the object that a key holds.
+
+        Args:
+            key: The key, such as `rope_scaling`.
+            keys: The keys among which it is.
+            is_about_positions: True if the object is about positions.
+            depth: The number of objects around the keys of this object.
+        """
+        assert isinstance(key.value, Mapping)
+        if key.name in OPAQUE or depth > MAX_DEPTH:
+            return
+        inner = replace(keys, data=key.value, prefix=f"{key.full_name}.")
+        yield from self.keys_in(inner, within_positions=is_about_positions, depth=depth)
 
     def _is_reported(self, key: UnreadKey, is_about_positions: bool) -> bool:
         """Return True if a key may be meant as a size, or if it is about positions and unread."""
         return self._may_be_size(key) or (is_about_positions and self._is_unread(key))
-
-    def _object_to_search(
-        self, keys: Keys, key: UnreadKey, is_about_positions: bool
-    ) -> Keys | None:
-        """Return the object that a key holds, to search its keys; None if the key counts as a whole.
-
-        A number or a text counts as a whole, and so does an object about positions that nothing has
-        read: one warning names a `rope_scalling`, not every key in it.
-        """
-        if not isinstance(key.value, Mapping) or not key.value:
-            return None
-        if is_about_positions and key.full_name not in self.usage.read:
-            return None
-        return replace(keys, data=key.value, prefix=f"{key.full_name}.")
 
     def _may_be_size(self, key: UnreadKey) -> bool:
         """Return True if a key may hold a size that was taken from the class or a rule.
@@ -236,26 +247,22 @@ class _Search:
         return as_whole(key.value) is not None and WIDTH.fullmatch(key.name) is not None
 
     def _is_unread(self, key: UnreadKey) -> bool:
-        """Return True if nothing has read a key, and its value could change the encoding.
+        """Return True if nothing has read a key, and its value could change the encoding."""
+        return key.full_name not in self.usage.read and self._could_change_encoding(key)
 
-        Empty values change nothing, and neither does a switch that agrees with the encodings that
-        were read: `use_alibi: false` in a file with rope.
+    def _could_change_encoding(self, key: UnreadKey) -> bool:
+        """Return True unless the value of a key is empty, false, or agrees with the encodings.
+
+        In a file with rope, `use_rope: true` and `use_alibi: false` agree with the encodings that
+        were read. `use_rope: false` contradicts them.
         """
-        if key.full_name in self.usage.read:
-            return False
         switch = SWITCH.fullmatch(plain_name(key.name))
-        agrees_with_encodings = switch is not None and key.value is self._has_scheme(switch)
-        if agrees_with_encodings:
-            return False
+        if switch is not None and isinstance(key.value, bool):
+            return key.value != self._has_scheme(switch)
         if key.value is False:
-            # A switch with false contradicts the encodings here: `use_rope: false` in a file with
-            # rope. Any other false has no effect, except that YaRN rounds differently without
-            # `truncate`.
-            is_switch = switch is not None
-            changes_rounding = "truncate" in key.name
-            return is_switch or changes_rounding
-        is_empty = key.value in (None, "", [], {}, ())
-        return not is_empty
+            # False is the same as no key, except for `truncate`: YaRN rounds unless it is false.
+            return "truncate" in key.name
+        return key.value not in EMPTY_VALUES
 
     def _has_scheme(self, switch: re.Match[str]) -> bool:
         """Return True if the scheme that a switch is about was read."""

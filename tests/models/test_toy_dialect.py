@@ -12,7 +12,7 @@ import pytest
 from pecli import load_model
 from pecli.models import dialects
 from pecli.models.dialects import Dialect
-from pecli.models.dialects.translation import renamed, translated_ropes
+from pecli.models.dialects.translation import hugging_face_settings, translated_ropes
 from pecli.models.encoding import ModelEncodings, ParsedEncodings
 from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys
@@ -21,7 +21,7 @@ CONFIG = {"toy_base": 12345.0, "hidden_size": 64, "num_attention_heads": 4}
 
 
 def read_toy(keys: Keys) -> ParsedEncodings:
-    settings = renamed(keys, rope_theta="toy_base")
+    settings = hugging_face_settings(keys, rope_theta="toy_base")
     common_keys = ("hidden_size", "num_attention_heads")
     return translated_ropes(keys, ModelFamily("Toy"), common_keys=common_keys, settings=settings)
 

@@ -1,7 +1,7 @@
 """DeepSeek's own inference configurations, up to V3.2."""
 
 from pecli.models.dialects.translation import (
-    renamed,
+    hugging_face_settings,
     softmax_warnings,
     translated_ropes,
     with_defaults,
@@ -55,7 +55,7 @@ def _yarn_settings(keys: Keys, length: Setting[int], original: Setting[int]) -> 
         length: Its `max_seq_len`, such as 16384.
         original: Its `original_seq_len`, such as 4096.
     """
-    parameters = renamed(
+    parameters = hugging_face_settings(
         keys,
         factor="rope_factor",
         original_max_position_embeddings="original_seq_len",

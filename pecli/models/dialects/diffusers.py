@@ -18,7 +18,7 @@ from pecli.models.encoding import Encoding, Grid, ParsedEncodings
 from pecli.models.families import INTERLEAVED
 from pecli.models.heads import head_size
 from pecli.models.keys import ClassDefaults, Keys, Setting, computed, origins_of, values_of
-from pecli.models.table_rules import FAMILY, encoding_of
+from pecli.models.table_rules import encoding_of, implied_by_family
 
 DEFAULT_BASE = 10000.0
 #: PixArt stretches positions by its size over that of 512 pixels, which are 64 latent cells.
@@ -96,10 +96,14 @@ def _size(keys: Keys, name: str) -> Setting[int]:
 
 @dataclass(frozen=True)
 class AxisChannels:
-    """The channels of a head, and how the axes share them."""
+    """The channels that rotate together, and the share of each axis.
 
-    head: Setting[int]
-    axes: Setting[tuple[int, ...]]
+    Flux has a total of 128, and by axis (16, 56, 56). The total is the size of a head, except in LTX,
+    which rotates all heads as one vector.
+    """
+
+    total: Setting[int]
+    by_axis: Setting[tuple[int, ...]]
 
 
 def _axial_rope(keys: Keys, row: NamedValues) -> Encoding:
@@ -110,31 +114,31 @@ def _axial_rope(keys: Keys, row: NamedValues) -> Encoding:
     """
     options = _style_options(keys, row)
     channels = _channels_of_axes(keys, row["style"], row["axes"])
-    count = len(channels.axes.value)
+    count = len(channels.by_axis.value)
     style = _style_by_axes(row["style"], count)
     grid: dict[str, Setting[object]] = {
-        "axes": Setting(count, FAMILY),
-        "axis_channels": channels.axes,
+        "axes": implied_by_family(count),
+        "axis_channels": channels.by_axis,
     }
     advice = "which --axes and --positions give channels and numbers"
     axes = f"{count} axes, {advice}"
     if style:
         axes = f"{count} axes: {', '.join(ROTARY[style].axes)}; give a grid"
-        grid |= {"style": Setting(style, FAMILY), **options}
+        grid |= {"style": implied_by_family(style), **options}
     parameters: dict[str, Setting[object]] = {
-        "dim": channels.head,
+        "dim": channels.total,
         "base": keys.number_or(DEFAULT_BASE, "rope_theta", "theta"),
         "scaling": Setting("none", "default"),
     }
-    layout = Setting(row.get("layout", INTERLEAVED), FAMILY)
-    settings = {**parameters, **grid, "head_dim": channels.head, "layout": layout}
+    layout = implied_by_family(row.get("layout", INTERLEAVED))
+    settings = {**parameters, **grid, "head_dim": channels.total, "layout": layout}
     return Encoding(
         layer_type="",
         scheme="rope",
         parameters=values_of(parameters),
         origins=origins_of(settings),
         layout=layout.value,
-        head_dim=channels.head.value,
+        head_dim=channels.total.value,
         no_table=f"its positions have {axes}",
         grid=Grid(**values_of(grid)),
     )
@@ -160,10 +164,10 @@ def _style_options(keys: Keys, row: NamedValues) -> dict[str, Setting[object]]:
 
 
 def _channels_of_axes(keys: Keys, style: str, axes_key: str) -> AxisChannels:
-    """Return how the channels of a head are divided among the axes of an image or video.
+    """Return how many of the rotating channels each axis of an image or video has.
 
-    Flux lists them: `axes_dims_rope` is [16, 56, 56]. Without such a key, each project's style
-    divides a head in its own way.
+    Flux's files list them: `axes_dims_rope` is [16, 56, 56]. Other files only have the size of a
+    head, which each project's style divides in its own way.
 
     Args:
         keys: The keys of the file.
@@ -173,22 +177,34 @@ def _channels_of_axes(keys: Keys, style: str, axes_key: str) -> AxisChannels:
     listed = keys.numbers(axes_key) if axes_key else None
     if listed is not None:
         return _listed_channels(listed)
-    rotated_together = head_size(keys)
-    if ROTARY[style].division is MIXED:
-        # LTX rotates all heads together, as one vector.
-        heads = _size(keys, "num_attention_heads")
-        width = heads.value * rotated_together.value
-        rotated_together = computed(width, "{} · {}", heads, rotated_together)
-    shares = tuple(int(share) for share in ROTARY[style].split(rotated_together.value))
-    source = f"{rotated_together.source}, shared out by the style {style}"
-    return AxisChannels(head=rotated_together, axes=rotated_together.implying(shares, source))
+    return _channels_by_style(keys, style)
+
+
+def _channels_by_style(keys: Keys, style: str) -> AxisChannels:
+    """Return the channels of each axis as a style divides them.
+
+    CogVideoX's style gives 16 of the 64 channels of a head to time, 24 to rows and 24 to columns.
+    """
+    total = _channels_to_divide(keys, style)
+    shares = tuple(int(share) for share in ROTARY[style].split(total.value))
+    by_axis = total.implying(shares, f"{total.source}, shared out by the style {style}")
+    return AxisChannels(total=total, by_axis=by_axis)
+
+
+def _channels_to_divide(keys: Keys, style: str) -> Setting[int]:
+    """Return the size of a head; in LTX, that of all heads, which it rotates as one vector."""
+    head = head_size(keys)
+    if ROTARY[style].division is not MIXED:
+        return head
+    heads = _size(keys, "num_attention_heads")
+    return computed(heads.value * head.value, "{} · {}", heads, head)
 
 
 def _listed_channels(listed: Setting[list[float]]) -> AxisChannels:
     """Return the channels per axis of a list: [16, 56, 56] are a head of 128 channels."""
     counts = tuple(int(count) for count in listed.value)
-    head = computed(sum(counts), "the sum of {}", listed)
-    return AxisChannels(head=head, axes=listed.with_value(counts))
+    total = computed(sum(counts), "the sum of {}", listed)
+    return AxisChannels(total=total, by_axis=listed.with_value(counts))
 
 
 def _all_heads(keys: Keys) -> Setting[int]:
@@ -203,7 +219,7 @@ def _table(keys: Keys, style: str, grid: Setting[GridSize], **options: Setting[o
     parameters: dict[str, Setting[object]] = {
         "grid": grid,
         "dim": _all_heads(keys),
-        "style": Setting(style, FAMILY),
+        "style": implied_by_family(style),
         "base": Setting(DEFAULT_BASE, "default"),
         **options,
     }

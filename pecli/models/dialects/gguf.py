@@ -192,7 +192,7 @@ def _encodings_of_model(model: Model) -> ParsedEncodings:
     bias = _alibi_bias(model)
     if bias is not None:
         settings = {"alibi_bias_max": bias, "num_heads": keys.whole_number("attention.head_count")}
-        return ParsedEncodings(AlibiRule().encodings(keys.translated(settings)), [])
+        return ParsedEncodings(AlibiRule().encodings(keys.with_settings(settings)), [])
     if model.follows("position_free"):
         warning = "no positional encoding was found: no key that is read here names one"
         return ParsedEncodings(encodings=[], warnings=[warning])
@@ -285,22 +285,31 @@ def _width_over_heads(keys: Keys, width: Setting[int] | None) -> Setting[int] | 
 def _rotary_encodings(model: Model) -> ParsedEncodings:
     """Return the rotary encoding of all layers, or two: of full and of sliding layers.
 
-    The keys of GGUF are translated into those of a config.json (`rope.freq_base` is `rope_theta`)
-    and read by the same rules, with llama.cpp's habits as the family. Sliding layers that turn out
-    to have the parameters of the full ones are not listed.
+    The metadata mean the same as keys of a config.json with other names (`rope.freq_base` is the
+    `rope_theta`). They are read by the rules for it, and llama.cpp's own rules are the family.
     """
     scaling = {**_scaling_of_file(model), **_mrope_sections(model)}
     settings = {**_sizes_and_bases(model), **unrotated_layers(model.keys, model.architecture)}
     family = _family(model, has_sections="mrope_section" in scaling)
-    translated = model.keys.with_unrecorded_lookups().translated(settings, scaling=scaling)
-    parsed = rope_encodings(translated, family)
-    parsed = parsed.with_earlier_warnings(_warnings_of_file(model, scaling))
-    # The first encoding is that of the full layers, or of all layers if none slide.
-    full, *sliding = parsed.encodings
-    sliding_differs = any(encoding.parameters != full.parameters for encoding in sliding)
+    # From here on the rules look for names such as `rope_theta`, which hints about misspelled keys
+    # of a GGUF file must not offer.
+    config_json = model.keys.with_separate_lookups().with_settings(settings, scaling=scaling)
+    encodings, warnings = rope_encodings(config_json, family)
+    all_warnings = [*_warnings_of_file(model, scaling), *warnings]
+    return ParsedEncodings(_merged_if_equal(encodings), all_warnings)
+
+
+def _merged_if_equal(encodings: list[Encoding]) -> list[Encoding]:
+    """Return a single encoding, for all layers, if those of full and sliding layers are equal.
+
+    Its layer type is empty, which stands for all layers. If the parameters differ, as in Gemma 3,
+    the encodings stay as they are: that of the full layers, then that of the sliding ones.
+    """
+    first, *others = encodings
+    sliding_differs = any(encoding.parameters != first.parameters for encoding in others)
     if sliding_differs:
-        return parsed
-    return ParsedEncodings([replace(full, layer_type="")], parsed.warnings)
+        return encodings
+    return [replace(first, layer_type="")]
 
 
 def _warnings_of_file(model: Model, scaling: Settings) -> list[str]:
@@ -505,23 +514,31 @@ def _yarn_parameters(
 
 
 def _mscales_of_multiplier(model: Model) -> Settings:
-    """Return mscale and mscale_all_dim, which `yarn_log_multiplier` stands for.
+    """Return YaRN's mscale and mscale_all_dim, which a file has as one `yarn_log_multiplier`.
 
-    Converters write 0.1 · mscale_all_dim for DeepSeek: a multiplier of 0.0707 is an mscale_all_dim
-    of 0.707. Its mscale is the same number, so that their ratio, by which cos and sin are
-    multiplied, is 1.
+    YaRN multiplies cos and sin by g(mscale) / g(mscale_all_dim), with g(m) = 1 + 0.1 · m · ln
+    factor. A file has only the second number. The first is the same in DeepSeek-V2, so that cos and
+    sin are multiplied by 1, and it is 1 in all other architectures.
     """
-    architecture = model.architecture
     multiplier = nonzero(model.keys.number("rope.scaling.yarn_log_multiplier"))
     if multiplier is None:
         return {}
-    mscale_all_dim = multiplier.value
-    if architecture.startswith("deepseek"):
-        mscale_all_dim *= 10
-    # 0.0707 is stored as the float32 0.07069999724.
-    mscale_all_dim = round(mscale_all_dim, FLOAT32_DIGITS)
-    mscale = mscale_all_dim if architecture == "deepseek2" else 1.0
+    mscale_all_dim = _mscale_all_dim(model.architecture, multiplier.value)
+    has_equal_mscales = model.architecture == "deepseek2"
+    mscale = mscale_all_dim if has_equal_mscales else 1.0
     return {
         "mscale_all_dim": multiplier.with_value(mscale_all_dim),
-        "mscale": Setting(mscale, f"as llama.cpp has it for {architecture}"),
+        "mscale": Setting(mscale, f"as llama.cpp has it for {model.architecture}"),
     }
+
+
+def _mscale_all_dim(architecture: str, multiplier: float) -> float:
+    """Return the mscale_all_dim that a `yarn_log_multiplier` stands for.
+
+    It is the same number, except for DeepSeek, whose converters write 0.1 · mscale_all_dim: the
+    multiplier 0.0707, which as a float32 is 0.07069999724, stands for 0.707.
+    """
+    mscale_all_dim = multiplier
+    if architecture.startswith("deepseek"):
+        mscale_all_dim *= 10
+    return round(mscale_all_dim, FLOAT32_DIGITS)

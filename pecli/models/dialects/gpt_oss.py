@@ -1,6 +1,6 @@
 """OpenAI's own config.json of gpt-oss."""
 
-from pecli.models.dialects.translation import renamed, translated_ropes, with_defaults
+from pecli.models.dialects.translation import hugging_face_settings, translated_ropes, with_defaults
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys, Setting, Settings
@@ -21,7 +21,7 @@ def _yarn_settings(keys: Keys) -> Settings:
     Its limits are not rounded to whole pairs, and its original context is `initial_context_length`.
     """
     # All keys are read in any case, so that none is reported as a key that nothing reads.
-    yarn = renamed(
+    yarn = hugging_face_settings(
         keys,
         factor="rope_scaling_factor",
         original_max_position_embeddings="initial_context_length",

@@ -10,11 +10,11 @@ from pecli.models import non_rotary
 from pecli.models.data import nonempty, plain_name
 from pecli.models.encoding import Encoding, ParsedEncodings, joined
 from pecli.models.families import ModelFamily, family_of, model_type_of
-from pecli.models.key_names import EVIDENCE, HEADS, SETTINGS, SIZES, TEXTS, THETAS, WIDTHS
+from pecli.models.key_names import HEADS, ROTARY_KEYS, SETTINGS, SIZES, TEXTS, THETAS, WIDTHS
 from pecli.models.keys import NO_CLASS, Keys, Setting, value_of
 from pecli.models.model_parts import (
+    KEYS_NAMING_ENCODING,
     ROTARY_WORDS,
-    STATEMENTS,
     ModelPart,
     lacks_text_model,
     make_part,
@@ -26,7 +26,7 @@ from pecli.models.table_rules import ROWS, AlibiRule, ChoiceRule, EncodingRule, 
 
 #: Parts within parts, such as the language model of the thinker of Qwen2.5-Omni.
 MAX_DEPTH = 4
-#: Other words that the keys of STATEMENTS may have.
+#: Other words that the keys of KEYS_NAMING_ENCODING may have.
 OTHER_WORDS = (
     "absolute",
     "learned",
@@ -41,9 +41,9 @@ OTHER_WORDS = (
     "rotary_2d",
 )
 LEARNED_WORDS = ("absolute", "learned", "learned_absolute")
-#: Stands for the word of a file without any of the keys of STATEMENTS.
+#: Stands for the word of a file without any of the keys of KEYS_NAMING_ENCODING.
 NO_WORD = "(no word)"
-NOT_STATED = Setting(NO_WORD, "")
+NO_NAMED_ENCODING = Setting(NO_WORD, "")
 
 
 def read(keys: Keys) -> ParsedEncodings:
@@ -89,7 +89,7 @@ def _warnings_of_no_encoding(part: ModelPart) -> list[str]:
     «relative positions within attention».
     """
     notes: list[str] = []  # The notes of a rule were reported when the part was read.
-    rule = _rule_for_other_encoding(part.keys, part.model_type)
+    rule = _non_rotary_rule(part.keys, part.model_type)
     if rule is None:
         rule = non_rotary.tables_of(part.model_type)
         notes = [] if rule is None else rule.notes(part.keys)
@@ -137,32 +137,48 @@ def _path_of_text_model(keys: Keys) -> Setting[str] | None:
     return keys.word(*names)
 
 
-def _read_part(part: ModelPart, depth: int) -> ParsedEncodings:
+def _read_part(part: ModelPart, max_depth: int) -> ParsedEncodings:
     """Return the encodings of a part of a model, and of the parts within it.
 
     A multimodal file has a language model in `text_config` and a tower in `vision_config`. Its keys
     at the top then describe no layers, except in some families: MusicFlamingo's describe its audio
-    tower. A file without parts describes its layers at the top.
+    tower. A file without parts describes its layers at the top. Parts within parts are read by
+    recursion, such as the language model of the thinker of Qwen2.5-Omni.
 
     Args:
         part: The part, for example the whole file.
-        depth: How many levels of parts within it are read.
+        max_depth: How many levels of parts within it are read.
     """
-    inner_parts = parts_of(part) if depth else []
-    has_text_config = any(inner.is_text for inner in inner_parts)
-    tower_at_top = family_of(part.model_type).beside_text
-    if has_text_config and tower_at_top:
-        return _read_with_tower_at_top(part, tower_at_top, inner_parts, depth)
+    inner_parts = parts_of(part) if max_depth else []
+    # The part of the model that the keys at the top describe; empty in most families.
+    tower = family_of(part.model_type).tower_at_top
+    if tower and _has_language_model(inner_parts):
+        return _read_with_tower_at_top(part, tower, inner_parts, max_depth)
     results = []
-    describes_layers = not inner_parts or _has_layers(part)
-    if describes_layers and not has_text_config:
+    if _describes_layers(part, inner_parts):
         results.append(_encodings_of_part(part))
-    results += [_read_inner(inner, inner.layer_label, depth - 1) for inner in inner_parts]
+    results += [_read_inner(inner, inner.layer_label, max_depth - 1) for inner in inner_parts]
     return joined(results)
 
 
+def _has_language_model(inner_parts: Sequence[ModelPart]) -> bool:
+    """Return True if one of the parts within a model is its language model (`text_config`)."""
+    return any(inner.is_text for inner in inner_parts)
+
+
+def _describes_layers(part: ModelPart, inner_parts: Sequence[ModelPart]) -> bool:
+    """Return True if the keys of a part itself describe layers, not only the parts within it.
+
+    They do so in a file without parts, and in one that has the language model at the top and only
+    a `vision_config` within it.
+    """
+    if not inner_parts:
+        return True
+    return _has_layers(part) and not _has_language_model(inner_parts)
+
+
 def _read_with_tower_at_top(
-    part: ModelPart, tower: str, inner_parts: Sequence[ModelPart], depth: int
+    part: ModelPart, tower: str, inner_parts: Sequence[ModelPart], max_depth: int
 ) -> ParsedEncodings:
     """Return the encodings of a model whose keys at the top describe a tower, and of its parts.
 
@@ -173,9 +189,9 @@ def _read_with_tower_at_top(
         part: The whole model.
         tower: The name of the tower: `audio` for MusicFlamingo.
         inner_parts: The language model and other parts within it.
-        depth: How many levels of parts are read, the inner parts included.
+        max_depth: How many levels of parts are read, the inner parts included.
     """
-    of_inner_parts = [_read_inner(inner, inner.label, depth - 1) for inner in inner_parts]
+    of_inner_parts = [_read_inner(inner, inner.label, max_depth - 1) for inner in inner_parts]
     encodings, warnings = _encodings_of_part(part)
     of_tower = [replace(encoding, part=tower) for encoding in encodings]
     return joined([ParsedEncodings(of_tower, warnings), *of_inner_parts])
@@ -193,16 +209,16 @@ def _has_layers(part: ModelPart) -> bool:
     return keys.has_value(*WIDTHS) and keys.has_value(*HEADS, *SIZES)
 
 
-def _read_inner(part: ModelPart, label: str, depth: int) -> ParsedEncodings:
+def _read_inner(part: ModelPart, label: str, max_depth: int) -> ParsedEncodings:
     """Return the encodings of a part within a model, and name their layer types after it.
 
     Args:
         part: The part.
         label: The name to put before layer types. With `vision`, the tower's only encoding gets the
             layer type `vision`, and `patches` becomes `vision.patches`. Empty to keep them.
-        depth: How many levels of parts within it are read.
+        max_depth: How many levels of parts within it are read.
     """
-    encodings, warnings = _read_part(part, depth)
+    encodings, warnings = _read_part(part, max_depth)
     if not encodings and part.keys.has_any(*HEADS):
         warnings += _warnings_of_no_encoding(part)
     labelled = [_with_label(encoding, part, label) for encoding in encodings]
@@ -225,28 +241,28 @@ class Evidence:
     Attributes:
         part: The part.
         family: Its family of rotary models, or UNKNOWN_FAMILY.
-        other_rule: The rule for an encoding other than rope (ALiBi, a table), if there is one.
-        class_tables: The tables of its class in transformers, which may stand beside rope.
-        stated: The encoding that a key names in a word, as `position_embedding_type` does;
-            NOT_STATED if no key does.
-        is_rotary: The file has keys that only rotary models have.
+        non_rotary_rule: The rule for an encoding other than rope (ALiBi, a table), if there is one.
+        tables_of_class: The tables of its class in transformers, which may stand beside rope.
+        named_encoding: The word by which a key such as `position_embedding_type` names the
+            encoding; NO_NAMED_ENCODING if no key does.
+        points_to_rope: The file has keys that only rotary models have.
     """
 
     part: ModelPart
     family: ModelFamily
-    other_rule: EncodingRule | None
-    class_tables: EncodingRule | None
-    stated: Setting[str]
-    is_rotary: bool
+    non_rotary_rule: EncodingRule | None
+    tables_of_class: EncodingRule | None
+    named_encoding: Setting[str]
+    points_to_rope: bool
 
     @property
     def word(self) -> str:
-        return self.stated.value.lower()
+        return self.named_encoding.value.lower()
 
     @property
     def statement(self) -> str:
         """The key and its word, for messages: «position_embedding_type is 'alibi'»."""
-        return f"{self.stated.source} is {quoted(self.stated.value)}"
+        return f"{self.named_encoding.source} is {quoted(self.named_encoding.value)}"
 
 
 @dataclass(frozen=True)
@@ -290,34 +306,43 @@ def _encodings_of_part(part: ModelPart) -> ParsedEncodings:
 
 
 def _gather_evidence(part: ModelPart) -> Evidence:
-    """Return the evidence of a part for rope (`is_rotary`), and for other encodings (`other_rule`).
+    """Return what the keys, the family and the class of a part state about its encoding.
 
-    A `rope_theta` is evidence of rope, except beside `position_embedding_type: "relative_key"`,
-    which states another encoding. If nothing names another encoding and the family is not known,
-    the tables of the class in transformers are evidence for them.
+    Nothing is decided here. A config.json may point to rope by a `rope_theta`, and to ALiBi by
+    `position_embedding_type: "alibi"`: then there is a rule for ALiBi, and `points_to_rope` is True
+    as well. `_decide_on_encoding` chooses between them.
     """
     keys = part.keys
     family = family_of(part.model_type, vision=part.vision)
-    class_tables = non_rotary.tables_of(part.model_type)
-    other_rule = _rule_for_other_encoding(keys, part.model_type)
-    if other_rule is None and not family.is_known:
-        other_rule = class_tables
-    stated = keys.word(*STATEMENTS) or NOT_STATED
-    states_relative = _stated_word(keys).startswith("relative")
+    tables_of_class = non_rotary.tables_of(part.model_type)
+    non_rotary_rule = _non_rotary_rule(keys, part.model_type)
+    if non_rotary_rule is None and not family.is_known:
+        # Neither keys nor the family name an encoding: the class in transformers may have tables.
+        non_rotary_rule = tables_of_class
+    named_encoding = keys.word(*KEYS_NAMING_ENCODING) or NO_NAMED_ENCODING
     return Evidence(
         part=part,
         family=family,
-        other_rule=other_rule,
-        class_tables=class_tables,
-        stated=stated,
-        is_rotary=_has_rotary_keys(keys, stated) and not states_relative,
+        non_rotary_rule=non_rotary_rule,
+        tables_of_class=tables_of_class,
+        named_encoding=named_encoding,
+        points_to_rope=_points_to_rope(keys, named_encoding),
     )
 
 
-def _has_rotary_keys(keys: Keys, stated: Setting[str]) -> bool:
-    """Return True if a file has a key of rope, states rope in a word, or has it in attention."""
-    is_stated = stated.value.lower() in ROTARY_WORDS
-    return keys.has_any(*EVIDENCE) or is_stated or _attends_with_rope(keys)
+def _points_to_rope(keys: Keys, named_encoding: Setting[str]) -> bool:
+    """Return True if a file has a key such as `rope_theta`, which only rotary models have.
+
+    It does not count beside `position_embedding_type: "relative_key"`, which names another encoding.
+    """
+    names_relative = _word_of_position_embedding_type(keys).startswith("relative")
+    return _has_rotary_keys(keys, named_encoding) and not names_relative
+
+
+def _has_rotary_keys(keys: Keys, named_encoding: Setting[str]) -> bool:
+    """Return True if a file has a key of rope, names rope in a word, or has it in attention."""
+    names_rope = named_encoding.value.lower() in ROTARY_WORDS
+    return keys.has_any(*ROTARY_KEYS) or names_rope or _attends_with_rope(keys)
 
 
 def _attends_with_rope(keys: Keys) -> bool:
@@ -333,13 +358,13 @@ def _decide_on_encoding(evidence: Evidence) -> Decision | None:
     many such files have a `rope_theta`, which the model's code ignores. Other rules count only
     without a key of rope.
     """
-    rule = evidence.other_rule
-    if rule is not None and (rule.overrides_rope or not evidence.is_rotary):
+    rule = evidence.non_rotary_rule
+    if rule is not None and (rule.overrides_rope or not evidence.points_to_rope):
         return Decision(is_rotary=False, rule=rule)
-    if not evidence.is_rotary and not _rotates_by_default(evidence):
+    if not evidence.points_to_rope and not _rotates_by_default(evidence):
         return None
     table_beside_rope = non_rotary.beside(evidence.part.model_type, vision=evidence.part.vision)
-    rule = table_beside_rope or evidence.class_tables or EncodingRule()
+    rule = table_beside_rope or evidence.tables_of_class or EncodingRule()
     return Decision(is_rotary=True, rule=rule)
 
 
@@ -385,14 +410,14 @@ def _warnings_of_overruled_word(evidence: Evidence, decision: Decision) -> list[
     return []
 
 
-def _stated_word(keys: Keys) -> str:
+def _word_of_position_embedding_type(keys: Keys) -> str:
     """Return the word of `position_embedding_type`; `pos_emb_type` does not choose among other
     encodings than rope.
     """
-    return keys.word_or("", *STATEMENTS[:2]).value.lower()
+    return keys.word_or("", *KEYS_NAMING_ENCODING[:2]).value.lower()
 
 
-def _rule_for_other_encoding(keys: Keys, model_type: str | None) -> EncodingRule | None:
+def _non_rotary_rule(keys: Keys, model_type: str | None) -> EncodingRule | None:
     """Return the rule for an encoding other than rope; None if nothing points to one.
 
     A rule makes encodings of keys: ALiBi, a learned table, or none at all. ALiBi and no encoding
@@ -400,7 +425,7 @@ def _rule_for_other_encoding(keys: Keys, model_type: str | None) -> EncodingRule
     which override the rule of the model type. Other words only count if the model type has none.
     """
     rule_of_family = _rule_of_family(keys, model_type)
-    word = _stated_word(keys)
+    word = _word_of_position_embedding_type(keys)
     # The flags are read in any case, so that they are not reported as keys that nothing reads.
     states_alibi = _states_alibi(keys, word)
     if isinstance(rule_of_family, AlibiRule):

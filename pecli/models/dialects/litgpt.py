@@ -2,8 +2,8 @@
 
 from pecli.errors import FileError
 from pecli.models.dialects.translation import (
+    hugging_face_settings,
     linear_scaling,
-    renamed,
     translated_ropes,
     with_defaults,
 )
@@ -31,7 +31,7 @@ def read(keys: Keys) -> ParsedEncodings:
     scaling = _scaling(keys)
     # litgpt computes the first from the percentage, and uses the second to pick tables by layer.
     keys.mark_as_read("rope_n_elem", "rope_indices")
-    settings = renamed(keys, partial_rotary_factor="rotary_percentage")
+    settings = hugging_face_settings(keys, partial_rotary_factor="rotary_percentage")
     family = ModelFamily("litgpt")
     return translated_ropes(
         keys, family, common_keys=COMMON_KEYS, scaling=scaling, settings=settings
@@ -66,7 +66,7 @@ def _scaling_of_adjustments(adjustments: Keys) -> Settings:
     kind = "llama3" if "low_freq_factor" in adjustments else "linear"
     return {
         "rope_type": setting_from_key(kind, "rope_adjustments"),
-        **renamed(
+        **hugging_face_settings(
             adjustments,
             factor="factor",
             low_freq_factor="low_freq_factor",

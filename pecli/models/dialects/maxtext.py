@@ -3,9 +3,9 @@
 import os
 
 from pecli.models.dialects.translation import (
+    hugging_face_settings,
     linear_scaling,
     llama3_scaling,
-    renamed,
     softmax_warnings,
     translated_ropes,
     with_defaults,
@@ -78,7 +78,7 @@ def _is_gemma_4(keys: Keys) -> bool:
 
 def _rotary_settings(keys: Keys) -> Settings:
     """Return the bases and the layers without rope by Hugging Face's names."""
-    settings = renamed(
+    settings = hugging_face_settings(
         keys, rope_theta="rope_max_timescale", num_hidden_layers="base_num_decoder_layers"
     )
     settings["local_rope_theta"] = positive(keys.number("local_rope_max_timescale"))
@@ -166,7 +166,7 @@ def _proportional_scaling(keys: Keys) -> Settings:
 def _yarn_settings(keys: Keys) -> Settings:
     """Return YaRN by the names of Hugging Face's `rope_scaling`."""
     return {
-        **renamed(
+        **hugging_face_settings(
             keys,
             rope_type="rope_type",
             factor="rope_factor",

@@ -3,9 +3,9 @@
 from pecli.models.dialects import huggingface
 from pecli.models.dialects.hyphens import plain_keys
 from pecli.models.dialects.translation import (
+    hugging_face_settings,
     linear_scaling,
     llama3_scaling,
-    renamed,
     translated_ropes,
     with_defaults,
     yarn_magnitude,
@@ -15,9 +15,10 @@ from pecli.models.families import DEEPSEEK, ModelFamily
 from pecli.models.keys import Keys, Setting, Settings, value_of
 from pecli.models.table_rules import LearnedRule
 
-#: The fraction of a head that rotates, by the names of models of NeMo whose code has a default of
-#: its own.
-PARTIALS = {"megatron_griffin": 0.5}
+#: The fraction of a head that rotates if no key states it, by the names of models of NeMo whose
+#: code has a default of its own.
+DEFAULT_FRACTIONS = {"megatron_griffin": 0.5}
+#: Keys that have the same name and meaning in Hugging Face's config.json.
 COMMON_KEYS = ("hidden_size", "num_attention_heads", "kv_channels")
 #: Keys of YaRN that have Hugging Face's names, after a prefix.
 YARN_NAMES = (
@@ -50,7 +51,7 @@ def _read_plain(keys: Keys, model_name: str) -> ParsedEncodings:
     Megatron does not have is left to Hugging Face's rules.
 
     Args:
-        keys: The keys, in plain spelling.
+        keys: The keys, with underscores in their names.
         model_name: The name of NeMo's model, which implies the fraction of a head that rotates.
     """
     embedding_type = value_of(keys.word("position_embedding_type")) or ""
@@ -74,33 +75,44 @@ def _learned_encoding(keys: Keys, embedding_type: str) -> ParsedEncodings:
     return ParsedEncodings(table.encodings(keys), warnings)
 
 
-def _rotary_encoding(keys: Keys, model_name: str, kind: str) -> ParsedEncodings:
-    """Return a rotary encoding, by the names that Hugging Face has for its settings.
+def _rotary_encoding(keys: Keys, model_name: str, embedding_type: str) -> ParsedEncodings:
+    """Return the rotary encoding of a Megatron or NeMo config.
+
+    Its keys are read like those of a config.json that mean the same: `rotary_base` is the
+    `rope_theta`, and `rotary_percent` the `partial_rotary_factor`.
 
     Args:
-        keys: The keys, in plain spelling.
-        model_name: The name of NeMo's model.
-        kind: The position type: `mrope` has sections of frequencies, `yarn` keys with this prefix.
+        keys: The keys, with underscores in their names.
+        model_name: The name of NeMo's model. In `megatron_griffin`, half of a head rotates unless a
+            key states another fraction.
+        embedding_type: `rope`, `yarn` (rope scaled by YaRN), or `mrope`, whose frequencies follow
+            time, rows or columns, as many as `mrope_section` states.
     """
-    scaling = _scaling(keys, kind)
-    if kind == "mrope":
-        scaling = {**scaling, "mrope_section": keys.numbers("mrope_section")}
-    settings = renamed(keys, rope_theta="rotary_base", rope_interleave="rotary_interleaved")
+    scaling = dict(_scaling(keys, embedding_type))
+    if embedding_type == "mrope":
+        scaling["mrope_section"] = keys.numbers("mrope_section")
+    settings = hugging_face_settings(
+        keys, rope_theta="rotary_base", rope_interleave="rotary_interleaved"
+    )
+    # Megatron has the first name, NeMo the second.
     settings["partial_rotary_factor"] = keys.number("rotary_percent", "rotary_percentage")
-    family = ModelFamily("Megatron", partial=PARTIALS.get(model_name))
+    family = ModelFamily("Megatron", partial=DEFAULT_FRACTIONS.get(model_name))
     return translated_ropes(
         keys, family, common_keys=COMMON_KEYS, scaling=scaling, settings=settings
     )
 
 
-def _scaling(keys: Keys, kind: str) -> Settings:
-    """Return the scaling; YaRN takes precedence over Llama 3.1's, and that over a linear one."""
+def _scaling(keys: Keys, embedding_type: str) -> Settings:
+    """Return the scaling; YaRN takes precedence over Llama 3.1's, and that over a linear one.
+
+    The type `yarn` states YaRN, whose keys then begin with `yarn_`.
+    """
     # All keys are read in any case, so that none is reported as a key that nothing reads.
     linear_factor = keys.number(
         "rotary_seq_len_interpolation_factor", "seq_len_interpolation_factor"
     )
     llama3 = llama3_scaling(keys, "use_rope_scaling", factor="rope_scaling_factor")
-    if kind == "yarn":
+    if embedding_type == "yarn":
         return {
             **_yarn_parameters(keys, "yarn_"),
             "rope_type": keys.word("position_embedding_type"),
@@ -116,9 +128,9 @@ def _scaling(keys: Keys, kind: str) -> Settings:
 def _latent_encoding(keys: Keys) -> ParsedEncodings:
     """Return the rotary encoding of multi-head latent attention (MLA).
 
-    A head has channels that never rotate and channels that do, 128 and 64 in DeepSeek-V3. Their
-    numbers are `qk_head_dim` and `qk_pos_emb_head_dim` in Megatron, `qk_nope_head_dim` and
-    `qk_rope_head_dim` in Hugging Face's config, whose names the result has.
+    A head has channels that never rotate and channels that do, 128 and 64 in DeepSeek-V3. Megatron
+    calls their numbers `qk_head_dim` and `qk_pos_emb_head_dim`. They are read by the rules for a
+    config.json, in which they are `qk_nope_head_dim` and `qk_rope_head_dim`.
 
     Megatron scales by YaRN unless `rope_type` is `rope`. Only its class of plain RoPE reads
     `rotary_percent`, the fraction of the channels that rotates.
@@ -126,33 +138,34 @@ def _latent_encoding(keys: Keys) -> ParsedEncodings:
     keys = with_defaults(keys, "Megatron's MLATransformerConfig")
     rope_type = keys.required(keys.word("rope_type"), "rope_type")
     is_plain = keys.checked_word(rope_type, "yarn", "rope") == "rope"
-    scaling: Settings = {}
-    if not is_plain:
-        scaling = {**_yarn_parameters(keys), "rope_type": rope_type}
-    settings = renamed(
+    settings = hugging_face_settings(
         keys,
         rope_theta="rotary_base",
         qk_rope_head_dim="qk_pos_emb_head_dim",
         qk_nope_head_dim="qk_head_dim",
     )
+    scaling: Settings = {}
     if is_plain:
         settings["partial_rotary_factor"] = keys.number("rotary_percent")
+    else:
+        scaling = {**_yarn_parameters(keys), "rope_type": rope_type}
     # Pairs of channels lie side by side before the rotation and in halves after it.
     family = ModelFamily("Megatron", layout=DEEPSEEK)
     return translated_ropes(keys, family, scaling=scaling, settings=settings)
 
 
 def _yarn_parameters(keys: Keys, prefix: str = "") -> dict[str, Setting[object] | None]:
-    """Return YaRN without its type; its attention factor is the ratio of two magnitudes.
+    """Return the parameters of YaRN by Hugging Face's names, without the type of the scaling.
 
-    With a factor of 40, an mscale of 1 and an mscale_all_dim of 0, it is 1.3689 / 1.
+    The attention factor, which multiplies cos and sin, is g(mscale) / g(mscale_all_dim), with g(m)
+    = 0.1 · m · ln factor + 1. For a factor of 40 and the numbers 1 and 0, it is 1.3689 / 1.
 
     Args:
-        keys: The keys, in plain spelling.
-        prefix: What the names of the keys begin with: nothing with latent attention.
+        keys: The keys, with underscores in their names.
+        prefix: What the names of YaRN's keys begin with: `yarn_`, or nothing with latent attention.
     """
     prefixed_names = {name: prefix + name for name in YARN_NAMES}
-    scaling = renamed(keys, factor=f"{prefix}rotary_scaling_factor", **prefixed_names)
+    scaling = hugging_face_settings(keys, factor=f"{prefix}rotary_scaling_factor", **prefixed_names)
     factor = keys.number(f"{prefix}rotary_scaling_factor")
     magnitude = yarn_magnitude(factor, keys.number(f"{prefix}mscale"))
     magnitude_of_all = yarn_magnitude(factor, keys.number(f"{prefix}mscale_all_dim"))

@@ -3,7 +3,11 @@
 from dataclasses import replace
 
 from pecli.models.dialects import huggingface
-from pecli.models.dialects.translation import llama3_scaling, renamed, translated_ropes
+from pecli.models.dialects.translation import (
+    hugging_face_settings,
+    llama3_scaling,
+    translated_ropes,
+)
 from pecli.models.encoding import Encoding, ParsedEncodings, joined
 from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.key_names import ORIGINAL
@@ -72,7 +76,7 @@ def _scaling_of_params(keys: Keys) -> Settings:
     yarn = keys.section("yarn")
     if yarn is None:
         return llama3
-    scaling = renamed(
+    scaling = hugging_face_settings(
         yarn,
         factor="factor",
         original_max_position_embeddings=ORIGINAL,

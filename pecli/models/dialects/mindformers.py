@@ -1,7 +1,11 @@
 """mindformers' YAML, whose keys stand in `model.model_config`."""
 
 from pecli.models.dialects import huggingface
-from pecli.models.dialects.translation import linear_scaling, renamed, translated_ropes
+from pecli.models.dialects.translation import (
+    hugging_face_settings,
+    linear_scaling,
+    translated_ropes,
+)
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
 from pecli.models.keys import Keys, Settings, value_of
@@ -34,10 +38,10 @@ def read(keys: Keys) -> ParsedEncodings:
     class_name = value_of(model.word("type"))
     if class_name in GLM:
         family = ModelFamily("mindformers", layout=INTERLEAVED, partial=0.5)
-        settings = renamed(model, rope_ratio="rope_ratio", head_dim="kv_channels")
+        settings = hugging_face_settings(model, rope_ratio="rope_ratio", head_dim="kv_channels")
     elif class_name in ROTARY:
         family = ModelFamily("mindformers", layout=HALVES)
-        settings = renamed(model, rope_theta="theta")
+        settings = hugging_face_settings(model, rope_theta="theta")
     else:
         return huggingface.read(keys)
     model.mark_as_read("max_position_embedding")
@@ -64,4 +68,7 @@ def _scaling_settings(model: Keys) -> Settings:
         return linear_scaling(model.required(model.number("scaling_factor"), "scaling_factor"))
     settings = model.inner_or_empty("scaling_factor")
     same_names = {name: name for name in SCALING_NAMES}
-    return {"rope_type": method.with_value(kind.lower()), **renamed(settings, **same_names)}
+    return {
+        "rope_type": method.with_value(kind.lower()),
+        **hugging_face_settings(settings, **same_names),
+    }

@@ -13,40 +13,51 @@ NANOTRON = re.compile(r"is_(\w+)_config")
 
 
 def read(keys: Keys) -> ParsedEncodings:
-    """Return the encodings of MLC's or nanotron's config, which hold a config.json in `model_config`.
+    """Return the encodings of MLC's or nanotron's config, by the rules for a config.json.
 
-    It is read by Hugging Face's rules. MLC has the model type outside of it. nanotron has
-    `model_config` within `model`, and a flag as model type: `is_llama_config: true`.
+    Both have the keys of a config.json in an object, and the model type elsewhere:
+
+        {"model_type": "llama", "model_config": {"position_embedding_base": 1e4, …}}      (MLC)
+        {"model": {"model_config": {"is_llama_config": true, "rope_theta": 1e4, …}}}      (nanotron)
     """
+    # Only nanotron has an object `model` around it. Some files have these keys at the top.
     config = keys.inner_or_self("model").inner("model_config") or keys
-    nanotron_flag = _nanotron_flag(config)
-    model_type = _outer_model_type(keys, config, nanotron_flag)
+    model_type = _mlc_model_type(keys, config)
     base = _mlc_base(config)
-    if nanotron_flag and base is None:
-        # nanotron's code has no other positional encoding than rope, so that a base is certain.
-        base = config.number("rope_theta") or Setting(10000.0, "default of nanotron")
+    nanotron_flag = _nanotron_flag(config)
+    if nanotron_flag:
+        model_type = _model_type_of_flag(config, nanotron_flag)
+        base = base or _nanotron_base(config)
     # Most families call the base `rope_theta`, GPT-NeoX calls it `rotary_emb_base`.
     settings = {"rope_theta": base, "rotary_emb_base": base, "model_type": model_type}
-    return huggingface.read(config.translated(settings))
+    return huggingface.read(config.with_settings(settings))
 
 
-def _outer_model_type(keys: Keys, config: Keys, nanotron_flag: str) -> Setting[str] | None:
-    """Return the model type that stands outside of the config.json, or that a flag states.
+def _mlc_model_type(keys: Keys, config: Keys) -> Setting[str] | None:
+    """Return the model type that stands outside of the config.json.
 
-    `is_llama_config` of nanotron stands for `llama`. None if the config.json has a model type of
-    its own, which then counts.
+    None if there is none, or if the config.json has a model type of its own, which then counts.
 
     Args:
         keys: The keys of the file.
         config: The config.json within it.
-        nanotron_flag: The name of the flag; empty if there is none.
     """
-    # The key is read in any case, so that it is checked beside a flag as well.
-    outer_type = None if "model_type" in config else keys.word("model_type")
-    if not nanotron_flag:
-        return outer_type
+    return None if "model_type" in config else keys.word("model_type")
+
+
+def _model_type_of_flag(config: Keys, nanotron_flag: str) -> Setting[str]:
+    """Return the model type that nanotron's flag stands for: `llama` for `is_llama_config`."""
     name = NANOTRON.sub(r"\1", nanotron_flag)
     return setting_from_key(name, config.full_name(nanotron_flag))
+
+
+def _nanotron_base(config: Keys) -> Setting[float]:
+    """Return nanotron's `rope_theta`, or the default of its code.
+
+    All of its models rotate. The default is stated as a setting, so that a file without any key of
+    rope is read as rotary as well.
+    """
+    return config.number("rope_theta") or Setting(10000.0, "default of nanotron")
 
 
 def _mlc_base(keys: Keys) -> Setting[float] | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pecli.models.dialects.translation import renamed, translated_ropes, with_defaults
+from pecli.models.dialects.translation import hugging_face_settings, translated_ropes, with_defaults
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
 from pecli.models.keys import Keys, Settings, computed, nonzero, only_if, value_of
@@ -57,8 +57,10 @@ def read(keys: Keys) -> ParsedEncodings:
     # These keys do not change the encoding.
     rope.mark_as_read("full_precision", "_CLASS_")
     settings = {
-        **renamed(rope, rope_theta="theta", partial_rotary_factor="partial_rotary_factor"),
-        **renamed(attention, n_heads="n_heads", head_dim="head_dim"),
+        **hugging_face_settings(
+            rope, rope_theta="theta", partial_rotary_factor="partial_rotary_factor"
+        ),
+        **hugging_face_settings(attention, n_heads="n_heads", head_dim="head_dim"),
         "hidden_size": model.whole_number("d_model"),
     }
     family = ModelFamily("OLMo-core", layout=_layout(rope))
@@ -98,7 +100,7 @@ def _scaling_settings(keys: Keys) -> Settings:
         keys.mark_as_read("attention_rescale_factor")
     return {
         "rope_type": class_path.with_value(scaling_class.rope_type),
-        **renamed(keys, **scaling_class.names),
+        **hugging_face_settings(keys, **scaling_class.names),
         **_stepwise_factors(keys),
     }
 

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pecli.engine.named_values import NamedValues
 from pecli.models.data import nonempty, stored, value_at
 from pecli.models.dialects import huggingface
-from pecli.models.dialects.translation import renamed, translated_ropes
+from pecli.models.dialects.translation import hugging_face_settings, translated_ropes
 from pecli.models.encoding import Encoding, ParsedEncodings, joined
 from pecli.models.families import ModelFamily
 from pecli.models.key_names import LENGTH
@@ -101,22 +101,22 @@ class Transformer:
         return all(_fits(value_at(config, name), wanted) for name, wanted in self.when.items())
 
     def read(self, keys: Keys, project: str) -> ParsedEncodings:
-        """Return the encodings of this transformer in a configuration, and the note of its row.
-
-        The row is an entry of projects.json: it describes a transformer of a project's models, by
-        the names that the project has for Hugging Face's keys.
+        """Return the encodings of this transformer in a configuration, and its note as a warning.
 
         Args:
-            keys: The keys of the whole file, which this row fits.
+            keys: The keys of the whole file, whose values are those in `when`.
             project: The name of the project, whose code is the source of what no key states.
         """
-        # The keys by which the row was chosen count as read.
+        # Keys that nothing reads are reported later. Those in `when` have been read, to choose this
+        # transformer.
         keys.usage.read.update(self.when)
         code = f"{project}'s code"
-        keys = replace(keys.at(self.place), defaults=ClassDefaults(code, self.defaults))
-        # The length of the context needs no encoding that reads it: ALiBi has no table.
-        keys.mark_as_read(LENGTH)
-        parsed = self._table_or_ropes(keys, project, code)
+        keys_of_transformer = replace(
+            keys.at(self.place), defaults=ClassDefaults(code, self.defaults)
+        )
+        # A context length is right even if no encoding reads it: ALiBi has no table.
+        keys_of_transformer.mark_as_read(LENGTH)
+        parsed = self._table_or_ropes(keys_of_transformer, project, code)
         labelled = [self._labelled(encoding) for encoding in parsed.encodings]
         return ParsedEncodings(labelled, [*nonempty(self.note), *parsed.warnings])
 
@@ -132,7 +132,7 @@ class Transformer:
     def _ropes(self, keys: Keys, code: str) -> ParsedEncodings:
         """Return the rotary encodings, by Hugging Face's names for the project's keys."""
         scaling = self.scaling.read(keys)
-        settings = renamed(keys, **self.names)
+        settings = hugging_face_settings(keys, **self.names)
         family = ModelFamily(code, **self.family)
         return translated_ropes(keys, family, scaling=scaling, settings=settings)
 

@@ -1,6 +1,6 @@
 """TensorRT-LLM's config.json; that of an engine has the same in `pretrained_config`."""
 
-from pecli.models.dialects.translation import renamed, translated_ropes
+from pecli.models.dialects.translation import hugging_face_settings, translated_ropes
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
 from pecli.models.key_names import ORIGINAL
@@ -39,7 +39,7 @@ def read(keys: Keys) -> ParsedEncodings:
     kind = keys.checked_word(word, *LAYOUTS, *rules)
     if kind in rules:
         return ParsedEncodings(rules[kind].encodings(inner), [])
-    settings = renamed(
+    settings = hugging_face_settings(
         inner,
         rope_theta="rotary_base",
         rope_scaling="rotary_scaling",

@@ -34,10 +34,10 @@ def translated_ropes(
     scaling: Settings = NO_SETTINGS,
     settings: Settings = NO_SETTINGS,
 ) -> ParsedEncodings:
-    """Return the rotary encodings of a project's configuration, by way of Hugging Face's names.
+    """Return the rotary encodings of a project's configuration, by the rules for a config.json.
 
-    Megatron calls the base `rotary_base`. The caller passes it as the setting `rope_theta`, and the
-    file is then read like a config.json; messages still name the key of the project.
+    Megatron calls the base `rotary_base`. The caller passes it as the setting `rope_theta`, its
+    name in Hugging Face's config.json; messages still name the key of the project.
 
     Args:
         keys: The keys of the project, with the defaults of its code.
@@ -45,14 +45,17 @@ def translated_ropes(
         common_keys: Keys that have the same name and meaning in Hugging Face's configurations, such
             as `head_dim`. All other keys of the file are hidden from the rules.
         scaling: Settings by the names that they have in `rope_scaling`, such as `factor`.
-        settings: Settings by the names that they have outside of it, such as `rope_theta`.
+        settings: Settings by the names that they have at the top of a config.json, such as
+            `rope_theta`.
     """
-    # Hints about misspelled keys of the file may offer the common names, and no others.
-    keys.usage.looked_for.update(common_keys)
+    keys.mark_as_known(*common_keys)
     defaults_of_code = {name: keys.value(name) for name in common_keys if name not in keys}
-    common = _with_only(keys, common_keys).with_unrecorded_lookups()
-    translated = common.translated({**defaults_of_code, **settings}, scaling=scaling)
-    return rope_encodings(translated, family)
+    all_settings = {**defaults_of_code, **settings}
+    # From here on the rules look for names such as `rope_theta`. Hints about misspelled keys must
+    # not offer them, because the project's code does not read them.
+    common = _with_only(keys, common_keys).with_separate_lookups()
+    config_json = common.with_settings(all_settings, scaling=scaling)
+    return rope_encodings(config_json, family)
 
 
 def _with_only(keys: Keys, names: tuple[str, ...]) -> Keys:
@@ -61,11 +64,13 @@ def _with_only(keys: Keys, names: tuple[str, ...]) -> Keys:
     return replace(keys, data=data, defaults=NO_CLASS)
 
 
-def renamed(keys: Keys, **names: str | tuple[str, ...]) -> dict[str, Setting[object] | None]:
+def hugging_face_settings(
+    keys: Keys, **names: str | tuple[str, ...]
+) -> dict[str, Setting[object] | None]:
     """Return settings by Hugging Face's names, read from the names that a project has for them.
 
-    `renamed(keys, rope_theta="rotary_base")` reads `rotary_base`; of several names, the first that
-    is present counts.
+    `hugging_face_settings(keys, rope_theta="rotary_base")` is `{"rope_theta": …}` with the value of
+    `rotary_base`. Of several names, the first that is present counts.
     """
     settings = {}
     for name, project_names in names.items():
@@ -91,7 +96,7 @@ def llama3_scaling(
     if not keys.is_true(flag):
         return {}
     source = keys.full_name(flag)
-    numbers_in_file = renamed(keys, **names)
+    numbers_in_file = hugging_face_settings(keys, **names)
     scaling: dict[str, Setting[object]] = {"rope_type": setting_from_key("llama3", source)}
     for name, constant in LLAMA3.items():
         scaling[name] = numbers_in_file.get(name) or setting_from_key(constant, source)

@@ -9,7 +9,7 @@ from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import FlagProblem, FlagReport, ParameterChange
 from pecli.models.flags.command_line import parse_command_line
 from pecli.models.flags.exllama import apply_exllama_flags
-from pecli.models.flags.flag_findings import Applied, Findings
+from pecli.models.flags.flag_findings import EncodingsWithFlags, Findings
 from pecli.models.flags.ggml import apply_ggml_flags, apply_koboldcpp_flags
 from pecli.models.flags.overrides import apply_overrides
 from pecli.models.flags.servers import Meaning, ReadFlag, Server, bare_names, server_of
@@ -70,7 +70,7 @@ def _apply_by_engine(
     settings: FlagSettings,
     server: Server,
     findings: Findings,
-) -> Applied:
+) -> EncodingsWithFlags:
     """Apply flags by the rules of the server's engine.
 
     llama.cpp and Ollama compute with ggml, TabbyAPI with exllama. vLLM, SGLang and transformers have
@@ -106,7 +106,7 @@ def _warn_of_removed_flags(flags: Sequence[ReadFlag], server: Server, findings: 
 
 def _warn_of_long_context(
     model: ModelEncodings,
-    applied: Applied,
+    applied: EncodingsWithFlags,
     settings: FlagSettings,
     server: Server,
     findings: Findings,

@@ -17,7 +17,7 @@ from pecli.models.flags.changed_encoding import (
     with_parameters,
 )
 from pecli.models.flags.flag_findings import (
-    Applied,
+    EncodingsWithFlags,
     Findings,
     warn_of_inverted_scale,
     warn_of_replaced_scaling,
@@ -39,7 +39,7 @@ REPLACED_SCALINGS = ("none", "linear")
 
 def apply_exllama_flags(
     model: ModelEncodings, settings: FlagSettings, findings: Findings
-) -> Applied:
+) -> EncodingsWithFlags:
     """Apply flags to all rotary encodings of the language model.
 
     Args:
@@ -54,7 +54,7 @@ def apply_exllama_flags(
         if encoding.is_rope_of_text:
             encoding = _with_flags(encoding, settings, findings, model.context)
         encodings.append(encoding)
-    return Applied(encodings=tuple(encodings), context=context)
+    return EncodingsWithFlags(encodings=tuple(encodings), context=context)
 
 
 def _with_automatic_alpha(

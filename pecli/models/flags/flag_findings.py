@@ -25,7 +25,7 @@ class Findings:
             self.notes.append(text)
 
 
-class Applied(NamedTuple):
+class EncodingsWithFlags(NamedTuple):
     """The encodings after flags were applied.
 
     Attributes:

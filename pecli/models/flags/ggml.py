@@ -23,7 +23,7 @@ from pecli.models.flags.changed_encoding import (
     with_parameters,
 )
 from pecli.models.flags.flag_findings import (
-    Applied,
+    EncodingsWithFlags,
     Findings,
     warn_of_inverted_scale,
     warn_of_replaced_scaling,
@@ -40,7 +40,7 @@ YARN_BETAS = {Meaning.BETA_FAST: 32.0, Meaning.BETA_SLOW: 1.0}
 #: ggml divides by the width of YaRN's ramp, which it keeps from being 0.
 MIN_RAMP = 0.001
 #: Flags that change frequencies.
-CHANGES = frozenset(
+FREQUENCY_FLAGS = frozenset(
     (
         Meaning.BASE,
         Meaning.SCALING,
@@ -73,7 +73,7 @@ KOBOLDCPP_DEFAULT_BASE = 10000.0
 
 def apply_koboldcpp_flags(
     model: ModelEncodings, settings: FlagSettings, findings: Findings
-) -> Applied:
+) -> EncodingsWithFlags:
     """Apply koboldcpp's flags: `--ropeconfig SCALE [BASE]`, or a larger base that it chooses itself.
 
     A scale without a base does not keep the model's base: koboldcpp then takes 10000. Without a
@@ -117,10 +117,13 @@ def _automatic_base(model: ModelEncodings, settings: FlagSettings) -> Setting[fl
     return context.implying(larger_base, reason)
 
 
-def apply_ggml_flags(model: ModelEncodings, settings: FlagSettings, findings: Findings) -> Applied:
-    """Apply flags of llama.cpp to the layers that see the whole context.
+def apply_ggml_flags(
+    model: ModelEncodings, settings: FlagSettings, findings: Findings
+) -> EncodingsWithFlags:
+    """Return the encodings of a model as llama.cpp computes them with flags.
 
-    Sliding layers keep the base and the scale that they were trained with, whatever flags say.
+    `--rope-freq-base 1e6` replaces the base of the layers that see the whole context. Sliding
+    layers keep the base and the scale that they were trained with, whatever flags say.
 
     Args:
         model: The encodings without flags.
@@ -130,19 +133,19 @@ def apply_ggml_flags(model: ModelEncodings, settings: FlagSettings, findings: Fi
     settings = _with_metadata(settings, findings)
     context = served_context(model.context, settings)
     _warn_of_group_attention(settings, findings)
-    has_flags_of_encodings = not CHANGES.isdisjoint(settings)
-    if not has_flags_of_encodings:
-        return Applied(model.encodings, context)
+    changes_frequencies = not FREQUENCY_FLAGS.isdisjoint(settings)
+    if not changes_frequencies:
+        return EncodingsWithFlags(model.encodings, context)
     if not any(map(_sees_whole_context, model.encodings)):
         sentence = "the flags change nothing: only sliding layers rotate, which keep their own base"
         findings.warn(FlagProblem.IGNORED, sentence)
     encodings = []
     for encoding in model.encodings:
         if _sees_whole_context(encoding):
-            trained = _scaling_of_gguf(encoding, context, model.context)
-            encoding = _Change(encoding, trained, settings, findings).changed()
+            own_scaling = _own_scaling(encoding, context, model.context)
+            encoding = _with_flags(encoding, own_scaling, settings, findings)
         encodings.append(encoding)
-    return Applied(tuple(encodings), context)
+    return EncodingsWithFlags(tuple(encodings), context)
 
 
 def _with_metadata(settings: FlagSettings, findings: Findings) -> FlagSettings:
@@ -206,8 +209,8 @@ def _sees_whole_context(encoding: Encoding) -> bool:
     return encoding.is_rope_of_text and encoding.layer_type != SLIDING
 
 
-class Trained(NamedTuple):
-    """A model's own rotary encoding as llama.cpp reads it.
+class OwnScaling(NamedTuple):
+    """The scaling that a model has without flags, as llama.cpp reads it from its .gguf.
 
     Attributes:
         scaling: `linear` or `yarn`; without any scaling it is linear with a factor of 1.
@@ -224,9 +227,9 @@ class Trained(NamedTuple):
     attention: float = 1.0
 
 
-def _scaling_of_gguf(
+def _own_scaling(
     encoding: Encoding, context: int | None, trained_context: int | None
-) -> Trained:
+) -> OwnScaling:
     """Return the scaling that a model has without flags, as its .gguf holds it.
 
     A .gguf names linear scaling and YaRN. All other scalings, such as Llama 3.1's, are a tensor in
@@ -241,12 +244,12 @@ def _scaling_of_gguf(
     original = parameters.get(ORIGINAL) or trained_context
     match parameters["scaling"]:
         case "none":
-            return Trained(scaling="linear", factor=1.0, original=original)
+            return OwnScaling(scaling="linear", factor=1.0, original=original)
         case "linear" | "yarn" as scaling:
             factor = float(parameters.get("factor") or 1.0)
-            return Trained(scaling=scaling, factor=factor, original=original)
+            return OwnScaling(scaling=scaling, factor=factor, original=original)
     # The tensor holds the whole scaling: beside it, positions are not divided.
-    return Trained(
+    return OwnScaling(
         scaling="linear",
         factor=1.0,
         original=original,
@@ -255,13 +258,28 @@ def _scaling_of_gguf(
     )
 
 
-class _Change:
-    """The change that flags make to one encoding, by the rules of llama.cpp's `llama_context`."""
+def _with_flags(
+    encoding: Encoding, own_scaling: OwnScaling, settings: FlagSettings, findings: Findings
+) -> Encoding:
+    """Return an encoding as llama.cpp computes it with flags: with another base and scaling.
+
+    Args:
+        encoding: The model's encoding.
+        own_scaling: The scaling that it has without flags.
+        settings: The flags.
+        findings: Where warnings about flags are added.
+    """
+    flagged = _FlaggedEncoding(encoding, own_scaling, settings, findings)
+    return with_parameters(encoding, flagged.parameters())
+
+
+class _FlaggedEncoding:
+    """The numbers that llama.cpp computes one encoding with, by the rules of its `llama_context`."""
 
     def __init__(
         self,
         encoding: Encoding,
-        trained: Trained,
+        own_scaling: OwnScaling,
         settings: FlagSettings,
         findings: Findings,
     ) -> None:
@@ -272,19 +290,19 @@ class _Change:
 
         Args:
             encoding: The encoding that config.json describes.
-            trained: The same encoding as a .gguf holds it.
+            own_scaling: Its scaling as a .gguf holds it.
             settings: The flags.
             findings: Where warnings are added.
         """
         self.encoding = encoding
-        self.trained = trained
+        self.own_scaling = own_scaling
         self.settings = settings
         self.findings = findings
         self.base = self._chosen_base()
         self.scaling = self._chosen_scaling()
         self.factor = self._chosen_factor()
         self.ext_factor = self._chosen_ext_factor()
-        self.original = self._chosen(Meaning.ORIGINAL, self.trained.original)
+        self.original = self._chosen(Meaning.ORIGINAL, self.own_scaling.original)
 
     def _chosen(self, meaning: Meaning, default: object) -> FlagSetting:
         """Return the value of a flag, else the model's own, which has no source."""
@@ -310,7 +328,7 @@ class _Change:
         Raises:
             ParameterError: llama.cpp does not know the scaling of the flag.
         """
-        scaling = self._chosen(Meaning.SCALING, self.trained.scaling)
+        scaling = self._chosen(Meaning.SCALING, self.own_scaling.scaling)
         if scaling.value not in SCALING_NAMES:
             shown = f"{scaling.source} {scaling.value}"
             rule = f"it must be one of {', '.join(SCALING_NAMES)}"
@@ -350,7 +368,7 @@ class _Change:
             return self._factor_of_scale(scale)
         factor = positive(self.settings.get(Meaning.FACTOR))
         if factor is None:
-            return model_value(self.trained.factor)
+            return model_value(self.own_scaling.factor)
         if factor.value < 1:
             warn_of_inverted_scale(self.findings, factor.source, factor.value, 1 / factor.value)
         return factor
@@ -381,11 +399,10 @@ class _Change:
         is_yarn = self.scaling.value == "yarn"
         return flag or self.scaling.with_value(float(is_yarn))
 
-    def changed(self) -> Encoding:
-        """Return the encoding with the flags."""
+    def parameters(self) -> Parameters:
+        """Return the base and the scaling with the flags, in the terms of config.json."""
         self._warn_of_model_scaling()
-        parameters: Parameters = {"base": self.base, **self._scaling_parameters()}
-        return with_parameters(self.encoding, parameters)
+        return {"base": self.base, **self._scaling_parameters()}
 
     def _warn_of_model_scaling(self) -> None:
         """Warn if flags meet a scaling that the model has already.
@@ -397,12 +414,12 @@ class _Change:
         flag = self._scale_flag()
         if model_scaling == "none" or flag is None:
             return
-        scaling_is_in_tensor = self.trained.divisors is not None
+        scaling_is_in_tensor = self.own_scaling.divisors is not None
         if scaling_is_in_tensor:
             self._warn_of_stacking(model_scaling, flag.source)
             return
         has_same_scaling = model_scaling == self.scaling.value
-        has_same_factor = self.factor.value == self.trained.factor
+        has_same_factor = self.factor.value == self.own_scaling.factor
         if not (has_same_scaling and has_same_factor):
             warn_of_replaced_scaling(self.findings, flag.source, self.encoding)
 
@@ -444,7 +461,7 @@ class _Change:
 
     def _needs_divisors(self) -> bool:
         """Return True if no scaling of config.json has the effect, whatever the factor is."""
-        has_divisors = self.trained.divisors is not None
+        has_divisors = self.own_scaling.divisors is not None
         is_sped_up = self.factor.value < 1
         return has_divisors or is_sped_up or self.stated_attention is not None
 
@@ -503,22 +520,32 @@ class _Change:
     def _scaling_by_divisors(self) -> Parameters:
         """Return a scaling that divides each frequency by a number of its own.
 
-        The divisor is the model file's own (the tensor rope_freqs.weight), or 1, times the one that
-        flags cause: 1 / divisor = mix + (1 − mix) / factor, in which the mix is YaRN's share of the
-        unscaled frequency. A factor of 4 divides by 4 without YaRN (mix 0), by 1.6 for a mix of 0.5,
-        and by 1 for a frequency that YaRN leaves as it is (mix 1).
+        The model's file may divide frequencies already, by its tensor rope_freqs.weight. ggml then
+        multiplies them by a number that follows from the flags: a frequency that the file divides
+        by 8, and flags multiply by 1/4, is divided by 32.
         """
         pairs = self.encoding.frequency_rope().rotary_dim // 2
-        file_divisors = np.array(self.trained.divisors or [1.0] * pairs)  # (pairs,)
-        mixes = self._yarn_mixes(pairs) if self.has_yarn else np.zeros(pairs)
-        scale = 1 / self.factor.value
-        multipliers = scale * (1 - mixes) + mixes  # ggml multiplies frequencies by these.
-        divisors = tuple((file_divisors / multipliers).tolist())
+        file_divisors = np.array(self.own_scaling.divisors or [1.0] * pairs)  # (pairs,)
+        divisors = tuple((file_divisors / self._multipliers(pairs)).tolist())
         return divisor_parameters(
             divisors=computed(divisors, "llama.cpp, {}", self._first_flag()),
             attention=self._attention_of_divisors(),
             original=self.original.value,
         )
+
+    def _multipliers(self, pairs: int) -> npt.NDArray[np.float64]:
+        """Return the number that ggml multiplies the frequency of each pair by, because of flags.
+
+        It is 1 / factor: 1/4 for a factor of 4. YaRN mixes the scaled frequency with the unscaled
+        one: (1 − mix) / factor + mix, which is 1/4 for slow pairs (mix 0), 1 for fast ones (mix 1),
+        and 0.625 for a mix of 0.5.
+        """
+        scale = 1 / self.factor.value
+        if not self.has_yarn:
+            return np.full(pairs, scale)
+        mixes = self._yarn_mixes(pairs)
+        multipliers: npt.NDArray[np.float64] = scale * (1 - mixes) + mixes
+        return multipliers
 
     def _first_flag(self) -> FlagSetting:
         """Return the flag to print as the source of divisors: the first one that was given."""
@@ -528,7 +555,7 @@ class _Change:
     def _attention_of_divisors(self) -> Setting[float]:
         """Return what cos and sin are multiplied by: the file's factor, a flag's, and YaRN's."""
         flag = self.stated_attention or Setting(1.0, "default")
-        attention = self.trained.attention * flag.value
+        attention = self.own_scaling.attention * flag.value
         if self.has_yarn and self.factor.value > 1:
             attention *= 1 + 0.1 * math.log(self.factor.value)
         return flag.with_value(attention)

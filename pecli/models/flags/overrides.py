@@ -10,7 +10,7 @@ from pecli.models.dialects import read_object
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import FlagProblem
 from pecli.models.flags.command_line import plain_flag
-from pecli.models.flags.flag_findings import Applied, Findings, warn_of_replaced_scaling
+from pecli.models.flags.flag_findings import EncodingsWithFlags, Findings, warn_of_replaced_scaling
 from pecli.models.flags.servers import Meaning, Server
 from pecli.models.flags.values import FlagSettings
 from pecli.models.key_names import MROPE, ORIGINAL, PARTIALS, SETTINGS, TEXTS, THETAS
@@ -23,8 +23,8 @@ WHOLE = {Meaning.ROPE_SCALING: "rope_scaling", Meaning.ROPE_PARAMETERS: "rope_pa
 LOST = (*MROPE, *PARTIALS)
 
 
-class Override(NamedTuple):
-    """A configuration with replaced keys.
+class ChangedConfig(NamedTuple):
+    """A configuration some of whose keys flags have replaced.
 
     Attributes:
         values: The configuration.
@@ -41,17 +41,18 @@ def apply_overrides(
     settings: FlagSettings,
     server: Server,
     findings: Findings,
-) -> Applied:
-    """Apply flags of vLLM, SGLang or transformers to a config.json, and read the result.
+) -> EncodingsWithFlags:
+    """Return the encodings of a config.json after flags of vLLM, SGLang or transformers.
 
-    `--rope-scaling '{"rope_type": "yarn", …}'` replaces a key of the configuration. What that loses,
-    such as the base in transformers 5, is reported.
+    Flags replace keys of the config.json: `--rope-scaling '{"rope_type": "yarn", …}'` replaces its
+    rotary settings. With transformers 5 these hold the base as well. If the new settings lack it, a
+    warning reports that, and the default of the server counts.
 
     Args:
         model: The encodings without the flags.
         config: The configuration; None if the model is a .gguf file.
         settings: The flags.
-        server: The server, whose base counts if an override loses the model's own.
+        server: The server, whose base counts if the new settings lack the model's own.
         findings: Where warnings are added.
 
     Raises:
@@ -60,38 +61,42 @@ def apply_overrides(
     if config is None:
         rule = f"{server.name} reads flags into a config.json, and {model.file} is a .gguf"
         raise ParameterError("flags", "given", rule, "name the folder with its config.json")
-    override = _with_flags(config, settings)
-    _complete_replaced_settings(config, override, model, server, findings)
+    changed_config = _config_with_flags(config, settings)
+    _complete_replaced_settings(config, changed_config, model, server, findings)
     served = settings.get(Meaning.CONTEXT)
-    context = served.value if served else _stretched_context(override, model)
-    after = read_object(override.values, model.file, origins=override.origins, served=context)
-    _warn_of_replaced_scalings(model, after, override, findings)
-    return Applied(encodings=after.encodings, context=context, warnings=after.warnings)
+    context = served.value if served else _stretched_context(changed_config, model)
+    model_with_flags = read_object(
+        changed_config.values, model.file, origins=changed_config.origins, served=context
+    )
+    _warn_of_replaced_scalings(model, model_with_flags, changed_config, findings)
+    return EncodingsWithFlags(
+        encodings=model_with_flags.encodings, context=context, warnings=model_with_flags.warnings
+    )
 
 
-def _with_flags(config: NamedValues, settings: FlagSettings) -> Override:
+def _config_with_flags(config: NamedValues, settings: FlagSettings) -> ChangedConfig:
     """Return the configuration with the keys that flags replace.
 
     A flag for one key (`--rope-theta`) counts more than `--hf-overrides`, which counts more than a
     flag for all rotary settings (`--rope-scaling`). Therefore they are applied in the opposite
     order, so that the last one wins.
     """
-    override = Override(values=dict(config), origins={})
-    text_path = _path_of_text_model(override.values)
+    changed_config = ChangedConfig(values=dict(config), origins={})
+    text_path = _path_of_text_model(changed_config.values)
     # 1. `--rope-scaling '{"rope_type": "yarn", …}'` replaces the whole object.
     for meaning, key in WHOLE.items():
         if meaning in settings:
             new_object = settings[meaning]
-            _replace_key(override, (*text_path, key), new_object.value, new_object.source)
+            _replace_key(changed_config, (*text_path, key), new_object.value, new_object.source)
     # 2. `--hf-overrides '{"text_config": {"rope_theta": 1e6}}'` replaces single keys.
     hf_overrides = settings.get(Meaning.CONFIG, Setting({}, ""))
-    for leaf in _leaves(hf_overrides.value, override.values):
+    for leaf in _leaves(hf_overrides.value, changed_config.values):
         full_name = ".".join(leaf.path)
-        _replace_key(override, leaf.path, leaf.value, f"{hf_overrides.source}.{full_name}")
+        _replace_key(changed_config, leaf.path, leaf.value, f"{hf_overrides.source}.{full_name}")
     # 3. `--rope-theta 1e6` replaces the base.
     if Meaning.BASE in settings:
-        _replace_base(override, text_path, settings[Meaning.BASE])
-    return override
+        _replace_base(changed_config, text_path, settings[Meaning.BASE])
+    return changed_config
 
 
 def _path_of_text_model(config: NamedValues) -> tuple[str, ...]:
@@ -130,14 +135,16 @@ def _leaves(overrides: NamedValues, config: NamedValues, path: tuple[str, ...] =
     return leaves
 
 
-def _replace_key(override: Override, path: tuple[str, ...], value: object, source: str) -> None:
+def _replace_key(
+    changed_config: ChangedConfig, path: tuple[str, ...], value: object, source: str
+) -> None:
     """Replace the key that a path leads to, such as `("text_config", "rope_theta")`."""
     *parents, key = path
-    section = _copied_section(override.values, parents)
+    section = _copied_section(changed_config.values, parents)
     if key in SETTINGS:
-        _remove_settings(override, section, parents)
+        _remove_settings(changed_config, section, parents)
     section[key] = value
-    override.origins[".".join(path)] = source
+    changed_config.origins[".".join(path)] = source
 
 
 def _copied_section(values: MutableValues, path: Sequence[str]) -> MutableValues:
@@ -154,21 +161,23 @@ def _copied_section(values: MutableValues, path: Sequence[str]) -> MutableValues
     return section
 
 
-def _remove_settings(override: Override, section: MutableValues, path: list[str]) -> None:
+def _remove_settings(
+    changed_config: ChangedConfig, section: MutableValues, path: list[str]
+) -> None:
     """Remove rotary settings under both names, which mean the same in transformers 5.
 
     `rope_scaling` of the model and `rope_parameters` of a flag would contradict each other. The base
     stays where transformers 4 has it, beside the settings.
 
     Args:
-        override: The configuration, whose origins of these settings are removed as well.
+        changed_config: The configuration, whose origins of these settings are removed as well.
         section: The object in it that holds the settings, which is changed.
         path: The path to this object.
     """
     model_settings = _rotary_settings_in(section).values
     for name in SETTINGS:
         section.pop(name, None)
-        override.origins.pop(".".join((*path, name)), None)
+        changed_config.origins.pop(".".join((*path, name)), None)
     if THETA in model_settings and THETA not in section:
         section[THETA] = model_settings[THETA]
 
@@ -188,24 +197,26 @@ def _rotary_settings_in(section: NamedValues) -> RotarySettings:
     return RotarySettings("", {})
 
 
-def _replace_base(override: Override, path: tuple[str, ...], base: Setting[float]) -> None:
+def _replace_base(
+    changed_config: ChangedConfig, path: tuple[str, ...], base: Setting[float]
+) -> None:
     """Replace the base of the frequencies by that of `--rope-theta`.
 
     transformers 5 has the base within the rotary settings (`rope_parameters`), older files beside
     them: it is replaced where the model has it.
 
     Args:
-        override: The configuration, which is changed.
+        changed_config: The configuration, which is changed.
         path: The path to the language model in it.
         base: The flag.
     """
-    section = _copied_section(override.values, path)
+    section = _copied_section(changed_config.values, path)
     settings = _rotary_settings_in(section)
     if THETA not in settings.values:
-        _replace_key(override, (*path, THETA), base.value, base.source)
+        _replace_key(changed_config, (*path, THETA), base.value, base.source)
         return
     section[settings.key] = {**settings.values, THETA: base.value}
-    override.origins[".".join((*path, settings.key, THETA))] = base.source
+    changed_config.origins[".".join((*path, settings.key, THETA))] = base.source
 
 
 class ReplacedSettings(NamedTuple):
@@ -238,27 +249,31 @@ class ReplacedSettings(NamedTuple):
 
 def _complete_replaced_settings(
     config: NamedValues,
-    override: Override,
+    changed_config: ChangedConfig,
     model: ModelEncodings,
     server: Server,
     findings: Findings,
 ) -> None:
     """Warn of keys that are lost because a flag replaces the rotary settings as a whole.
 
-    They are the sections of M-RoPE, the share of channels that rotates, and the base, for which
-    some servers then take a default of their own: it becomes a key of the configuration.
+    They are the sections of M-RoPE, the share of channels that rotates, and the base. If it is known
+    which base the server takes instead, that one becomes a key of the configuration.
 
     Args:
         config: The configuration without flags.
-        override: The configuration with the flags, to which a base may be added.
+        changed_config: The configuration with the flags, to which a base may be added.
         model: The encodings without flags.
         server: The server, whose default base counts.
         findings: Where warnings are added.
     """
-    for replaced in _replaced_settings(config, override):
+    for replaced in _replaced_settings(config, changed_config):
         _warn_of_lost_keys(replaced, findings)
-        if not _keeps_base(replaced, override, server):
-            _fill_in_base(replaced, override, model, server, findings)
+        if _keeps_base(replaced, changed_config, server):
+            continue
+        lost_base = _lost_base(replaced, model, server)
+        if lost_base is not None:
+            _warn_of_lost_base(lost_base, replaced.source, server, findings)
+            _fill_in_base(lost_base, replaced.path, changed_config, server)
 
 
 def _warn_of_lost_keys(replaced: ReplacedSettings, findings: Findings) -> None:
@@ -269,12 +284,16 @@ def _warn_of_lost_keys(replaced: ReplacedSettings, findings: Findings) -> None:
         findings.warn(FlagProblem.KEYS_LOST, sentence)
 
 
-def _replaced_settings(config: NamedValues, override: Override) -> Iterator[ReplacedSettings]:
+def _replaced_settings(
+    config: NamedValues, changed_config: ChangedConfig
+) -> Iterator[ReplacedSettings]:
     """Yield the objects of rotary settings that flags replaced, each beside the model's own."""
-    origins = [*override.origins.items()]  # A copy, because the caller may add keys meanwhile.
+    origins = [
+        *changed_config.origins.items()
+    ]  # A copy, because the caller may add keys meanwhile.
     for full_name, source in origins:
         *path, key = full_name.split(".")
-        section = object_at(override.values, path)
+        section = object_at(changed_config.values, path)
         is_settings_object = key in SETTINGS and isinstance(section[key], Mapping)
         if is_settings_object:
             yield ReplacedSettings(
@@ -286,55 +305,80 @@ def _replaced_settings(config: NamedValues, override: Override) -> Iterator[Repl
             )
 
 
-def _keeps_base(replaced: ReplacedSettings, override: Override, server: Server) -> bool:
+def _keeps_base(replaced: ReplacedSettings, changed_config: ChangedConfig, server: Server) -> bool:
     """Return True if replaced settings do not lose the model's base.
 
     Flags state it, or the settings of each layer type do. Versions that had a flag of its own for
     the settings (`--rope-scaling`) kept the base beside them.
     """
-    if THETA in replaced.settings or ".".join((*replaced.path, THETA)) in override.origins:
+    if THETA in replaced.settings or ".".join((*replaced.path, THETA)) in changed_config.origins:
         return True
     return replaced.has_layer_types or plain_flag(replaced.source) in server.removed
 
 
-def _fill_in_base(
-    replaced: ReplacedSettings,
-    override: Override,
-    model: ModelEncodings,
-    server: Server,
-    findings: Findings,
-) -> None:
-    """Warn that settings without a base lose the model's, and fill in the one that the server takes.
+class LostBase(NamedTuple):
+    """A base of the model that new rotary settings do not have.
 
-    With transformers 5 the base is a key of the settings, and an override replaces them all. vLLM
-    takes the base of the model's class (10000 for most) if `rope_parameters` lacks it. For other
-    servers it is not known what counts instead of the model's base, and nothing is filled in.
+    Attributes:
+        model_base: The base of the model.
+        server_base: The base that the server takes instead; None if that is not known.
+    """
+
+    model_base: float
+    server_base: float | None
+
+
+def _lost_base(
+    replaced: ReplacedSettings, model: ModelEncodings, server: Server
+) -> LostBase | None:
+    """Return the base of the model that settings without a base lose.
+
+    None if the model states no base, or if the server takes the same one by default.
+    """
+    model_base = _base_of_model(replaced)
+    server_base = _default_base(replaced, model, server)
+    if model_base is None or server_base == model_base:
+        return None
+    return LostBase(model_base, server_base)
+
+
+def _warn_of_lost_base(
+    lost_base: LostBase, source: str, server: Server, findings: Findings
+) -> None:
+    """Warn that settings of a flag (the source) lack the base, with the key that would repair it."""
+    model_base = f"{lost_base.model_base:.10g}"
+    effect = f"with transformers 5 it replaces the base {model_base} as well"
+    if lost_base.server_base is not None:
+        effect = f"{server.name} takes {lost_base.server_base:.10g}, not {model_base}"
+    repair = f'add "rope_theta": {model_base}'
+    findings.warn(FlagProblem.BASE_LOST, f"{source} has no rope_theta: {effect}; {repair}")
+
+
+def _fill_in_base(
+    lost_base: LostBase, path: tuple[str, ...], changed_config: ChangedConfig, server: Server
+) -> None:
+    """Add the base that a server takes instead of a lost one, if that is known.
+
+    vLLM takes the base of the model's class (10000 for most) if `rope_parameters` lacks it.
 
     Args:
-        replaced: The settings that a flag replaced, and the model's own at their place.
-        override: The configuration with the flags, to which a base may be added.
-        model: The encodings without flags, whose model type decides on a server's default.
+        lost_base: The base that is lost.
+        path: The objects in which the base stands, such as `("text_config",)`.
+        changed_config: The configuration with the flags, to which the base is added.
         server: The server.
-        findings: Where the warning is added.
     """
-    base = _base_of_model(replaced)
-    default_base = _default_base(replaced, model, server)
-    if base is None or default_base == base:
-        return  # There is no base to lose, or the server takes the same one.
-    if default_base is None:
-        effect = f"with transformers 5 it replaces the base {base:.10g} as well"
-    else:
-        effect = f"{server.name} takes {default_base:.10g}, not {base:.10g}"
-        path = (*replaced.path, THETA)
-        _replace_key(override, path, default_base, f"default of {server.name}")
-    repair = f'add "rope_theta": {base:.10g}'
-    findings.warn(FlagProblem.BASE_LOST, f"{replaced.source} has no rope_theta: {effect}; {repair}")
+    if lost_base.server_base is not None:
+        source = f"default of {server.name}"
+        _replace_key(changed_config, (*path, THETA), lost_base.server_base, source)
 
 
 def _default_base(
     replaced: ReplacedSettings, model: ModelEncodings, server: Server
 ) -> float | None:
-    """Return the base that a server takes if the settings have none; None if it is not known."""
+    """Return the base that a server takes if the settings have none; None if it is not known.
+
+    vLLM takes a default by the model type if `rope_parameters` has none.
+    """
     if not server.default_base or not replaced.source.endswith("rope_parameters"):
         return None
     any_type = server.default_base[""]
@@ -348,13 +392,13 @@ def _base_of_model(replaced: ReplacedSettings) -> float | None:
     return next(filter(None, stated), None)
 
 
-def _stretched_context(override: Override, model: ModelEncodings) -> int | None:
+def _stretched_context(changed_config: ChangedConfig, model: ModelEncodings) -> int | None:
     """Return the context that replaced settings are made for: factor times original length.
 
     vLLM derives it in the same way, if no flag states it. It is the model's own context if no
     settings were replaced, or they have no factor.
     """
-    for replaced in _replaced_settings({}, override):
+    for replaced in _replaced_settings({}, changed_config):
         factor = as_number(replaced.settings.get("factor"))
         original = as_whole(replaced.settings.get(ORIGINAL)) or model.context
         if factor and original:
@@ -363,10 +407,10 @@ def _stretched_context(override: Override, model: ModelEncodings) -> int | None:
 
 
 def _warn_of_replaced_scalings(
-    before: ModelEncodings, after: ModelEncodings, override: Override, findings: Findings
+    before: ModelEncodings, after: ModelEncodings, changed_config: ChangedConfig, findings: Findings
 ) -> None:
     """Warn of each layer type whose own scaling has been replaced by another one."""
-    flag = _flag_of_settings(override)
+    flag = _flag_of_settings(changed_config)
     if flag is None:
         return
     old_types = before.layer_types()
@@ -384,9 +428,9 @@ def _has_lost_scaling(old: Encoding, new: Encoding) -> bool:
     return bool(old.parameters["scaling"] != "none")
 
 
-def _flag_of_settings(override: Override) -> str | None:
+def _flag_of_settings(changed_config: ChangedConfig) -> str | None:
     """Return the first flag that replaced rotary settings as a whole; None if none did."""
-    for full_name, source in override.origins.items():
+    for full_name, source in changed_config.origins.items():
         if full_name.rpartition(".")[2] in SETTINGS:
             return source
     return None

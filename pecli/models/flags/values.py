@@ -141,21 +141,36 @@ def _word(text: str, flag: ServerFlag) -> str | None:
 
 
 def _parsed_object(text: str, flag: ServerFlag) -> object:
-    """Return a JSON object, also in Python's spelling.
+    """Return the object of a flag such as `--hf-overrides '{"rope_theta": 1e6}'`.
 
-    `--hf-overrides.KEY` has a path, and its value may be anything: what is neither JSON nor Python
-    is a text, as in `--hf-overrides.rope_parameters.rope_type yarn`.
+    A flag with a path, such as `--hf-overrides.rope_parameters.rope_type yarn`, replaces a single
+    key, whose value may be anything.
+
+    Raises:
+        ParameterError: The text is no object, and the flag has no path.
     """
-    try:
-        value = json.loads(text)
-    except ValueError:  # Python's spelling is not JSON: {'factor': 4.0}.
-        value = literal(text)
+    value = _json_or_python(text)
     if isinstance(value, Mapping):
         return dict(value)
-    replaces_single_key = bool(flag.path)
-    if replaces_single_key:
-        return text if value is None else value
-    raise _wrong(flag, text, 'it must be a JSON object, such as \'{"rope_type": "yarn"}\'')
+    if not flag.path:
+        raise _wrong(flag, text, 'it must be a JSON object, such as \'{"rope_type": "yarn"}\'')
+    is_plain_text = value is None
+    return text if is_plain_text else value
+
+
+def _json_or_python(text: str) -> object:
+    """Return a value in JSON's or in Python's spelling; None for a text that is neither.
+
+    >>> _json_or_python('{"factor": 4.0}'), _json_or_python("{'factor': 4.0}")
+    ({'factor': 4.0}, {'factor': 4.0})
+    >>> _json_or_python("4"), _json_or_python("yarn")
+    (4, None)
+    """
+    try:
+        value: object = json.loads(text)
+    except ValueError:
+        return literal(text)
+    return value
 
 
 def _parsed_metadata(text: str, flag: ServerFlag) -> MutableValues:
