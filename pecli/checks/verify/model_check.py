@@ -104,8 +104,10 @@ class ModelCheck:
         # The only array of a file has no name: results call it by the table that it is, as `cos`.
         label = reading.name if name == ARRAY_NAME else name
         layer_type = reading.origin.layer_type if self.tensors.has_several_layer_types else ""
-        stated = self.tensors.stated_name(name)
-        compared = CheckedTensor.from_reading(name, label, reading, tolerance, stated=stated)
+        stated_name = self.tensors.stated_name(name)
+        compared = CheckedTensor.from_reading(
+            name, label, reading, tolerance, stated_name=stated_name
+        )
         notes = self._write_notes(name, label, layer_type, reading)
         note = ", ".join(note for note in notes if note)
         checked = replace(compared, note=note, layers=layer_type)
