@@ -64,14 +64,16 @@ def measure_runtime(
         reads_differently: True if the runtime misreads parameters, so that it has a departure.
     """
     drifts = _measure(defined, computed, count, tolerance, reads_differently=reads_differently)
-    drift_by_table = {drift.recipe: drift for drift in drifts.tables}
+    errors_by_table = {drift.recipe: drift for drift in drifts.tables}
     departure = Departure()
     if reads_differently:
         misread = as_read(computed)
-        departure = _locate_departure(drift_by_table[UNROUNDED], defined, misread, count, tolerance)
+        departure = _locate_departure(
+            errors_by_table[UNROUNDED], defined, misread, count, tolerance
+        )
     return RuntimeErrors(
-        max_abs_error=drift_by_table[ROUNDED].max_abs_error,
-        curve=drifts.curve(drift_by_table[ROUNDED]),
+        max_abs_error=errors_by_table[ROUNDED].max_abs_error,
+        curve=drifts.curve(errors_by_table[ROUNDED]),
         departure=departure,
     )
 

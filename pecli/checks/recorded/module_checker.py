@@ -186,6 +186,7 @@ class ModuleChecker:
         A dynamic scaling changes them with the length: after a call that ends at position 8191, they
         are those of length 8192.
         """
+        # The length does not matter to encodings of other layers, whose frequencies are fixed.
         if any(rope.follows_length for rope in self.encodings.ropes()):
             return self.tokens[call].last + 1
         return None

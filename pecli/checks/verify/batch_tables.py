@@ -181,7 +181,7 @@ def solve_positions(
 ) -> Verification | None:
     """Return a check that names the positions at which wrong tables (batch, L, D) were made.
 
-    There is a search for the positions at which queries were rotated. It finds those of tables, too:
+    There is a search for the positions at which queries were rotated. It also finds those of tables:
     the row of position p, with cos p and sin p for each pair, is what a query whose pairs are all
     (1, 0) becomes by the rotation of position p. So the tables are checked as rotated queries.
 
