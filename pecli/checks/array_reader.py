@@ -15,6 +15,8 @@ from pecli.compare.waves import find_wave_readings
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, AnyArray, Array, dtype_name
 from pecli.files.tensor_roles import role_of
 
+AS_IT_STANDS = ""
+"""The doubling of a table that is read with all its columns, beside «halves» and «interleaved»."""
 LARGEST_MASK = -6e4
 """Value below which there are only masks; the most negative number of float16 is −65504."""
 
@@ -27,13 +29,13 @@ class ReadingRules(NamedTuple):
         masks_alike: True if the most negative number of a dtype stands for −∞.
         by_ulps: True if errors are allowed in ULPs, which are those of the coarser dtype. An absolute error is one of
             the values as they are: rounding to the coarser dtype would hide it.
-        upright: True if a table that fits only when transposed is not read so.
+        refuses_transposed: True if a table that fits only when transposed is not read so.
     """
 
     is_text: bool
     masks_alike: bool
     by_ulps: bool
-    upright: bool = False
+    refuses_transposed: bool = False
 
 
 class _SideDoubts(NamedTuple):
@@ -173,7 +175,7 @@ class ArrayReader:
             yield from self._find_column_forms(expected.reshape(shape), masked=masks_agree)
 
     def _find_column_forms(self, table: AnyArray, *, masked: bool) -> Iterator[CandidateTable]:
-        """Yield a table as it is, and with one column per frequency if its columns are doubled.
+        """Yield a table to look for in the other file: as it is, and without doubled columns.
 
         A rotation table may hold every frequency twice, c0 c1 c0 c1, and the other file may have it
         once, c0 c1. Frequencies themselves, and biases, have no such columns.
@@ -183,19 +185,20 @@ class ArrayReader:
             masked: True if a key hidden by −∞ in one file may be hidden by −65504 in the other.
         """
         has_columns_of_frequencies = self.has_frequencies and table.ndim > 1
-        # By the way in which columns are doubled, «halves» or «interleaved»: empty for the table as it is.
-        tables_by_doubling = {"": table}
+        tables_by_doubling = {AS_IT_STANDS: table}
         if has_columns_of_frequencies:
             tables_by_doubling = _find_single_columns(table)
+        # Programs store cosines and sines as integers too: 127 for 1.0.
+        may_hold_integers = self.has_frequencies
+        may_be_transposed = self.may_be_transposed and not self.rules.refuses_transposed
         for doubling, columns in tables_by_doubling.items():
             yield candidate_of(
                 {self.name: columns},
                 has_frequencies=has_columns_of_frequencies,
                 layout=doubling,
-                # Programs store cosines and sines as integers too: 127 for 1.0.
-                quantised=self.has_frequencies,
+                quantised=may_hold_integers,
                 masked=masked,
-                transposable=self.may_be_transposed and not self.rules.upright,
+                transposable=may_be_transposed,
             )
 
 
@@ -212,10 +215,10 @@ def find_both_functions(waves: Waves) -> Iterator[CandidateTable]:
 def _find_single_columns(array: AnyArray) -> dict[str, AnyArray]:
     """Return an array as it is, and with one column per frequency if it has two of each.
 
-    The columns a b a b are doubled in halves, and a a b b interleaved: both become a b. The keys are
-    the ways in which columns are doubled, and an empty text for the array as it is.
+    The columns a b a b are doubled in halves, and a a b b interleaved: both become a b. Of a b a b,
+    the result is {"": a b a b, "halves": a b}.
     """
-    tables = {"": array}
+    tables = {AS_IT_STANDS: array}
     if array.shape[-1] % 2:
         return tables
     for doubled in DOUBLED_LAYOUTS:

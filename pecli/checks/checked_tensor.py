@@ -59,26 +59,29 @@ class CheckedTensor:
         tolerance: Tolerance,
         *,
         any_dtype: bool = True,
-        stated: str = "",
+        stated_name: str = "",
     ) -> "CheckedTensor":
-        """Compare a tensor with the tables that it was read as.
+        """Compare a tensor with the tables that it should hold.
 
         Args:
             tensor: Its name in the file.
             label: Its name in the result.
-            reading: How its axes and columns were matched with the expected tables.
+            reading: The tensor beside the expected tables, and how its axes and columns are matched
+                with them: (2, 64, 128) as two copies of cosines (64, 128), for example.
             tolerance: The errors that pass.
             any_dtype: True if another dtype is not a finding.
-            stated: The name that may state the order of cosines and sines, by default the label.
+            stated_name: A name such as `sin_cos`, which states that sines come first, if it is not
+                the label.
         """
-        to_explain = reading.take_tables_to_explain()
+        # The search for a mistake takes one copy of the tables, and the scheme that should make it.
+        found = reading.take_tables_to_explain()
         return cls(
             tensor=tensor,
             result=compare_reading(label, reading, tolerance, any_dtype=any_dtype),
-            scheme=to_explain.scheme,
-            found_tables=to_explain.tables,
+            scheme=found.scheme,
+            found_tables=found.tables,
             note=note_on(reading),
-            doubt=_find_doubt_about_order(label, stated or label, reading),
+            doubt=_find_doubt_about_order(label, stated_name or label, reading),
         )
 
     @property
@@ -87,9 +90,9 @@ class CheckedTensor:
         return self.result.mismatched != 0 and not isinstance(self.result.finding, CopiesDiffer)
 
 
-def _find_doubt_about_order(label: str, stated: str, reading: Reading) -> Doubt | None:
+def _find_doubt_about_order(label: str, stated_name: str, reading: Reading) -> Doubt | None:
     """Return a doubt if sines come before cosines, and the name of the tensor does not state it."""
-    if reading.candidate.names == SINES_FIRST and function_order(stated) != SINES_FIRST:
+    if reading.candidate.names == SINES_FIRST and function_order(stated_name) != SINES_FIRST:
         return SinesFirst(label)
     return None
 
@@ -97,15 +100,16 @@ def _find_doubt_about_order(label: str, stated: str, reading: Reading) -> Doubt 
 def compare_reading(
     label: str, reading: Reading, tolerance: Tolerance, *, any_dtype: bool = True
 ) -> Comparison:
-    """Compare a tensor with the tables that it was read as.
+    """Compare a tensor with the tables that it should hold.
 
-    No scheme makes a learned table: its values pass unless training cannot have left them so. A
-    tensor whose copies differ, as of the sequences of a batch, is marked so that no single reason is
-    looked for.
+    A learned table has no expected values: it passes unless training cannot have left it so. If a
+    tensor holds several copies of a table, such as one per sequence, and they are not wrong alike,
+    the finding is `CopiesDiffer`: no single mistake can explain them, so none is searched for.
 
     Args:
         label: Its name in the result.
-        reading: How its axes and columns were matched with the expected table.
+        reading: The tensor beside the expected tables, and how its axes and columns are matched with
+            them.
         tolerance: The errors that pass.
         any_dtype: True if another dtype is not a finding.
     """
@@ -114,13 +118,19 @@ def compare_reading(
         return Comparison.learned(label, reading.array.shape, problem)
     result = reading.compare(tolerance, name=label, any_dtype=any_dtype)
     has_only_wrong_values = bool(result.mismatched) and result.finding is None
-    if not has_only_wrong_values:
-        return result
-    # Both columns of a frequency are explained together, so that they may differ.
-    limit = max(tolerance.atol, MAX_COPY_ERROR)
-    if not reading.has_equal_copies(limit, columns_may_differ=True):
+    if has_only_wrong_values and not _are_copies_alike(reading, tolerance):
         return replace(result, finding=CopiesDiffer())
     return result
+
+
+def _are_copies_alike(reading: Reading, tolerance: Tolerance) -> bool:
+    """Return True if all copies of a table in a tensor agree, so that one mistake may explain all.
+
+    Of a batch of 3 tables, all three have to agree. The two columns of a frequency in c0 c1 c0 c1 may
+    differ: the search for a mistake takes both of them.
+    """
+    allowed_difference = max(tolerance.atol, MAX_COPY_ERROR)
+    return reading.has_equal_copies(allowed_difference, columns_may_differ=True)
 
 
 def _find_problem_of_learned(values: Array) -> Problem | None:

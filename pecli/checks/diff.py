@@ -140,7 +140,7 @@ def diff(
             explanations=tuple(explained.explanations),
         )
     if answer.passed and is_loose and scheme is not None:
-        return replace(answer, weak=_find_weaknesses_of_pass(matches, scheme, allowed))
+        return replace(answer, weak=_describe_hidden_mistakes(matches, scheme, allowed))
     return answer
 
 
@@ -315,19 +315,24 @@ def _find_doublings(matches: Iterable[TensorMatch]) -> Iterator[Doubling]:
             yield Doubling(layers=layers, reading=match.reading, doubled=doubled)
 
 
-def _find_weaknesses_of_pass(
+def _describe_hidden_mistakes(
     matches: Sequence[TensorMatch], scheme: Scheme, allowed: Tolerance
 ) -> tuple[str, ...]:
-    """Return sentences on known mistakes with which B would have agreed as well.
+    """Return warnings about known mistakes that B may have although it agrees with A.
 
-    Both files have the tables of a scheme, so that its mistakes are what the values may hide: two
-    rows agree within 1e-3 whether or not llama3 scaling was applied.
+    Two rows of a table agree within 1e-3 whether or not llama3 scaling was applied: a B without it
+    would have passed as well.
+
+    Args:
+        matches: The tensors of both files that belong together, all of which agree.
+        scheme: The scheme that makes the tables of both files.
+        allowed: The errors that pass.
     """
     from pecli.checks.weak_checks import find_weaknesses
 
-    tables = {}
+    tables_of_a = {}
     for match in matches:
         for pair in match.pairs():
-            tables[pair.name] = pair.a
-    doubts = find_weaknesses({scheme: tables}, allowed)
+            tables_of_a[pair.name] = pair.a
+    doubts = find_weaknesses({scheme: tables_of_a}, allowed)
     return tuple(dict.fromkeys(map(str, doubts)))

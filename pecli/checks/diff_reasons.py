@@ -267,32 +267,40 @@ def _search_parameters(
 ) -> Iterator[Explanation]:
     """Yield the parameters that change the scheme of A so that it makes tables of B.
 
-    Tables of A whose largest cosine is 1.1386 are recognised as LongRoPE with that attention factor,
-    only because no other scheme makes them. A user who knows of no LongRoPE in A must not read about
-    it: such reasons are put in terms of the attention factor.
-
     Args:
-        scheme: The scheme that was recognised in the tables of A.
+        scheme: The scheme that makes the tables of A.
         tables: The tables of B.
         atol: The absolute error that passes.
     """
     explanations = search.explain(scheme, tables, atol)
-    if not has_longrope_for_amplitude(scheme):
+    if has_longrope_for_amplitude(scheme):
+        yield from _without_mention_of_longrope(explanations, scheme)
+    else:
         yield from explanations
-        return
+
+
+def _without_mention_of_longrope(
+    explanations: Iterable[Explanation], scheme: Scheme
+) -> Iterator[Explanation]:
+    """Yield those explanations that do not require LongRoPE in A, in terms of an attention factor.
+
+    Plain cosines times 1.1386 are recognised as LongRoPE with divisors of 1 and the attention factor
+    1.1386, only because no other scheme makes them. The user may know of no LongRoPE in A. So «B has
+    no LongRoPE» becomes «B has the attention factor 1», and «a runtime that ignores LongRoPE made B»
+    is left out.
+
+    Args:
+        explanations: The mistakes that turn tables of A into those of B.
+        scheme: The scheme that was recognised in the tables of A: LongRoPE with divisors of 1.
+    """
     for explanation in explanations:
-        # «B was made by a runtime that ignores LongRoPE» supposes one in A.
-        supposes_longrope = explanation.has_edit(Runtime)
-        if not supposes_longrope:
+        blames_runtime = explanation.has_edit(Runtime)
+        if not blames_runtime:
             yield _with_attention_factor(explanation, scheme)
 
 
 def _with_attention_factor(explanation: Explanation, scheme: Scheme) -> Explanation:
-    """Return an explanation that states an attention factor of 1 instead of «no LongRoPE».
-
-    A table of amplitude 1.1386 is recognised as LongRoPE with divisors of 1 and that attention
-    factor. If B has the amplitude 1, it lacks the factor: A has no LongRoPE that it could lack.
-    """
+    """Return an explanation that states an attention factor of 1 instead of «no LongRoPE»."""
     if NO_LONGROPE not in explanation.edits:
         return explanation
     factor = Parameter("attention_factor", scheme.attention_factor_value(), 1.0)

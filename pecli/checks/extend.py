@@ -154,12 +154,12 @@ def extend(
     chosen = _choose_method(encodings, method)
     lengths = _read_model_lengths(encodings, encoding, chosen, original_len)
     length = _choose_length(to, factor, lengths.original)
-    longer = _LongerContext(encodings, encoding, lengths, length)
+    longer_context = _LongerContext(encodings, encoding, lengths, length)
     is_given = method is not None or factor is not None
     if length <= lengths.longest and not is_given:
-        return longer.keep_settings()
+        return longer_context.describe_unchanged_model()
     _require_in_config(encodings.model_type, chosen.method)
-    return longer.change_settings(
+    return longer_context.describe_stretched_model(
         METHODS_BY_NAME[chosen.method],
         _choose_factor(factor, length, lengths.original),
         reason=_explain_method(chosen, factor, original_len),
@@ -183,15 +183,15 @@ class _LongerContext(NamedTuple):
         model: The model.
         encoding: The encoding of its layers that see the whole context.
         lengths: The positions that it has.
-        to: Positions of the longer context.
+        length: Positions of the longer context.
     """
 
     model: ModelEncodings
     encoding: Encoding
     lengths: "Lengths"
-    to: int
+    length: int
 
-    def keep_settings(self) -> Extension:
+    def describe_unchanged_model(self) -> Extension:
         """Return the answer for a length that the model has without any change of its settings.
 
         It still states the flags of each runtime: a server has to be told the length.
@@ -208,25 +208,29 @@ class _LongerContext(NamedTuple):
             notes=(),
         )
 
-    def change_settings(self, method: Method, factor: float, *, reason: str) -> Extension:
-        """Return the settings with which a scaling stretches the context.
+    def describe_stretched_model(self, method: Method, factor: float, *, reason: str) -> Extension:
+        """Return the settings with which a scaling stretches the context, for config.json and runtimes.
 
         Args:
-            method: The scaling.
-            factor: Its factor.
+            method: The scaling, such as YaRN.
+            factor: The factor of the scaling: 4 for 131,072 positions of a model of 32,768.
             reason: Why this method.
         """
         original = self.lengths.original
+        stretched = method.stretch(self.encoding, original, factor)
+        # With YaRN, config.json states the longer context; with linear scaling, the model's own.
+        context_in_config = method.stated_context(self.model, original, self.length)
+        notes = [
+            *_write_notes(self.encoding, method, original),
+            *_note_short_reach(self.lengths, factor, self.length),
+        ]
         return self._make_extension(
             method=method.name,
             reason=reason,
             factor=factor,
-            after=method.stretch(self.encoding, original, factor),
-            context=method.stated_context(self.model, original, self.to),
-            notes=(
-                *_write_notes(self.encoding, method, original),
-                *_note_reach(self.lengths, factor, self.to),
-            ),
+            after=stretched,
+            context=context_in_config,
+            notes=tuple(notes),
         )
 
     def _make_extension(
@@ -254,7 +258,7 @@ class _LongerContext(NamedTuple):
             changed_lengths["max_position_embeddings"] = context
         return Extension(
             model=self.model.file,
-            to=self.to,
+            to=self.length,
             method=method,
             reason=reason,
             original=self.lengths.original,
@@ -262,7 +266,7 @@ class _LongerContext(NamedTuple):
             factor=factor,
             before=self.encoding,
             after=after,
-            runtimes=_measure_runtimes(self.model, self.encoding, after, context, self.to),
+            runtimes=_measure_runtimes(self.model, self.encoding, after, context, self.length),
             notes=notes,
             lengths=changed_lengths,
             others=_find_other_ropes(self.model, self.encoding),
@@ -314,8 +318,11 @@ def _choose_factor(factor: float | None, length: int, original: int) -> float:
     return length / original
 
 
-def _note_reach(lengths: "Lengths", factor: float, length: int) -> tuple[str, ...]:
-    """Return a note if a given factor does not reach the length."""
+def _note_short_reach(lengths: "Lengths", factor: float, length: int) -> tuple[str, ...]:
+    """Return a note if a given factor does not reach the length; else nothing.
+
+    Factor 2 of 32,768 positions reaches 65,536, which are fewer than 131,072.
+    """
     reached = round(lengths.original * factor)
     if reached >= length:
         return ()

@@ -19,9 +19,9 @@ DENSE_POSITIONS = 8192  #: positions that are all compared, from the first on
 PER_DOUBLING = 256  #: positions that are compared beyond those, each time the position doubles
 
 
-COMPUTED = "computed"
-"""The tables as a runtime computes them, float32 arithmetic included."""
-READ = "read"
+ROUNDED = "rounded"
+"""The tables as a runtime computes them: parameters as it reads them, in its float32 arithmetic."""
+UNROUNDED = "unrounded"
 """The exact tables of the parameters as a runtime reads them."""
 
 
@@ -52,9 +52,9 @@ def measure_runtime(
 ) -> RuntimeErrors:
     """Return the errors of a runtime's cosines and sines, at some of the first `count` positions.
 
-    A runtime may err for two reasons. Its float32 arithmetic rounds, which all its tables show; and
-    it may misread a parameter, for example ignore a scaling. The error of the latter only is the
-    departure: that of exact tables with the misread parameters.
+    A runtime may err for two reasons: its float32 arithmetic rounds, and it may misread a parameter,
+    for example ignore a scaling. Its own tables have both errors. To measure the second without the
+    first, which is the departure, exact tables of the misread parameters are compared as well.
 
     Args:
         defined: The scheme that the model defines.
@@ -64,44 +64,49 @@ def measure_runtime(
         reads_differently: True if the runtime misreads parameters, so that it has a departure.
     """
     drifts = _measure(defined, computed, count, tolerance, reads_differently=reads_differently)
-    drift_by_table = {drift.recipe: drift for drift in drifts.tables}
-    computed_drift = drift_by_table[COMPUTED]
+    errors_by_table = {drift.recipe: drift for drift in drifts.tables}
     departure = Departure()
     if reads_differently:
-        read = as_read(computed)
-        departure = _measure_departure(drift_by_table[READ], defined, read, count, tolerance)
+        misread = as_read(computed)
+        departure = _locate_departure(
+            errors_by_table[UNROUNDED], defined, misread, count, tolerance
+        )
     return RuntimeErrors(
-        max_abs_error=computed_drift.max_abs_error,
-        curve=drifts.curve(computed_drift),
+        max_abs_error=errors_by_table[ROUNDED].max_abs_error,
+        curve=drifts.curve(errors_by_table[ROUNDED]),
         departure=departure,
     )
 
 
-def _measure_departure(
-    drift: Drift, defined: Rope, read: Rope, count: int, tolerance: float
+def _locate_departure(
+    drift: Drift, defined: Rope, misread: Rope, count: int, tolerance: float
 ) -> Departure:
-    """Return the error of exact tables with misread parameters, and where it exceeds the tolerance.
+    """Return how large the error of misread parameters is, and the positions and pairs that it affects.
 
     Args:
-        drift: The errors of these tables at a sample of positions: all near ones, and ever fewer
-            beyond.
+        drift: The errors of exact tables of these parameters at a sample of positions: all up to
+            8191, and 256 per doubling beyond.
         defined: The scheme that the model defines.
-        read: The same scheme with the parameters as a runtime reads them.
+        misread: The same scheme with the parameters as a runtime reads them.
         count: The number of positions.
         tolerance: The largest absolute error that a position may have.
     """
     pairs_beyond = np.flatnonzero(drift.by_frequency > tolerance).tolist()
     first_and_last_pair = (pairs_beyond[0], pairs_beyond[-1]) if pairs_beyond else None
-    first_beyond = drift.first_beyond
+    first_beyond = (
+        drift.first_beyond
+    )  # the first position of the sample that is beyond the tolerance
     if first_beyond is not None:
-        # The first position of all may be one before it that the sample skipped.
-        first_beyond = _find_first_beyond(first_beyond, defined, read, count, tolerance)
+        # A position that the sample left out may be beyond the tolerance before it.
+        first_beyond = _find_first_beyond(first_beyond, defined, misread, count, tolerance)
     return Departure(
         max_abs_error=drift.max_abs_error, first_beyond=first_beyond, pairs=first_and_last_pair
     )
 
 
-def _find_first_beyond(first: int, defined: Rope, read: Rope, count: int, tolerance: float) -> int:
+def _find_first_beyond(
+    first: int, defined: Rope, misread: Rope, count: int, tolerance: float
+) -> int:
     """Return the first position beyond the tolerance, by comparing those that were skipped before it.
 
     If 16,000 was compared and passed, and 16,044 was the next and failed, all from 16,000 to 16,044
@@ -110,7 +115,7 @@ def _find_first_beyond(first: int, defined: Rope, read: Rope, count: int, tolera
     Args:
         first: The first compared position that is beyond the tolerance.
         defined: The scheme that the model defines.
-        read: The same scheme with the parameters as a runtime reads them.
+        misread: The same scheme with the parameters as a runtime reads them.
         count: The number of positions, on which it depends which were skipped.
         tolerance: The largest absolute error that a position may have.
     """
@@ -118,7 +123,7 @@ def _find_first_beyond(first: int, defined: Rope, read: Rope, count: int, tolera
     index = int(np.searchsorted(positions, first))
     last_right = positions[max(index - 1, 0)]
     between = np.arange(last_right, first + 1, dtype=np.int64)
-    error = widened(_make_all_rows(read, between)) - widened(_make_all_rows(defined, between))
+    error = widened(_make_all_rows(misread, between)) - widened(_make_all_rows(defined, between))
     is_beyond = np.abs(error).max(axis=1) > tolerance
     return int(between[np.argmax(is_beyond)])
 
@@ -129,14 +134,14 @@ def _measure(
 ) -> Drifts:
     """Measure the errors of a runtime's tables at some positions; many runtimes share a result.
 
-    They are those of the tables that it computes (COMPUTED) and, if it reads the parameters
-    differently, of the exact tables of what it reads (READ).
+    They are those of the tables that it computes (ROUNDED) and, if it reads the parameters
+    differently, of the exact tables of what it reads (UNROUNDED).
     """
     exact = _make_exact_rows(defined, count)
     positions = compared_positions(count)
-    tables = {COMPUTED: _make_rows(computed, positions)}
+    tables = {ROUNDED: _make_rows(computed, positions)}
     if reads_differently:
-        tables[READ] = _make_rows(as_read(computed), positions)
+        tables[UNROUNDED] = _make_rows(as_read(computed), positions)
     return measure_drifts(exact, tables, tolerance, positions)
 
 

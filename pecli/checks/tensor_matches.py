@@ -177,26 +177,32 @@ def match_tensors(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Te
     matches = {}
     for name, name_in_b in _match_names(in_a, in_b).items():
         matches[name] = _match_two(name, name_in_b, in_a[name], in_b[name_in_b], rules)
-    return [*_without_lone_transposes(matches, rules).values()]
+    return [*_reread_lone_transposes(matches, rules).values()]
 
 
-def _without_lone_transposes(
+def _reread_lone_transposes(
     matches: Mapping[str, TensorMatch], rules: ReadingRules
 ) -> dict[str, TensorMatch]:
     """Return matches in which no table is read transposed unless the table beside it is.
 
-    Sines (64, 64) that fit only transposed, beside cosines that fit as they stand, are wrong: they
-    are compared as they stand.
+    Sines (64, 64) of B may fit those of A only when transposed. If the cosines beside them fit as
+    they stand, a program exchanged the axes of the sines by mistake. So the sines are matched again,
+    as they stand, and the comparison will show that they are wrong.
+
+    Args:
+        matches: The tensors of both files that belong together, by their names in A.
+        rules: The rules of the comparison.
     """
     readings = {
         name: match.reading for name, match in matches.items() if isinstance(match, ReadMatch)
     }
-    upright_rules = rules._replace(upright=True)
+    without_transposing = rules._replace(refuses_transposed=True)
     corrected = dict(matches)
     for name in find_lone_transposes(readings):
-        match = matches[name]
-        (name_in_b,) = match.names_in_b
-        corrected[name] = _match_two(name, name_in_b, *match.arrays, upright_rules)
+        transposed = matches[name]
+        (name_in_b,) = transposed.names_in_b  # Each match is of one tensor of A and one of B.
+        array_in_a, array_in_b = transposed.arrays
+        corrected[name] = _match_two(name, name_in_b, array_in_a, array_in_b, without_transposing)
     return corrected
 
 

@@ -296,14 +296,17 @@ def _add_rows(scheme_type: type[Scheme], inputs: Sequence[Input], values: Values
         values: The options of the command.
     """
     parameters = options.parsed(_added_parameters(scheme_type), values)
+    schemes: list[Scheme] = []
     arrays: list[Array] = []
     for tensor in inputs:
         scheme = _scheme_for_input(scheme_type, tensor, parameters)
+        schemes.append(scheme)
         arrays.append(scheme.applied_to(tensor.array))
-    # These parameters do not depend on the input, so the last scheme has them as all others do.
-    spec = {name: getattr(scheme, name) for name in _added_parameters(scheme_type)}
-    span = _added_span(scheme, spec.get("positions"), inputs)
-    words = f"positions {span} {_along(inputs[0])}"
+    # The parameters that do not follow from an input are those of every scheme.
+    first_scheme = schemes[0]
+    spec = {name: getattr(first_scheme, name) for name in _added_parameters(scheme_type)}
+    added_positions = _added_span(first_scheme, spec.get("positions"), inputs)
+    words = f"positions {added_positions} {_along(inputs[0])}"
     if "layout" in spec:
         words = f"{spec['layout']}, {words}"
     return AppliedArrays(arrays, spec, words)
@@ -543,19 +546,21 @@ def _are_ids(numbers: object) -> TypeGuard[Array]:
 
 
 def _scheme_rotation(request: _RotationRequest) -> RowRotation:
-    """Return the rotation by a rope with the parameters of a request.
+    """Return the rotation by a rope whose parameters the options state, without a model.
 
-    Unless its dimension is given, all channels rotate. It is as long as the longest input.
+    What they leave out follows from the inputs. The rope is as long as the longest one, unless
+    `--positions` or `--grid` states a row for each position. All channels rotate, unless `--dim`,
+    `--axes` or `--inv-freq` states how many do.
     """
-    dim_of_input: MutableValues = {}
-    if request.parameters.keys().isdisjoint(("dim", "axes", "inv_freq")):
+    parameters: MutableValues = dict(request.parameters)
+    leaves_out_dim = parameters.keys().isdisjoint(("dim", "axes", "inv_freq"))
+    if leaves_out_dim:
         first = request.inputs[0]
         first.check_dim(Rope.parameters()["dim"], "or give the rotary dimension with --dim")
-        dim_of_input["dim"] = first.shape[-1]
-    length = _longest(request.inputs, request.seq_axis)
-    seq_len = request.rows.seq_len(length, request.parameters)
-    rope = Rope(**{"seq_len": seq_len, **dim_of_input, **request.parameters})
-    return RowRotation(rope, request.rows, **request.fields)
+        parameters["dim"] = first.shape[-1]
+    longest = _longest(request.inputs, request.seq_axis)
+    parameters["seq_len"] = request.rows.seq_len(longest, request.parameters)
+    return RowRotation(Rope(**parameters), request.rows, **request.fields)
 
 
 class _ModelRotation(NamedTuple):
@@ -602,22 +607,28 @@ def _rotated_channels(tensor: Input, rotation: RowRotation) -> list[str]:
 def _rotated_positions(inputs: Sequence[Input], rotation: RowRotation, values: Values) -> str:
     """Return the positions of a rotation in words, such as «positions 0 … 7 along axis 1 of (2, 8, 64)».
 
-    A shift moves all rows by the same number, wherever they are: «moved by -512 positions». Positions
-    other than whole numbers are the rope's own; ids of rows have the option's text beside them:
-    «positions 0 … 7 of ids.npy». Without either, rows are consecutive.
+    A shift moves all rows by the same number, wherever they are: «moved by -512 positions».
     """
     if rotation.shift is not None:
         return f"moved by {rotation.shift} positions"
+    span = _rotated_span(inputs, rotation)
     rows = rotation.rows
-    if rotation.rope.positions is not None:
-        span = _listed_span(rotation.rope.positions)
-    else:
-        first, stop = rows.span(_longest(inputs, rotation.seq_axis))
-        span = _span(first, stop)
     if rows.ids is not None:
         span += f" of {values[rows.name]}"  # the file of `--positions` or `--attention-mask`
-    undone = "undone at " if rotation.inverse else ""
-    return f"{undone}positions {span} {_along(inputs[0], rotation.seq_axis)}"
+    words = f"positions {span} {_along(inputs[0], rotation.seq_axis)}"
+    return f"undone at {words}" if rotation.inverse else words
+
+
+def _rotated_span(inputs: Sequence[Input], rotation: RowRotation) -> str:
+    """Return the least and the largest position of a rotation: «0 … 7», or «0.5 … 2».
+
+    The rope has listed positions if some are no whole numbers. Otherwise rows have ids, or
+    consecutive positions.
+    """
+    if rotation.rope.positions is not None:
+        return _listed_span(rotation.rope.positions)
+    first, stop = rotation.rows.span(_longest(inputs, rotation.seq_axis))
+    return _span(first, stop)
 
 
 def _rotation_parameters(rotation: RowRotation, values: Values) -> NamedValues:

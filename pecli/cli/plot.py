@@ -321,7 +321,6 @@ class _SourceReader:
                 sources += self._read_scheme(scheme_words)
             else:
                 sources += self._read_files_and_models(part, words)
-        # Reading a model has set `has_models`.
         if self.flags is not None and not self.has_models:
             rule = "flags belong to a model"
             raise ParameterError("flags", repr(self.flags), rule, "name one: pecli plot qwen3-8b")
@@ -359,7 +358,11 @@ class _SourceReader:
         for name in names:
             _refuse_option(name)
             if _model_option(name):
-                sources += self._read_model(name)
+                self.has_models = True  # `read` refuses flags without a model.
+                options.note_preset(name)
+                model_sources = self._read_model(name)
+                self._keep_sizes(model_sources[0])
+                sources += model_sources
             else:
                 label = name if _is_ambiguous(name, words) else ""
                 tables = plotted.of_file(name, _opened(name), label)
@@ -374,8 +377,6 @@ class _SourceReader:
         Raises:
             ParameterError: It defines none, as for gpt2, whose only table is learned.
         """
-        self.has_models = True  # so that `--flags` have something to apply to
-        options.note_preset(name)
         model = _model_with_full_name(name)
         sources = self._sources_of(model.encodings, model.label)
         if not sources:
@@ -383,9 +384,8 @@ class _SourceReader:
             rule = f"no table follows from its configuration ({schemes or 'none'})"
             raise ParameterError("model", name, rule, "plot its checkpoint")
         if self.flags is not None:
-            with_flags = find_model(name, flags=self.flags)
-            sources += self._sources_of(with_flags, f"{model.label} with flags")
-        self._keep_sizes(sources[0])
+            encodings_with_flags = find_model(name, flags=self.flags)
+            sources += self._sources_of(encodings_with_flags, f"{model.label} with flags")
         return sources
 
     def _sources_of(self, encodings: ModelEncodings, label: str) -> list[PlotSource]:

@@ -358,25 +358,26 @@ def _target(target_options: Mapping[str, str]) -> _Target:
 
 
 def _expected_spec(target_options: Mapping[str, str]) -> str | ModelEncodings | Array | None:
-    """Return what files are verified against, if `pecli.verify` has no argument of its own for it.
+    """Return the argument `spec` of `pecli.verify`, with which files are compared.
 
-    It is the name of a model, a model with server flags applied, or a learned table (`--table`).
-    Everything is looked up before any file is read.
+    It is the name of a model, a model with server flags applied, or a learned table (`--table`). It
+    is None if files are compared with something else: with the table of `--resized-from`, for which
+    `pecli.verify` has an argument of its own, or each with the spec that it carries itself.
 
     Raises:
         ParameterError: The model or the type of its layers does not exist, or options describe
-            tensors of a model that is not named.
+            tensors of a model that is not named. This is found out before any file is read.
     """
     if "table" in target_options:
-        return _learned_table(target_options)
+        return _read_learned_table(target_options)
     _check_options_of_resizing(target_options)
     if "resized_from" in target_options:
-        return None  # The expected table is the argument `resized_from`.
+        return None
     model = options.model_name(target_options)
-    if model is None:
-        _refuse_any(target_options)
-        return None  # Each file carries its own spec.
-    return _expected_model(model, target_options)
+    if model is not None:
+        return _expected_model(model, target_options)
+    _refuse_options_of_models(target_options)
+    return None
 
 
 def _check_options_of_resizing(target_options: Mapping[str, str]) -> None:
@@ -389,8 +390,8 @@ def _check_options_of_resizing(target_options: Mapping[str, str]) -> None:
     options.refuse(target_options, _INTERPOLATION, rule, "add --resized-from FILE")
 
 
-def _refuse_any(target_options: Mapping[str, str]) -> None:
-    """Raise ParameterError for any option, as files are verified against their own specs."""
+def _refuse_options_of_models(target_options: Mapping[str, str]) -> None:
+    """Raise ParameterError for any option: files with specs of their own need none of a model."""
     options.refuse(
         target_options,
         names=target_options,
@@ -416,7 +417,7 @@ def _expected_model(model: str, target_options: Mapping[str, str]) -> str | Mode
     return model if flags is None else encodings
 
 
-def _learned_table(target_options: Mapping[str, str]) -> Array:
+def _read_learned_table(target_options: Mapping[str, str]) -> Array:
     """Read the learned table whose rows were added to the tensors of `--before`."""
     options.refuse(target_options, _MODELS, "--table is what was added", "leave out one of them")
     if "before" not in target_options:

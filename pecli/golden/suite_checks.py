@@ -169,21 +169,22 @@ def _verify_tables(
 ) -> Verification:
     """Compare tensors with the tables of a scheme; a port may have written only one of them.
 
-    `verify` compares an array without a name with whichever table it equals, in any layout. So a
-    single tensor passes under a name of the port's own, such as `table`. But if it is called `cos`
-    and equals the sines, it is wrong: compared by its name, it fails.
+    A single tensor may have a name of the port's own, such as `table`, and hold any of the tables, or
+    cosines and sines together. So it is compared without its name. But if it is called `cos` and
+    equals the sines, it is wrong: compared by its name, it fails.
     """
     if len(tensors) > 1:
         return verify(dict(tensors), scheme, tolerance)
     ((name, array),) = tensors.items()
-    result = verify(array, scheme, tolerance)
-    matched_names = {tensor.name for tensor in result.tensors}
+    without_name = verify(array, scheme, tolerance)
     names_of_tables = {table.name for table in scheme.tensors()}
-    names_of_other_tables = names_of_tables - {name}
-    equals_other_table = name in names_of_tables and matched_names <= names_of_other_tables
-    if result.passed and equals_other_table:
+    if not without_name.passed or name not in names_of_tables:
+        return without_name
+    matched_names = {tensor.name for tensor in without_name.tensors}
+    equals_other_table = matched_names <= names_of_tables - {name}
+    if equals_other_table:
         return verify({name: array}, scheme, tolerance)
-    return result
+    return without_name
 
 
 def _verify_mistake(entry: Entry, tensors: Mapping[str, Array]) -> Verification:

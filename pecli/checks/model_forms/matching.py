@@ -32,25 +32,29 @@ class Matched(NamedTuple):
 def match_tensors(reference: ModelFiles, checked: ModelFiles) -> Matched:
     """Pair the tensors of a model in two formats (Hugging Face, Meta, GGUF) by their names in GGUF.
 
-    A tensor that one of them lacks is a problem, unless it is there in a type that is not read.
+    A tensor that only one of them has is a problem, and so is one with different shapes.
+
+    Args:
+        reference: The model that defines what is right.
+        checked: The model in the other format.
     """
     expected, found = _rename_as_in_gguf(reference, checked)
     pairs: list[Pair] = []
     problems: list[TensorDifference] = []
     names_in_file_order = dict.fromkeys([*reference.tensors, *checked.tensors])
     for name in names_in_file_order:
-        if name in expected and name in found:
+        if name not in expected and name not in found:
+            continue  # It is DeepSeek's kv_b, which was split: its parts have names of their own.
+        if name not in found:
+            problems += _find_missing(name, lacking=checked)
+        elif name not in expected:
+            problems += _find_missing(name, lacking=reference)
+        else:
             match = _match(name, expected[name], found[name])
             if isinstance(match, TensorDifference):
                 problems.append(match)
             elif not match.is_empty:  # Of no elements, as with 0 experts, none can differ.
                 pairs.append(_with_conversion(match, reference, checked))
-        elif name in expected:
-            problems += _find_missing(name, lacking=checked)
-        elif name in found:
-            problems += _find_missing(name, lacking=reference)
-        else:
-            continue  # DeepSeek's kv_b is in neither: k_b and v_b, into which it was split, are.
     return Matched(pairs, problems)
 
 
@@ -75,7 +79,7 @@ def _rename_as_in_gguf(reference: ModelFiles, checked: ModelFiles) -> _ExpectedA
 
 
 def _find_missing(name: str, lacking: ModelFiles) -> Iterator[TensorDifference]:
-    """Yield a problem if a model lacks a tensor, unless it has it in a type that is not read."""
+    """Yield that a model lacks a tensor, unless it has the tensor in a type that is not read."""
     if EXPERT.sub("", name) not in lacking.unread:
         yield TensorDifference(name, UnmatchedTensor(lacking.label))
 
@@ -183,10 +187,12 @@ def find_expected_order(
     """Return the rows of the reference that the checked model should have; None for all in order.
 
     Row i of the checked tensor should be row order[i] of the reference. Converters move the rows of
-    query and key projections in two steps. First the rows of a projection that is fused head by
-    head, q0 k0 v0 q1 k1 v1, are collected: q0 q1 k0 k1 v0 v1. Then the rows of each head change from
-    halves to interleaved pairs: 0 1 2 3 becomes 0 2 1 3. If both steps apply to one head of 4 query
-    rows, which are rows 6 7 8 9 of the reference, its order is 6 8 7 9.
+    query and key projections in two steps:
+
+    1. Some models fuse queries, keys and values head by head, q0 k0 v0 q1 k1 v1. GGUF has all
+       queries, then all keys, then all values: q0 q1 k0 k1 v0 v1.
+    2. Pairs of channels may be in halves, as 0 1 2 3 with the pairs (0, 2) and (1, 3), and become
+       interleaved: 0 2 1 3.
 
     Args:
         name: The name of the tensor in GGUF, such as `blk.3.attn_q.weight`.
@@ -205,10 +211,10 @@ def find_expected_order(
         order = _find_order_by_part(stored, heads)
     has_pairs = role.kind != "latent"  # Latent vectors are compressed, and do not rotate.
     if has_pairs and reference.layout != checked.layout:
-        order_in_layout = _find_order_in_layout(
-            name, stored, heads, reference.layout, checked.layout
-        )
-        order = order[order_in_layout]  # The second step moves the rows that the first has moved.
+        second_step = _find_order_in_layout(name, stored, heads, reference.layout, checked.layout)
+        # The second step moves rows that the first has moved: if the first gives the rows 6 7 8 9 of
+        # the reference, and the second takes 0 2 1 3 of those, the result is 6 8 7 9.
+        order = order[second_step]
     if (order == rows).all():
         return None
     return order

@@ -74,8 +74,8 @@ class Pair(NamedTuple):
         return self.reference.is_quantised or self.checked.is_quantised
 
     @property
-    def is_rounded(self) -> bool:
-        """True if one was rounded on the way to the other."""
+    def differs_by_rounding(self) -> bool:
+        """True if a right converter rounds the values, so that both need not be equal."""
         return bool(self.added_by_converter) or self.reference.dtype != self.checked.dtype
 
     @np.errstate(all="ignore")  # Weights may be infinite, or overflow when they are rounded.
@@ -118,7 +118,7 @@ class Pair(NamedTuple):
             expected_rows = piece if self.order is None else self.order[piece]
             expected = reference_rows[expected_rows]
             stored_rows = checked_rows[piece]
-            if self.is_rounded or not _have_same_bytes(expected, stored_rows):
+            if self.differs_by_rounding or not _have_same_bytes(expected, stored_rows):
                 yield self._compare_stored_rows(expected, stored_rows, buffers, tolerance)
 
     def _make_buffers(self, rows: int) -> AnyArray:
@@ -130,7 +130,7 @@ class Pair(NamedTuple):
     def _compare_stored_rows(
         self, expected: Array, stored_rows: Array, buffers: AnyArray, tolerance: Tolerance
     ) -> RowErrors:
-        """Compare some rows as they are stored, in bfloat16 or as blocks of Q8_0, by their values.
+        """Compare some rows, stored in bfloat16 or as blocks of Q8_0, by the numbers that they hold.
 
         Args:
             expected: Rows of the reference, in the order of the checked tensor.
@@ -138,12 +138,11 @@ class Pair(NamedTuple):
             buffers: Memory for the floats of both, which is used for each piece again.
             tolerance: The errors that pass beside those of rounding.
         """
-        must_be_equal = not self.is_rounded and not _allows_errors(tolerance)
+        must_be_equal = not self.differs_by_rounding and not _allows_errors(tolerance)
         if must_be_equal and self.checked.dtype == Q8_0:
-            # Both are blocks of integers with a scale, which a compiled loop compares without floats.
-            largest_errors = find_largest_q8_0_errors(expected, stored_rows)
-            if largest_errors is not None:  # None if no loop could be compiled on this machine.
-                return RowErrors.of_equal_rows(largest_errors)
+            errors_of_blocks = _compare_q8_0_blocks(expected, stored_rows)
+            if errors_of_blocks is not None:
+                return errors_of_blocks
         expected_buffer, found_buffer = buffers
         expected_values = self.reference.floats(expected, expected_buffer)
         if self.added_by_converter:  # llama.cpp stores Gemma's norms as 1 + weight.
@@ -160,8 +159,9 @@ class Pair(NamedTuple):
     ) -> RowErrors:
         """Return which rows differ by more than rounding; `expected` is overwritten.
 
-        Quantised rows are judged as a whole, as a quantiser shifts elements of a block to lower their
-        common error; others element by element.
+        Rows of the same format have to be equal. In another dtype, such as bfloat16, each element
+        may be off by the rounding of the dtype. A quantiser shifts elements of a block to lower their
+        common error, so that quantised rows are judged as a whole. The tolerance is added.
 
         Args:
             expected: What the values should be, (rows, columns); the columns may be a sample.
@@ -169,31 +169,32 @@ class Pair(NamedTuple):
             tolerance: The errors that pass beside those of rounding.
             stored_rows: The bytes of these rows as they are stored, if all columns are there.
         """
-        slack = _find_slack(expected, tolerance)
+        tolerated = _find_tolerated_errors(expected, tolerance)
         error = np.subtract(expected, values, out=expected)  # Another array would take more memory.
-        if slack is None and not self.is_rounded:
+        must_be_equal = tolerated is None and not self.differs_by_rounding
+        if must_be_equal:
             return RowErrors.of_equal_rows(_find_largest_errors(error))
-        if not self.is_quantised:
-            return self._judge_elements(error, values, slack)
-        steps_by_format = self._find_limits(values, slack, stored_rows)
-        return _judge_quantised_rows(error, steps_by_format)
+        if self.is_quantised:
+            steps_by_format = self._find_limits(values, tolerated, stored_rows)
+            return _judge_quantised_rows(error, steps_by_format)
+        return self._judge_elements(error, values, tolerated)
 
     def _judge_elements(
-        self, error: AnyArray, values: AnyArray, slack: AnyArray | None
+        self, error: AnyArray, values: AnyArray, tolerated: AnyArray | None
     ) -> RowErrors:
         """Return which rows have an element that is off by more than rounding allows.
 
         Args:
             error: The differences, (rows, columns).
             values: The rows of the checked tensor as floats, (rows, columns).
-            slack: What the tolerance allows for each element in addition; None if nothing.
+            tolerated: What the tolerance allows for each element in addition; None if nothing.
         """
         largest_errors = _find_largest_errors(error)  # (rows,)
         # The limit of any element is at least the smallest step, and takes much longer to compute.
         all_pass = (largest_errors <= self._smallest_step).all()
         if all_pass:
             return RowErrors.none_bad(largest_errors)
-        limits_by_format = self._find_limits(values, slack, stored_rows=None)
+        limits_by_format = self._find_limits(values, tolerated, stored_rows=None)
         limits = reduce(np.maximum, limits_by_format)  # (rows, columns), or (rows, 1)
         is_beyond = ~(np.abs(error) <= limits)  # True for NaN
         # A value that overflows has an infinite limit, so that any error would be within it.
@@ -203,12 +204,12 @@ class Pair(NamedTuple):
     @property
     def _smallest_step(self) -> float:
         """The error that the rounding of both formats allows for any value, however small."""
-        if not self.is_rounded:
+        if not self.differs_by_rounding:
             return 0.0
         return max(ROUNDING[tensor.dtype].absolute for tensor in (self.reference, self.checked))
 
     def _find_limits(
-        self, values: AnyArray, slack: AnyArray | None, stored_rows: Array | None
+        self, values: AnyArray, tolerated: AnyArray | None, stored_rows: Array | None
     ) -> list[AnyArray]:
         """Return the largest allowed errors, one array per format whose rounding causes them.
 
@@ -216,14 +217,14 @@ class Pair(NamedTuple):
 
         Args:
             values: Rows of the checked tensor as floats.
-            slack: What the tolerance allows for each element in addition; None if nothing.
+            tolerated: What the tolerance allows for each element in addition; None if nothing.
             stored_rows: The bytes of these rows in the checked files, which hold the scales of Q8_0.
         """
         limits = self._find_rounding_limits(values, stored_rows)
-        if slack is None:
+        if tolerated is None:
             return limits
         columns = values.shape[1]
-        return [_repeat_columns(limit, columns) + slack for limit in limits]
+        return [_repeat_columns(limit, columns) + tolerated for limit in limits]
 
     def _find_rounding_limits(self, values: AnyArray, stored_rows: Array | None) -> list[AnyArray]:
         """Return the largest errors that the rounding of each format causes.
@@ -231,7 +232,7 @@ class Pair(NamedTuple):
         Quantising changes values far more than the rounding to a dtype does, so that a quantised form
         decides alone: of a float16 tensor and its Q8_0 form, only the steps of Q8_0 count.
         """
-        if not self.is_rounded:
+        if not self.differs_by_rounding:
             return [np.zeros((len(values), 1), np.float32)]
         if self.is_quantised:
             return [*self._find_quantisation_steps(values, stored_rows)]
@@ -245,6 +246,17 @@ class Pair(NamedTuple):
             yield self.reference.quantisation_steps(values)
         if self.checked.is_quantised:
             yield self.checked.quantisation_steps(values, stored_rows)
+
+
+def _compare_q8_0_blocks(expected: Array, stored_rows: Array) -> RowErrors | None:
+    """Compare rows in blocks of Q8_0 that have to be equal, in a compiled loop and without floats.
+
+    A block is 32 integers with a scale. The result is None if no loop could be compiled on this machine.
+    """
+    largest_errors = find_largest_q8_0_errors(expected, stored_rows)
+    if largest_errors is None:
+        return None
+    return RowErrors.of_equal_rows(largest_errors)
 
 
 def _repeat_columns(limits: AnyArray, columns: int) -> AnyArray:
@@ -261,7 +273,7 @@ def _allows_errors(tolerance: Tolerance) -> bool:
     return bool(tolerance.atol or tolerance.rtol)
 
 
-def _find_slack(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:
+def _find_tolerated_errors(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:
     """Return what a tolerance allows for each element; None if nothing."""
     if not _allows_errors(tolerance):
         return None
@@ -272,15 +284,15 @@ def _find_slack(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:
 def _judge_quantised_rows(error: AnyArray, steps_by_format: list[AnyArray]) -> RowErrors:
     """Return which rows of a quantised tensor differ by more than quantising explains.
 
-    A quantised format holds multiples of a step, such as 0.01, for each block of 32 elements. A row
-    is good if two rules hold:
+    A quantised format holds multiples of a step, such as 0.01, with one step per block of 32
+    elements. A row is good if two rules hold:
 
-    1. The sum of its squared errors is at most what it is if every element is off by a step.
-    2. Its largest error is MAX_STEPS steps at most.
+    1. The sum of its squared errors is at most the sum of the squared steps of its elements, as if
+       each were off by one step.
+    2. No element is off by more than MAX_STEPS times the largest step of the row.
 
-    For the second rule, the sum of squares s of a block is looked at first, which costs less than the
-    elements: its largest error is √s at most, if no other element is off, and √(s / 32) at least, if
-    all are equally off. If √s is small enough in all rows, which is the common case, all are good.
+    Finding the largest error takes longer than the sums of the first rule, so that the second rule is
+    first tested with a bound that follows from these sums. In most tensors all rows pass it.
 
     Args:
         error: The differences, (rows, columns).
@@ -289,12 +301,14 @@ def _judge_quantised_rows(error: AnyArray, steps_by_format: list[AnyArray]) -> R
 
     Returns:
         The rows that are bad, and the largest error of each row. If single elements were not looked
-        at, it is the lower bound √(s / 32), so that no error is reported that may not be there.
+        at, it is a lower bound, so that no error is reported that may not be there.
     """
     block_sums = sum_of_squares(error.reshape(-1, BLOCK)).reshape(len(error), -1)  # (rows, blocks)
     allowed_sums = _sum_squared_steps(steps_by_format, error.shape[1])
     has_small_sum = block_sums.sum(axis=1) <= allowed_sums  # (rows,)
     largest_allowed = MAX_STEPS * _find_largest_step(steps_by_format)  # (rows,)
+    # If the squared errors of a block sum up to s, its largest error is at most √s: one element has
+    # all of it. It is at least √(s / 32): all 32 elements have the same share.
     upper_bounds = np.sqrt(block_sums.max(axis=1))  # (rows,)
     is_surely_good = has_small_sum & _are_at_most(largest_allowed, upper_bounds)
     if is_surely_good.all():

@@ -29,9 +29,14 @@ def find_row_mistakes(
 ) -> Iterator[ConverterRowMistake]:
     """Yield the mistakes with rows that are possible for a tensor, the likeliest first.
 
-    A converter to GGUF permutes the rows of queries and keys, head by head, so that channels which
-    rotate together come to lie side by side; it also puts fused projections in one order. Both can
-    be forgotten, done twice, or done with the wrong number of heads.
+    In a .gguf file of a model like Llama, the rows of queries and keys are permuted within each
+    head, 0 1 2 3 to 0 2 1 3, so that channels which rotate together, 0 and 2, lie side by side. Which
+    mistakes are possible depends on what a right converter does:
+
+    - It permutes (Hugging Face to GGUF): it may be forgotten, or done twice, or in wrong heads.
+    - It copies rows that are permuted (GGUF to GGUF): they may be permuted again, or back.
+    - It copies rows that are never permuted (Qwen2): they may be permuted needlessly.
+    - It sorts the rows of a fused projection: see `_find_fused_mistakes`.
 
     Args:
         pair: The tensor in both formats; its `order` is the permutation by a right converter, None if
@@ -49,16 +54,14 @@ def find_row_mistakes(
     are_keys = role.kind != "q"
     if role.kind == "qkv":
         yield from _find_fused_mistakes(rows, expected, heads)
-    elif pair.order is not None:
-        # Hugging Face to GGUF, of a model like Llama, whose pairs become interleaved.
+        return
+    if pair.order is not None:
         yield from _find_wrong_permutations(rows, pair.order, heads, are_keys=are_keys)
-    elif checked.layout == "interleaved":
-        # From .gguf to .gguf, of a model like Llama: the reference was permuted when it was made.
+        return
+    are_rows_permuted_before = checked.layout == "interleaved"
+    if are_rows_permuted_before:
         yield from _find_undone_permutation(rows, heads, are_keys=are_keys)
-        yield from _find_needless_permutations(rows, heads, are_keys=are_keys)
-    else:
-        # A model like Qwen2, whose pairs are in halves in all formats.
-        yield from _find_needless_permutations(rows, heads, are_keys=are_keys)
+    yield from _find_needless_permutations(rows, heads, are_keys=are_keys)
 
 
 def _find_exchanged_halves(expected: Indices) -> Iterator[ConverterRowMistake]:
@@ -103,7 +106,7 @@ def _find_undone_permutation(
     """
     count = _count_heads(heads, are_keys=are_keys)
     if _divide_into_pairs(rows, count):
-        order_before = np.argsort(_permute(rows, count))
+        order_before = np.argsort(_interleave_halves(rows, count))
         yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, order_before)
 
 
@@ -119,7 +122,7 @@ def _find_needless_permutations(
     """
     count = _count_heads(heads, are_keys=are_keys)
     if _divide_into_pairs(rows, count):
-        yield ConverterRowMistake(ConverterMistake.PERMUTED, _permute(rows, count))
+        yield ConverterRowMistake(ConverterMistake.PERMUTED, _interleave_halves(rows, count))
     yield from _find_permutations_in_wrong_heads(rows, heads, are_keys=are_keys)
 
 
@@ -129,7 +132,7 @@ def _find_fused_mistakes(
     """Yield the mistakes with a projection of queries, keys and values in one tensor.
 
     With 2 heads and 2 key heads, the reference may have the rows q k v q k v, one letter per head.
-    GGUF should have q q k k v v: a converter may forget to sort them, may permute the channels of
+    GGUF should have q q k k v v. A converter may forget to sort them, may permute the channels of
     queries and keys as if the model were a Llama, or may put values before keys.
 
     Args:
@@ -137,19 +140,43 @@ def _find_fused_mistakes(
         right_order: The rows in the order that the checked tensor should have: all q, all k, all v.
         heads: The numbers of query and key heads.
     """
-    kv_heads = heads.key_heads
-    all_heads = heads.heads + 2 * kv_heads  # There are as many value heads as key heads.
-    head_dim, rest = divmod(len(right_order), all_heads)
-    if rest:  # The rows are not those of whole heads.
+    parts = _split_fused_rows(right_order, heads)
+    if parts is None:
         return
+    queries, keys, values = parts
+    yield ConverterRowMistake(ConverterMistake.FUSED_ORDER_KEPT, reference_order)
+    permuted_queries = _interleave_halves(queries, heads.heads)
+    permuted_keys = _interleave_halves(keys, heads.key_heads)
+    permuted = np.concatenate([permuted_queries, permuted_keys, values])
+    yield ConverterRowMistake(ConverterMistake.QUERIES_AND_KEYS_PERMUTED, permuted)
+    exchanged = np.concatenate([queries, values, keys])
+    yield ConverterRowMistake(ConverterMistake.KEYS_AND_VALUES_EXCHANGED, exchanged)
+
+
+class _FusedRows(NamedTuple):
+    """The rows of queries, of keys and of values in a fused projection."""
+
+    queries: Indices
+    keys: Indices
+    values: Indices
+
+
+def _split_fused_rows(rows: Indices, heads: HeadDivision) -> _FusedRows | None:
+    """Return the three parts of rows q q k k v v; None if these are not the rows of whole heads.
+
+    12 rows with 2 heads, 2 key heads and as many value heads are 6 heads of 2 rows: rows 0 … 3 are
+    queries, 4 … 7 keys, and 8 … 11 values.
+    """
+    kv_heads = heads.key_heads
+    all_heads = heads.heads + 2 * kv_heads
+    head_dim, rest = divmod(len(rows), all_heads)
+    if rest:
+        return None
     first_key = heads.heads * head_dim
     first_value = first_key + kv_heads * head_dim
-    queries, keys, values = np.split(right_order, [first_key, first_value])
-    yield ConverterRowMistake(ConverterMistake.FUSED_ORDER_KEPT, reference_order)
-    permuted = [_permute(queries, heads.heads), _permute(keys, kv_heads), values]
-    yield ConverterRowMistake(ConverterMistake.QUERIES_AND_KEYS_PERMUTED, np.concatenate(permuted))
-    exchanged = [queries, values, keys]
-    yield ConverterRowMistake(ConverterMistake.KEYS_AND_VALUES_EXCHANGED, np.concatenate(exchanged))
+    return _FusedRows(
+        queries=rows[:first_key], keys=rows[first_key:first_value], values=rows[first_value:]
+    )
 
 
 def _find_permutations_in_wrong_heads(
@@ -169,7 +196,7 @@ def _find_permutations_in_wrong_heads(
     for count in dict.fromkeys([heads.heads, heads.key_heads, *powers_of_two]):
         if count != right_count and _divide_into_pairs(rows, count):
             finding = PermutedInHeads(count, right_count, are_kv_heads=are_keys)
-            yield ConverterRowMistake(finding, _permute(rows, count))
+            yield ConverterRowMistake(finding, _interleave_halves(rows, count))
 
 
 def _divide_into_pairs(rows: Indices, heads: int) -> bool:
@@ -182,7 +209,7 @@ def _count_heads(heads: HeadDivision, *, are_keys: bool) -> int:
     return heads.key_heads if are_keys else heads.heads
 
 
-def _permute(rows: Indices, heads: int) -> Indices:
+def _interleave_halves(rows: Indices, heads: int) -> Indices:
     """Reorder the rows of each head from halves to interleaved: 0 1 2 3 becomes 0 2 1 3."""
     order = application.reorder(len(rows) // heads, "halves", "interleaved")
     return rows.reshape(heads, -1)[:, order].reshape(-1)

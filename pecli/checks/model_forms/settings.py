@@ -118,20 +118,21 @@ def _make_change(
 
 
 def _find_count_problems(reference: ModelFiles, checked: ModelFiles) -> Iterator[SettingsProblem]:
-    """Yield the keys of counts that a file lacks, or of a different number of layers.
+    """Yield a missing key for each count that a .gguf file does not state, and a different layer count.
 
     The counts are the context, the layers and the heads. Only the layers are compared here: two
     files of a model may state different contexts, and `_find_head_changes` compares the heads.
     """
-    keys = KEYS[checked.format]
+    if checked.format != ModelFormat.GGUF:
+        return  # Other formats may lack a count, or have another key for it in each family.
+    keys = KEYS[ModelFormat.GGUF]
     expected_counts = reference.counts._asdict()
     counts = checked.counts._asdict()
     for name, expected in expected_counts.items():
-        if name not in keys:
-            continue  # Only GGUF has one key for it, which every file has to have.
-        if expected is not None and counts[name] is None:
+        is_missing = counts[name] is None and expected is not None
+        if is_missing:
             yield MissingKey(keys[name])
-        if name == "layers":
+        elif name == "layers":
             yield from _find_layers_change(expected, counts[name], checked.format)
 
 

@@ -15,12 +15,12 @@ class CallTokens:
 
     Attributes:
         axes: The axes of a position: 3 for M-RoPE (time, row, column), otherwise 1.
-        by_axis: The positions that tokens should have, (axes, batch, L); (1, batch, L) if they are
+        right_ids: The positions that tokens should have, (axes, batch, L); (1, batch, L) if they are
             the same on all axes.
-        is_token: False for padding, (batch, L).
         used_ids: The positions that the model's own code used, (axes or 1, batch or 1, L); the right
             ones if they were not seen.
-        are_as_recorded: True if the positions that were used count as the right ones.
+        has_images: True if some tokens are those of images, so that the used ids count as right.
+        is_token: False for padding, (batch, L).
     """
 
     def __init__(self, call: RecordedCall, axes: int) -> None:
@@ -36,35 +36,34 @@ class CallTokens:
         """
         assert call.positions is not None  # Runs without positions are refused before.
         self.axes = axes
-        self.by_axis: Indices = _arrange_by_axis(call.positions, axes)
-        self.used_ids: Indices = self.by_axis
-        self.are_as_recorded = False
+        self.right_ids: Indices = _arrange_by_axis(call.positions, axes)
+        self.used_ids: Indices = self.right_ids
+        self.has_images = False
         if call.position_ids is not None:
             self.used_ids = _arrange_by_axis(call.position_ids, axes)
-            # Tokens of text have the same time, row and column; those of images do not.
-            has_images = len(self.used_ids) > 1
-            if has_images:
-                self.by_axis = self.used_ids
-                self.are_as_recorded = True
-        self.is_token: Flags = np.ones(self.by_axis[0].shape, bool)
-        # Ids that count as right are right for padding, too: none is left out then.
-        if call.attention_mask is not None and not self.are_as_recorded:
+            # A token of text has the same time, row and column, which are arranged as one axis.
+            self.has_images = len(self.used_ids) > 1
+        if self.has_images:
+            self.right_ids = self.used_ids
+        self.is_token: Flags = np.ones(self.right_ids[0].shape, bool)
+        # The ids of a call with images count as right for padding, too: none is left out then.
+        if call.attention_mask is not None and not self.has_images:
             self.is_token = np.asarray(call.attention_mask != 0)
 
     @property
     def positions(self) -> Indices:
         """The positions (batch, L); of several axes, those of the first."""
-        first: Indices = self.by_axis[0]
+        first: Indices = self.right_ids[0]
         return first
 
     @property
     def length(self) -> int:
-        return int(self.by_axis.shape[-1])
+        return int(self.right_ids.shape[-1])
 
     @property
     def last(self) -> int:
         """The largest position."""
-        return int(self.by_axis.max(initial=0))
+        return int(self.right_ids.max(initial=0))
 
     @property
     def has_padding(self) -> bool:
@@ -90,7 +89,7 @@ class CallTokens:
 
         Padding has no right position, so that the model's own ids state it.
         """
-        return self._state_on_all_axes(np.where(self.is_token, self.by_axis, self.used_ids))
+        return self._state_on_all_axes(np.where(self.is_token, self.right_ids, self.used_ids))
 
     def _state_on_all_axes(self, positions: Indices) -> MutableValues:
         """Return the option of `verify` for positions (axes or 1, …, L).
@@ -110,7 +109,7 @@ class CallTokens:
         if array.shape[-2] != self.length:
             return {}
         sequence = int(self.is_token.sum(axis=1).argmax())
-        positions = self.by_axis[:, sequence]
+        positions = self.right_ids[:, sequence]
         if _are_consecutive(positions):
             return {"offset": int(positions[0, 0])}
         return self._state_on_all_axes(positions)

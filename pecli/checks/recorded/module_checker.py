@@ -84,7 +84,8 @@ class ModuleChecker:
         self.encodings = encodings
         self.tolerance = tolerance
 
-        self._answers: dict[object, Verification] = {}
+        # Comparisons of tables by their contents, since many layers have the same.
+        self._verifications: dict[object, Verification] = {}
 
     def check_all(self) -> CheckedModules:
         """Check all modules in all calls, in the order in which they were recorded."""
@@ -153,22 +154,42 @@ class ModuleChecker:
     ) -> TableCheck:
         """Compare the `inv_freq` of a module with the frequencies of the model.
 
-        A dynamic scaling changes them with the length of the prompt: after a call that ends at
-        position 8191, they are those of length 8192.
+        If they are memory that was never written, the check states so: no mistake in a parameter
+        explains such numbers, and none need be searched for.
+
+        Args:
+            call: The number of the call, whose length some scalings depend on.
+            module: The path of the module.
+            tensors: `inv_freq`, the only tensor of its group.
+
+        Raises:
+            ParameterError: If the model has no rotary encoding.
         """
         self._require_rope(module)
         ((name, frequencies),) = tensors.items()
         layer_type = self._find_layer_type(f"{module}.{name}")
-        follow_length = any(rope.follows_length for rope in self.encodings.ropes())
-        length = self.tokens[call].last + 1 if follow_length else None
-        options = {"layer_type": layer_type, "length": length}
+        length = self._find_length_of_frequencies(call)
         tables = RecordedTables(
-            tensors=tensors, encodings=self.encodings, tolerance=self.tolerance, options=options
+            tensors=tensors,
+            encodings=self.encodings,
+            tolerance=self.tolerance,
+            options={"layer_type": layer_type, "length": length},
         )
-        check = self._check_tables_once(call, module, layer_type, tables, shared_by=length)
+        check = self._check_tables_once(call, module, layer_type, tables, expected_at=length)
         if _is_uninitialised(widened(frequencies)):
             return replace(check, known_reason=_describe_uninitialised(name, frequencies))
         return check
+
+    def _find_length_of_frequencies(self, call: int) -> int | None:
+        """Return the length of a prompt for which a call computes frequencies; None if it does not matter.
+
+        A dynamic scaling changes them with the length: after a call that ends at position 8191, they
+        are those of length 8192.
+        """
+        # The length does not matter to encodings of other layers, whose frequencies are fixed.
+        if any(rope.follows_length for rope in self.encodings.ropes()):
+            return self.tokens[call].last + 1
+        return None
 
     def _check_tables(self, call: int, module: str, tensors: Mapping[str, Array]) -> TableCheck:
         """Compare cosines and sines with those at the positions of the call's tokens.
@@ -192,7 +213,7 @@ class ModuleChecker:
             tolerance=self.tolerance.or_absolute(arithmetic_noise),
             options={**tokens.options(first_table), "layer_type": layer_type},
         )
-        return self._check_tables_once(call, module, layer_type, tables, shared_by=call)
+        return self._check_tables_once(call, module, layer_type, tables, expected_at=call)
 
     def _check_tables_once(
         self,
@@ -201,7 +222,7 @@ class ModuleChecker:
         layer_type: str | None,
         tables: RecordedTables,
         *,
-        shared_by: int | None,
+        expected_at: int | None,
     ) -> TableCheck:
         """Compare tables; equal ones of other modules are compared only once.
 
@@ -213,13 +234,16 @@ class ModuleChecker:
             module: The path of the module.
             layer_type: The layers that the tables belong to.
             tables: The tables.
-            shared_by: The call, or the length of frequencies: what is expected depends on it.
+            expected_at: A number that differs if other values are expected: for cosines and sines the
+                call, whose tokens have positions of their own; for frequencies the length of the
+                prompt, or None if they do not depend on it.
         """
         contents = tuple((name, array.tobytes()) for name, array in tables.tensors.items())
-        key = (shared_by, layer_type, contents)
-        if key not in self._answers:
-            self._answers[key] = tables.verify(reasons=False)
-        return _make_table_check(call, module, layer_type, tables, self._answers[key])
+        key = (expected_at, layer_type, contents)
+        if key not in self._verifications:
+            # Reasons for a failure take long to find: `TableCheck.explain` searches for them.
+            self._verifications[key] = tables.verify(reasons=False)
+        return _make_table_check(call, module, layer_type, tables, self._verifications[key])
 
     def _check_rotation(
         self, call: int, module: str, tensors: Mapping[str, Array]
@@ -274,13 +298,16 @@ class ModuleChecker:
         row_numbers = self._find_row_numbers(tokens, len(weight))  # (batch, L)
         # Rows that all sequences share must be right for each of them.
         rows_per_sequence = np.broadcast_to(rows, (*row_numbers.shape, rows.shape[-1]))
-        if tokens.has_padding:  # Padding may have any row.
+        if tokens.has_padding:
+            # Any row is right for padding: the expected one takes its place, so that it never differs.
             is_token = tokens.is_token[..., None]
             rows_per_sequence = np.where(is_token, rows_per_sequence, weight[row_numbers])
         recorded = RecordedRows(
             rows=rows_per_sequence, weight=weight, row_numbers=row_numbers, tolerance=self.tolerance
         )
-        return _make_table_check(call, module, None, recorded, recorded.verify(reasons=False))
+        # Reasons for a failure take long to find: `TableCheck.explain` searches for them.
+        answer = recorded.verify(reasons=False)
+        return _make_table_check(call, module, layer_type=None, tables=recorded, answer=answer)
 
     def _find_row_numbers(self, tokens: CallTokens, row_count: int) -> Indices:
         """Return the row of a learned table that each token needs; the last one if there is no such row.

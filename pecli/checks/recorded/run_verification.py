@@ -245,7 +245,7 @@ def _find_doubts(
     has_rotations = any(map(_find_rotated_layers, run.calls))
     if encodings.ropes() and not has_rotations:
         yield OnlyTables()
-    if any(call_tokens.are_as_recorded for call_tokens in tokens):
+    if any(call_tokens.has_images for call_tokens in tokens):
         yield ImagesAsRecorded()
 
 

@@ -225,10 +225,14 @@ def _check_shapes(weight: Floats, pair: TensorPair) -> None:
 
 
 def _make_expected_sums(pair: TensorPair, weight: Floats, rows: RowPositions) -> _Sums:
-    """Add to each input the row of the table at the position of its token.
+    """Return what inputs should be after the addition: each with the row at the position of its token.
 
-    Tokens at positions 0, 1, 2 need `before + weight[[0, 1, 2]]`. Padding has no right row, so that
-    it is expected as it is.
+    Tokens at positions 0, 1, 2 need `before + weight[[0, 1, 2]]`.
+
+    Args:
+        pair: The inputs before and after, (L, D) or (batch, L, D).
+        weight: The table, (rows, D).
+        rows: The positions of the tokens, as the user states them.
 
     Raises:
         ParameterError: If shapes do not belong together, or the table is too short.
@@ -236,12 +240,13 @@ def _make_expected_sums(pair: TensorPair, weight: Floats, rows: RowPositions) ->
     if not pair.has_equal_shapes or pair.after.ndim < 2:
         raise pair.make_shape_error()
     _check_shapes(weight, pair)
-    # Rows of a table have one axis of positions, so that there is one set of ids: (1, batch, L).
-    (row_numbers,), is_token = rows.positions_of(Input(pair.after, pair.label), SEQ_AXIS)
+    positions = rows.positions_of(Input(pair.after, pair.label), SEQ_AXIS)
+    (row_numbers,) = positions.ids  # (1, batch, L): the rows of a table have one axis of positions.
     _require_rows(weight, row_numbers)
     sums = widened(pair.before) + weight[row_numbers]  # (batch, L, D)
-    expected = np.where(is_token[..., None], sums, pair.after)
-    return _Sums(pair=pair, row_numbers=row_numbers, is_token=is_token, expected=expected)
+    # Any row is right for padding: what was found there is expected, so that it never differs.
+    expected = np.where(positions.is_token[..., None], sums, pair.after)
+    return _Sums(pair=pair, row_numbers=row_numbers, is_token=positions.is_token, expected=expected)
 
 
 def _require_rows(weight: Floats, row_numbers: Indices) -> None:

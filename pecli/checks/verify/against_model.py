@@ -113,12 +113,13 @@ class _Attempt(NamedTuple):
     Attributes:
         answer: The answer.
         tables: The tables, (batch, L, D) each if there is a batch.
-        rows: The positions that rows should have; None if no others are searched for.
+        expected_positions: The positions that rows should have, from which a search for others
+            starts; None if none are searched for.
     """
 
     answer: Verification
     tables: Mapping[str, Array]
-    rows: "RowPositions | None"
+    expected_positions: "RowPositions | None"
 
 
 def _are_per_batch(options: NamedValues, axes: int) -> bool:
@@ -138,9 +139,10 @@ def _with_solved_positions(attempt: _Attempt, job: _Job, model: Model) -> Verifi
     not known whose tables these are.
     """
     rotary = job.encodings.ropes_of(job.layer_type)
-    if attempt.rows is None or len(rotary) != 1 or rotary[0].no_table:
+    expected = attempt.expected_positions
+    if expected is None or len(rotary) != 1 or rotary[0].no_table:
         return attempt.answer
-    solved = solve_positions(attempt.tables, attempt.rows, model, rotary[0], job.tolerance)
+    solved = solve_positions(attempt.tables, expected, model, rotary[0], job.tolerance)
     if solved is None:
         return attempt.answer
     return replace(attempt.answer, reasons=solved.reasons, explanations=solved.explanations)
@@ -149,9 +151,13 @@ def _with_solved_positions(attempt: _Attempt, job: _Job, model: Model) -> Verifi
 def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
     """Compare tables whose rows are at the same positions for all sequences.
 
-    Cosines (batch, L, D) that fail, and differ between sequences, may be those of a batch with
-    padding that the user has not stated. Then the attempt has `rows`, the positions 0, 1, 2, … of
-    every sequence, from which the caller searches for the positions that make these cosines.
+    The user may have forgotten to state that sequences of a batch have padding. This is likely if
+    cosines (batch, L, D) fail, and differ between sequences. Then the attempt states that positions
+    0, 1, 2, … were expected of every sequence, so that the caller searches for others.
+
+    Args:
+        job: The file and the model.
+        options: Options of `verify`; those on positions hold for all sequences.
     """
     file = job.source.file
     table_options = dict(options)
@@ -159,11 +165,11 @@ def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
     table_options.pop("attention_mask", None)
     settings = TableSettings.of(table_options)
     answer = job.answer(file, settings, notes={})
-    has_stated_positions = bool(settings.offset) or bool(settings.stated_rows)
-    rows = None
-    if not answer.passed and not has_stated_positions:
-        rows = count_rows_per_sequence(file.tensors)
-    return _Attempt(answer=answer, tables=file.tensors, rows=rows)
+    are_positions_stated = bool(settings.offset) or bool(settings.stated_rows)
+    expected_positions = None
+    if not answer.passed and not are_positions_stated:
+        expected_positions = count_rows_per_sequence(file.tensors)
+    return _Attempt(answer=answer, tables=file.tensors, expected_positions=expected_positions)
 
 
 def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
@@ -180,7 +186,11 @@ def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
     tokens = take_rows_of_tokens(label, tables, batch, job.encodings.position_axes)
     answer = _answer_about_tokens(job, tokens, options)
     has_tables_per_batch = bool(tokens.notes)  # Each of them has a note.
-    return _Attempt(answer=answer, tables=tables, rows=batch if has_tables_per_batch else None)
+    return _Attempt(
+        answer=answer,
+        tables=tables,
+        expected_positions=batch if has_tables_per_batch else None,
+    )
 
 
 def _answer_about_tokens(job: _Job, tokens: TokenTables, options: NamedValues) -> Verification:

@@ -246,7 +246,7 @@ class _SchemeCheck:
             reading,
             self.tolerance,
             any_dtype=self.any_dtype,
-            stated=stated_name(self.file, name),
+            stated_name=stated_name(self.file, name),
         )
 
     def _check_unreadable(self, name: str, tables: Collection[str], label: str) -> CheckedTensor:

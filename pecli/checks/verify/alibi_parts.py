@@ -35,10 +35,10 @@ class AlibiPart(NamedTuple):
 
 
 def find_alibi_parts(scheme: Scheme, array: AnyArray) -> Iterator[CandidateTable]:
-    """Yield the parts of a scheme's table that an array holds, judging by shape and values.
+    """Yield the parts of a scheme's table that an array seems to hold, to compare it with them.
 
     Of a bias (8 heads, 16, 16), an array (4, 16, 16) may hold heads 0–3 or 4–7, and (8, 2, 16) the
-    last 2 queries. Each is a candidate: a table that the array is compared with, and the words for it.
+    last 2 queries. Each part has a note for the user, «heads 0–3 of 8».
 
     Args:
         scheme: The scheme of all heads, ALiBi or another one with a bias.
@@ -49,12 +49,12 @@ def find_alibi_parts(scheme: Scheme, array: AnyArray) -> Iterator[CandidateTable
         return
     axes = len(table.shape)
     without_batch = array.reshape(array.shape[-axes:])  # (1, 4, 16, 16) becomes (4, 16, 16).
-    is_bias = axes > 1
+    # A bias may hide keys by −∞, or by the most negative number of a dtype; slopes have no keys.
+    may_hide_keys = axes > 1
     for part in _find_near_parts(scheme, widened(without_batch)):
+        note = _describe_with_form(scheme, part.words)
         expected = {table.name: part.values.astype(np.float32)}
-        words = _describe_with_form(scheme, part.words)
-        # masked: a causal bias hides keys by −∞, or by the most negative number of a dtype instead.
-        yield candidate_of(expected, scheme, words=words, masked=is_bias)
+        yield candidate_of(expected, scheme, words=note, masked=may_hide_keys)
 
 
 def _may_be_part(array: AnyArray, table_shape: tuple[int, ...]) -> bool:
@@ -127,26 +127,29 @@ def _join_words(*words: str) -> str:
 
 
 def _find_part_of_queries(scheme: Scheme, shape: tuple[int, ...]) -> AlibiPart | None:
-    """Return the rows of a table that fit the queries of an array, for all heads; None if none do.
+    """Return the queries of a bias that an array has, for all heads; None if it has other keys.
 
-    An array has fewer queries than the table if it was made while decoding: only the last queries
-    are new then. It has more than a table of one row, which is the same for every query (the key
-    form), if a program repeats that row for each query.
+    - An array (heads, 16, 16) is all of a bias (heads, 16, 16).
+    - An array (heads, 2, 16) is its last 2 queries: decoding computes only these.
+    - An array (heads, 16, 16) is a bias in the key form, (heads, 1, 16), whose only row is repeated.
+    - Slopes (heads,) have no queries, and are always whole.
 
     Args:
-        scheme: The scheme of a table (heads, queries, keys), or of slopes (heads,).
+        scheme: The scheme of a bias (heads, queries, keys), or of slopes (heads,).
         shape: The shape of the array, which may have fewer or more heads.
     """
     table = scheme.single_array()
-    if table.shape[1:] == shape[1:]:  # All queries and keys, or slopes, which have none of either.
+    is_whole_for_each_head = table.shape[1:] == shape[1:]
+    if is_whole_for_each_head:
         return AlibiPart(widened(table.array()))
     _, queries, *keys = shape
     _, table_queries, *table_keys = table.shape
     if keys != table_keys:
         return None
-    if table_queries == 1:
+    is_key_form = table_queries == 1
+    if is_key_form:
         return _repeat_for_queries(widened(table.array()), queries)
-    # A single last query would be the form key-last, which is tried as a form of its own.
+    # The last query alone is the form «key-last», with which the scheme is tried separately.
     if 1 < queries < table_queries:
         return _make_last_queries(scheme, queries)
     return None

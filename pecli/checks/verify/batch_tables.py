@@ -181,8 +181,9 @@ def solve_positions(
 ) -> Verification | None:
     """Return a check that names the positions at which wrong tables (batch, L, D) were made.
 
-    Tables are checked as if they were rotated queries: the search for wrong positions of queries
-    then finds those of the tables. None if it finds other reasons, or none.
+    There is a search for the positions at which queries were rotated. It also finds those of tables:
+    the row of position p, with cos p and sin p for each pair, is what a query whose pairs are all
+    (1, 0) becomes by the rotation of position p. So the tables are checked as rotated queries.
 
     Args:
         tables: Tensors by name, among them `cos` and `sin`, (batch, L, D) each.
@@ -190,6 +191,9 @@ def solve_positions(
         model: The model that makes the tables.
         encoding: Its only rotary encoding in question.
         tolerance: The errors that pass.
+
+    Returns:
+        The check; None if the search finds other reasons, or none.
     """
     from pecli.checks.verify.rotated import verify_rotated
 
@@ -199,7 +203,12 @@ def solve_positions(
     options = {**_state_positions(rows), "layer_type": encoding.layer_type or None, "seq_axis": -2}
     try:
         result = verify_rotated(
-            queries.after, queries.before, model, tolerance, reasons=True, options=options
+            queries.after,
+            before=queries.before,
+            model=model,
+            tolerance=tolerance,
+            reasons=True,
+            options=options,
         )
     except ParameterError:  # Tables may have another width than the queries of the model.
         return None

@@ -32,19 +32,27 @@ def find_scheme_candidates(scheme: Scheme) -> list[CandidateTable]:
 def _find_part_candidates(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[CandidateTable]:
     """Yield the tables that a tensor of a file may hold, for one part of a scheme.
 
-    A bundle has several parts, whose tensors have a prefix: `sliding.cos` and `full.cos` of Gemma
-    3. Any other scheme is its own only part, without a prefix.
+    Args:
+        scheme: The scheme. It may be a bundle: Gemma 3's has a rope for sliding and one for full
+            layers.
+        part: One of the schemes in a bundle; of any other scheme, the scheme itself.
+        prefix: The layers before the names of a bundle's tables, `sliding.` of `sliding.cos`;
+            otherwise empty.
     """
     tables = tensors_by_name(part)
-    if {*PLURALS} <= tables.keys():
+    has_cosines_and_sines = "cos" in tables and "sin" in tables
+    if has_cosines_and_sines:
         yield from _find_scheme_waves(scheme, part, prefix)
+    # A sinusoidal table may be stored as integers, 127 for 1.0. A bias may hide keys by −∞, or by
+    # the most negative number of a dtype.
     options: NamedValues = {
         "quantised": "pe" in tables,
         "masked": "bias" in tables,
         "grid": grid_of(scheme),
     }
     for name, table in tables.items():
-        if name not in PLURALS:
+        is_cosine_or_sine = name in PLURALS  # These were yielded with more options above.
+        if not is_cosine_or_sine:
             yield candidate_of({prefix + name: table}, scheme, **options)
 
 
@@ -58,22 +66,24 @@ def _find_scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Ca
 
     A file may hold each column twice, as halves (c0 c1 c0 c1) or interleaved (c0 c0 c1 c1). Reading
     the file finds out which, so that tables are made without doubled columns here, and the layout
-    that the scheme requires is only noted.
+    that the part requires is only noted.
 
     Args:
-        scheme: The scheme, which may be a bundle: several schemes, one for each layer type.
-        part: The scheme itself, or the part of a bundle that makes these tables.
+        scheme: The scheme. It may be a bundle: several schemes, one for each layer type.
+        part: One of the schemes in a bundle; of any other scheme, the scheme itself.
         prefix: The layers before the names of a bundle's tables, such as `sliding.`; otherwise empty.
     """
     layout: str = part.value_of("layout", "")
-    required_layout = layout if layout in DOUBLED_LAYOUTS else ""
-    compact_part = _with_single_columns(part) if required_layout else part
-    waves = make_cosines_and_sines(compact_part)
+    is_doubled = layout in DOUBLED_LAYOUTS
+    part_without_doubling = _with_single_columns(part) if is_doubled else part
+    waves = make_cosines_and_sines(part_without_doubling)
     tables = {prefix + name: table for name, table in waves.items()}
-    # A search for mistakes starts from the scheme that makes all tables by these names, prefix included.
-    is_of_bundle = bool(prefix)
-    searched_scheme = scheme if is_of_bundle else compact_part
-    both = candidate_of(tables, searched_scheme, layout=required_layout, grid=grid_of(part))
+    # If the tables are wrong, mistakes are searched for in the scheme that makes tables of these
+    # names: `sliding.cos` is made by the bundle only.
+    searched_scheme = scheme if prefix else part_without_doubling
+    both = candidate_of(
+        tables, searched_scheme, layout=layout if is_doubled else "", grid=grid_of(part)
+    )
     yield from find_wave_candidates(both)
 
 

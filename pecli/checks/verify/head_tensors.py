@@ -133,15 +133,16 @@ def _has_row_per_head(pair: TensorPair, heads: HeadSizes) -> bool:
 
 
 def refuse_flat(pair: TensorPair, heads: HeadSizes) -> None:
-    """Raise ParameterError for a list of numbers that holds several heads.
+    """Raise ParameterError for a line of numbers that may be several heads at several positions.
 
-    With 4 heads of 64, 768 numbers in a row may be (4, 3, 64) or (3, 4, 64); the error asks for the
-    shape. One head, or one row of all heads, is no such list.
+    With 4 heads of 64, 768 numbers may be (4, 3, 64) or (3, 4, 64): the error asks for the shape. A
+    line of 64 numbers is one head, and one of 256 is all heads at one position; both are accepted.
     """
     shape = pair.before.shape
     size = math.prod(shape)
-    is_list = size == max(shape)  # (768,), or (1, 768)
-    if not is_list or heads.are_columns(shape):
+    is_line = size == max(shape)  # (768,), or (1, 768)
+    is_one_position = heads.are_columns(shape)
+    if not is_line or is_one_position:
         return
     for width, count in product(heads.widths, heads.counts):
         positions, rest = divmod(size, width * count)

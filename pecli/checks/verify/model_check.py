@@ -100,16 +100,27 @@ class ModelCheck:
         return checked
 
     def _check(self, name: str, reading: Reading, tolerance: Tolerance) -> CheckedTensor:
-        """Compare a tensor with the table that it is read as."""
+        """Compare a tensor with the table that it is read as.
+
+        If a model has layers of several types, whose tables differ, the result also has the type, and
+        what the other types mean for it: a doubt about a pass, or the layers for which it is right.
+
+        Args:
+            name: The name of the tensor in the file.
+            reading: The tensor beside the expected table.
+            tolerance: The errors that pass.
+        """
         # The only array of a file has no name: results call it by the table that it is, as `cos`.
         label = reading.name if name == ARRAY_NAME else name
         layer_type = reading.origin.layer_type if self.tensors.has_several_layer_types else ""
-        stated = self.tensors.stated_name(name)
-        compared = CheckedTensor.from_reading(name, label, reading, tolerance, stated=stated)
-        notes = self._write_notes(name, label, layer_type, reading)
-        note = ", ".join(note for note in notes if note)
-        checked = replace(compared, note=note, layers=layer_type)
-        return self._with_other_layers(checked, reading, tolerance) if layer_type else checked
+        compared = CheckedTensor.from_reading(
+            name, label, reading, tolerance, stated_name=self.tensors.stated_name(name)
+        )
+        remarks = self._make_remarks(name, label, layer_type, reading)
+        checked = replace(compared, note=", ".join(filter(None, remarks)), layers=layer_type)
+        if not layer_type:
+            return checked
+        return self._with_other_layers(checked, reading, tolerance)
 
     def _with_other_layers(
         self, checked: CheckedTensor, reading: Reading, tolerance: Tolerance
@@ -160,24 +171,21 @@ class ModelCheck:
             return None
         return LayersNotNamed(label, layer_type)
 
-    def _write_notes(
+    def _make_remarks(
         self, name: str, label: str, layer_type: str, reading: Reading
     ) -> Iterator[str]:
-        """Yield notes for the user: which table a tensor is, of which layers, and how it was read.
+        """Yield remarks for the user: which table a tensor is, of which layers, and how it was read.
 
         «cos», «sliding_attention layers, which it fits best», «columns doubled as halves». Some may
-        be empty, as the note on a tensor that is read as it stands.
+        be empty, as the one on a tensor that is read as it stands.
 
         Args:
-            name: The tensor.
+            name: The name of the tensor in the file.
             label: The name of the tensor in the answer.
             layer_type: The layers that it was compared for; empty if all layers have the same tables.
-            reading: How it was read as a table.
+            reading: The tensor beside the expected table.
         """
-        # A role is what a name states: «cos» of `rope.cos_cached`, nothing of `x`; ANYTHING of
-        # `rope.buffer`, which may be any table.
-        label_states_table = label == reading.name or role_of(label) not in (None, ANYTHING)
-        if not label_states_table:
+        if not _names_table(label, reading):
             yield reading.name
         if layer_type:
             is_layer_stated = bool(self.tensors.layer_named(name))
@@ -185,6 +193,14 @@ class ModelCheck:
             yield f"{layer_type} layers{if_guessed}"
         yield note_on(reading)
         yield self.notes.get(name, "")
+
+
+def _names_table(label: str, reading: Reading) -> bool:
+    """Return True if the name of a tensor in the answer states which table it is.
+
+    `cos` and `rope.cos_cached` state cosines. `x` states nothing, and `rope.buffer` may be any table.
+    """
+    return label == reading.name or role_of(label) not in (None, ANYTHING)
 
 
 def _select_readings(tables: Tables) -> list[Reading]:

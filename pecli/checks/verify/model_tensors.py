@@ -60,20 +60,28 @@ class ModelTensors:
     ) -> "ModelTensors":
         """Return the tensors of a file that are compared with a model, and what they may belong to.
 
+        Args:
+            file: The file.
+            model: The model.
+            layer_type: The layers that are asked for; None for all.
+            settings: The positions of tables, as the user states them.
+
         Raises:
             ParameterError: If the model has no encoding, or none of the layer type.
         """
         encodings = _choose_encodings(model, layer_type, settings)
+        # A .gguf file holds the numbers that frequencies are divided by; frequencies can be compared.
         tensors = _replace_factors(file.read_as("float32"))
-        settings = replace(settings, ends=_find_table_ends(tensors, settings.first_position))
+        # Frequencies of dynamic scalings depend on the length, which tables beside them show.
+        ends = _find_table_ends(tensors, settings.first_position)
         return cls(
             file=file,
             tensors=tensors,
             model=model,
             layer_type=layer_type,
             all_encodings=encodings,
-            encodings=encodings,
-            settings=settings,
+            encodings=encodings,  # All of them are tried until tables are assigned to layers.
+            settings=replace(settings, ends=ends),
         )
 
     @property

@@ -158,7 +158,7 @@ def _compare_with(
     """
     inputs = Input(widened(pair.before), pair.name)
     rows = RowPositions(ids=_find_positions(pair.part, job))
-    rotation = job.rotation(inputs, encoding, rows, seq_axis=SEQ_AXIS, layout=layout)
+    rotation = job.make_rotation(inputs, encoding, rows, seq_axis=SEQ_AXIS, layout=layout)
     expected = widened(rotation.apply(inputs))  # (heads, tokens, D)
     is_compared = np.isfinite(expected) & _find_printed(pair)
     expected_or_zero = as_dtype(np.where(is_compared, expected, 0.0), "float32")

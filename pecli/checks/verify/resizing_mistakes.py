@@ -60,16 +60,16 @@ def _differs_in_other_tokens_only(resizing: Resizing) -> bool:
 def _make_known_mistakes(resizing: Resizing) -> Iterator[_Mistake]:
     """Yield wrong ways to resize a table, each as the resizing that a port made by mistake.
 
-    They are Pillow's cubic kernel, swapped axes, rows resized as a line instead of a grid, and rows
-    of other tokens (CLS, registers) that are resized with the patches, or lost.
+    They are Pillow's cubic kernel; and on a grid, swapped axes, or a grid 2x2 that is taken for a
+    line of 4 rows. Rows of other tokens, such as CLS, may be resized with the patches, or lost.
     """
-    kernel = f"the cubic kernel has the coefficient {ANTIALIASED_CUBIC}, not torch's {CUBIC}"
-    yield _Mistake(reason=kernel, resizing=resizing, coefficient=ANTIALIASED_CUBIC)
+    reason = f"the cubic kernel has the coefficient {ANTIALIASED_CUBIC}, not torch's {CUBIC}"
+    yield _Mistake(reason=reason, resizing=resizing, coefficient=ANTIALIASED_CUBIC)
     if resizing.is_on_grid:
         yield from _find_transposed_writing(resizing)
         yield from _make_swapped_axes(resizing)
         yield _make_line_of_patches(resizing)
-    # Without other tokens, these are the resizing itself and the line, neither of which fits.
+    # Without rows of other tokens, the next two repeat what was tried already and does not fit.
     yield _make_line_of_all_rows(resizing)
     yield _make_missing_tokens(resizing)
 

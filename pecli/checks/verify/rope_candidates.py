@@ -60,11 +60,11 @@ def _find_cosines_and_sines(
 def _describe_tables(
     encoding: Encoding, dtype: str, settings: TableSettings, doubling: str
 ) -> CandidateTable:
-    """Return cosines and sines as a candidate, whose tables are made when a tensor is compared with it.
+    """Return cosines and sines as a candidate: their shape, and how they are made when needed.
 
-    The user may state positions one by one, or by a grid: then the tables have a row for each, and
-    the shape (5, pairs) for 5 positions. Otherwise positions are consecutive: then the tables have as
-    many rows as the tensor, which the shape (None, pairs) states.
+    At 5 stated positions, or on a grid of 5 patches, they have the shape (5, pairs). Otherwise
+    positions are consecutive: there are as many rows as the tensor has, so that the shape is
+    (None, pairs).
 
     Args:
         encoding: A rotary encoding of a model.
@@ -72,14 +72,14 @@ def _describe_tables(
         settings: The positions of rows.
         doubling: How tables of the model double columns; empty if either way will do.
     """
-    # Several readings of the same file need tables with the same number of rows.
+    # Several readings of the same file need tables with the same number of rows: they are kept.
     make_tables = cache(partial(_make_cosines_and_sines, encoding, dtype, settings))
-    # At stated positions, the number of rows that is requested here, 1, is ignored.
+    # The number of pairs is that of a sample of one row. At stated positions, all rows are made.
     sample_rows, pairs = make_tables(1).tables["cos"].shape
-    has_stated_positions = bool(settings.stated_rows)
+    rows = sample_rows if settings.stated_rows else None
     return CandidateTable(
         names=(*PLURALS,),
-        shape=(sample_rows if has_stated_positions else None, pairs),
+        shape=(rows, pairs),
         make=make_tables,
         layout=doubling,
         grid=tuple(settings.stated_rows.get("grid") or ()),
@@ -131,25 +131,37 @@ def _read_doubling(encoding: Encoding) -> str:
 
 
 def _find_tables_per_axis(
-    encoding: Encoding, settings: TableSettings, dtype: str, layout: str
+    encoding: Encoding, settings: TableSettings, dtype: str, doubling: str
 ) -> Iterator[CandidateTable]:
     """Yield cosines and sines with a table for each axis of positions: (3, L, D/2) for M-RoPE.
 
-    Qwen2-VL's module returns tables for time, row and column. Only attention takes a section of the
-    columns from each, so that a dump of the module's output shows nothing of the sections.
+    Tokens of M-RoPE have three positions: time, row and column. Attention takes some columns, a
+    section, from the table of each. But Qwen2-VL's module returns all columns of the three tables,
+    and this is what a dump of it holds.
+
+    Args:
+        encoding: A rotary encoding of a model.
+        settings: The positions of rows, (axes, L).
+        dtype: The dtype of the tables.
+        doubling: How tables of the model double columns; empty if either way will do.
     """
-    positions_by_axis = settings.position_axes  # (axes, L)
-    # One table of all positions, axis after axis, has the rows of all three: (axes · L, D/2).
+    positions_by_axis = settings.position_axes
+    axes = len(positions_by_axis)
+    length = len(positions_by_axis[0])
+    # The tables below each other are one table (axes · L, D/2), at the positions of all axes.
     all_positions = PositionList(chain.from_iterable(positions_by_axis))
     at_all_positions = replace(settings, stated_rows={"positions": all_positions})
     rope = at_all_positions.rope(encoding, len(all_positions), dtype=dtype)
     without_sections = replace(rope, mrope_section=None, mrope_interleaved=None)
     words = "one table per axis of positions: sections do not show"
     for name, table in make_cosines_and_sines(without_sections).items():
-        shape = (len(positions_by_axis), len(positions_by_axis[0]), table.width)
-        by_axis = replace(table, shape=shape)
+        table_per_axis = replace(table, shape=(axes, length, table.width))
         yield candidate_of(
-            {name: by_axis}, without_sections, has_frequencies=True, layout=layout, words=words
+            {name: table_per_axis},
+            without_sections,
+            has_frequencies=True,
+            layout=doubling,
+            words=words,
         )
 
 

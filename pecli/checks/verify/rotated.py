@@ -30,7 +30,7 @@ from pecli.tensors.inputs import SEQ_AXIS, Input
 
 
 def verify_rotated(
-    given: Given,
+    after: Given,
     before: Given,
     model: Model,
     tolerance: Tolerance,
@@ -40,7 +40,7 @@ def verify_rotated(
     """Compare queries or keys after a model's rotation with the exact rotation of those before it.
 
     Args:
-        given: The tensors after the rotation, (…, L, D), or with heads folded into columns or
+        after: The tensors after the rotation, (…, L, D), or with heads folded into columns or
             positions on another axis.
         before: The tensors of the same names before it.
         model: The model whose layers rotate them.
@@ -51,22 +51,24 @@ def verify_rotated(
     """
     job = RotationJob.of(model, tolerance, reasons, options)
     assert job.rotary_encodings  # A model without any is refused before files are read.
-    matched = pair_tensors(given, before)
+    matched = pair_tensors(after, before)
     # Numbers of a printed tensor are as coarse as their digits, which must not fail the check.
     job = replace(job, tolerance=widen_for_printed(matched.label, tolerance, matched.rounding))
     checks = [check_pair(pair, job) for pair in matched.pairs]
     results = tuple(check.result for check in checks)
+    # Mistakes that explain failures are found once, as data, and then put into words.
     explanations = tuple(chain.from_iterable(check.reasons for check in checks))
-    doubts = tuple(map(str, _find_doubts(checks)))
+    reasons_in_words = tuple(_write_reasons(checks, results, explanations, tolerance))
+    doubts_about_passes = tuple(map(str, _find_doubts(checks)))
     return Verification(
         file=matched.label,
         scheme="rope",
         tensors=results,
         problems=problems_of(results),
-        reasons=tuple(_write_reasons(checks, results, explanations, tolerance)),
+        reasons=reasons_in_words,
         readings={check.name: check.note for check in checks if check.note},
         explanations=explanations,
-        weak=doubts,
+        weak=doubts_about_passes,
         unchecked=matched.unmatched,
     )
 

@@ -91,16 +91,17 @@ class RotatedCheck:
 
     @cached_property
     def rotation(self) -> RowRotation:
-        """The rotation of the encoding for this tensor, in the pair layout of the runtime.
+        """The rotation that the encoding requires of this tensor, with its positions and pairs.
 
-        If the user names a runtime that rotates neighbours (0, 1) instead of halves (0, 64), as
-        llama.cpp does with Llama's weights, the pairs are interleaved.
+        Pairs are those of the model, such as channels (0, 64), unless the user states a layout, or a
+        runtime that rotates neighbours, channels (0, 1).
         """
         settings = self.job.settings
         after = Input(self.tensor.after, self.tensor.pair.label)
-        after.check_sequence(self.tensor.axis)
-        pair_layout = "interleaved" if self._reason_for_neighbours else settings.layout
-        return self.job.rotation(
+        after.check_sequence(self.tensor.axis)  # It raises an error if there is no such axis.
+        runtime_interleaves = bool(self._note_on_interleaving)
+        pair_layout = "interleaved" if runtime_interleaves else settings.layout
+        return self.job.make_rotation(
             after,
             self.encoding,
             self.rows,
@@ -110,8 +111,8 @@ class RotatedCheck:
         )
 
     @property
-    def _reason_for_neighbours(self) -> str:
-        """The reason for which the runtime rotates channels (0, 1), whatever the model's own pairs are.
+    def _note_on_interleaving(self) -> str:
+        """The reason for which a runtime rotates channels (0, 1), whatever the model's own pairs are.
 
         It is empty if the runtime rotates the model's pairs, such as (0, 64), or the user states them.
         llama.cpp's converter permutes the weights of Llama; mlx-lm reads a key that others ignore.
@@ -238,7 +239,7 @@ class RotatedCheck:
         notes = (
             f"of {layer_type} layers" if layer_type else "",
             self.tensor.note,
-            self._reason_for_neighbours,
+            self._note_on_interleaving,
             self._note_on_position_axis,
             self._note_on_padding,
         )

@@ -8,7 +8,6 @@ from typing import NamedTuple, cast
 from pecli.checks.verify.head_tensors import HeadTensor
 from pecli.engine.application import LAYOUTS
 from pecli.engine.edits import Edit, Layout, Misplacement, Parameter, PositionMistake, Positions
-from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import bracketed
@@ -20,6 +19,8 @@ from pecli.tensors.inputs import SEQ_AXIS
 
 DEEPSEEK = "interleaved before, halves after"
 """DeepSeek's rotation takes interleaved channels and leaves halves; `pecli apply` has a name for it."""
+TABLE_ONLY = ("seq_len", "layout", "dtype", "recipe")
+"""Parameters of a table that a rotation takes from its input, or has options of its own for."""
 DEFAULT_LAYOUT = "halves"  #: the layout of pairs that `pecli apply` has without an option
 
 
@@ -112,7 +113,7 @@ def find_advice(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterato
         (reason,) = reasons
         as_found = _TensorAsFound.of(reason)
         yield from _advise_on_position_axis(wrong, as_found)
-        yield from _advise_on_heads_below_each_other(wrong, as_found)
+        yield from _advise_on_unstated_heads(wrong, as_found)
         yield from _advise_on_command(wrong, reason, as_found)
 
 
@@ -125,13 +126,11 @@ def _advise_on_position_axis(wrong: WrongRotation, as_found: _TensorAsFound) -> 
         yield f"if positions are along axis {number} of {shape}, verify with --seq-axis {number}"
 
 
-def _advise_on_heads_below_each_other(
-    wrong: WrongRotation, as_found: _TensorAsFound
-) -> Iterator[str]:
-    """Yield the shape of a table whose positions restart, if each run of rows may be a head.
+def _advise_on_unstated_heads(wrong: WrongRotation, as_found: _TensorAsFound) -> Iterator[str]:
+    """Yield advice to state a shape with heads, if positions restart within the rows of a tensor.
 
-    A loop over heads and positions prints 4 · 6 rows of 64 numbers: (24, 64), in which positions
-    are 0 … 5 four times. These are (4, 6, 64).
+    A loop over 4 heads and 6 positions prints 24 rows of 64 numbers: (24, 64), in which positions
+    are 0 … 5 four times. The advice is `--shape 4,6,64`. Tensors with more axes have theirs for heads.
     """
     shape = wrong.tensor.pair.after.shape
     positions = as_found.rows_per_restart
@@ -234,19 +233,11 @@ def _list_changed_places(wrong: WrongRotation, applied: _AppliedRotation) -> Ite
 
 
 def _list_parameter_options(wrong: WrongRotation, applied: _AppliedRotation) -> list[str]:
-    """Return the parameters of a rotation that no model has, as options: `--dim 64 --base 500000`.
+    """Return the options that state a rotation by its parameters: `--dim 64 --base 500000`.
 
-    What belongs to a table, and not to a rotation, is set to its default, so that no option states
-    it: queries have a length and a dtype of their own.
+    They are needed if the rotation is that of no model, so that `--model NAME` cannot state it.
     """
-    table_defaults: NamedValues = {
-        "seq_len": 1,
-        "layout": "compact",
-        "dtype": "float32",
-        "recipe": "exact",
-    }
-    rotation_only = replace(applied.rope, **table_defaults)
-    words = [*options(rotation_only, without=("seq_len",))]
+    words = [*options(applied.rope, without=TABLE_ONLY)]
     if applied.layout != DEFAULT_LAYOUT:
         words += ["--layout", applied.layout]
     last_channels_rotate = wrong.plan.trailing  # The first ones do by default.

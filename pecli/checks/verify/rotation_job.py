@@ -160,7 +160,7 @@ class RotationJob:
         """Return True if a tensor's name states a layer without rope, and no layer type is given."""
         return self.layer_type is None and self.encodings.is_unrotated(name)
 
-    def rotation(
+    def make_rotation(
         self,
         tensor: Input,
         encoding: Encoding,
