@@ -90,7 +90,7 @@ def _wave_products(
     They have about 98 bits for float64, and 51 for narrower dtypes, which are computed faster.
     Arguments are those of `round_waves`.
     """
-    frequency_digits = waves.limbs[:, wave_indices]  # (digits, rows, waves)
+    frequency_digits = waves.digits[:, wave_indices]  # (digits, rows, waves)
     if dtype == "float64":
         cosines, sines = phases.cos_sin_double_double(frequency_digits, positions)
         hi = np.where(is_sine, sines.hi, cosines.hi)

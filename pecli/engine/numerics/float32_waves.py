@@ -374,7 +374,7 @@ def _powers_of_two() -> ExactWaves:
     # After the product with a position, the smallest keeps 352 bits and the largest 105.
     bits = 640 + bits_for(1.0)
     values = tuple(1 << (bits + exponent) for exponent in range(_MIN_EXPONENT, _MAX_EXPONENT))
-    return ExactWaves.of(Frequencies(values, bits))
+    return ExactWaves.from_frequencies(Frequencies(values, bits))
 
 
 _cached_powers_of_two = cache(_powers_of_two)

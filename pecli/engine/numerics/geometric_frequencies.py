@@ -2,7 +2,7 @@
 
 A position is multiplied by a frequency, so an error of the frequency grows by up to 2**40. The
 number of bits is chosen so that enough of them are left after that product. Scalings act on
-frequencies between `geometric` and `phases.ExactWaves.of`.
+frequencies between `geometric` and `phases.ExactWaves.from_frequencies`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_FREQUENCY = 2.0**64
 """Radians per position; only a base below 1 or a large scale comes near it."""
 _GOOD_BITS = 120
 """Bits that are left of the smallest frequency's product with a position: 110, and a margin."""
-_LIMB_BITS = 32
+_DIGIT_BITS = 32
 """Bits of the digits in which phases multiply frequencies; a frequency has whole digits."""
 _MAX_LEADING_ZEROS = 1100
 """More than the smallest float64 number has after its point (2**-1074)."""
@@ -160,5 +160,5 @@ def bits_for(smallest: float) -> int:
         leading_zeros = max(0, -int(np.floor(np.log2(smallest))))
     leading_zeros = min(leading_zeros, _MAX_LEADING_ZEROS)
     bits = POSITION_BITS + _GOOD_BITS + leading_zeros + extra_bits.get()
-    limbs = -(-bits // _LIMB_BITS)  # rounded up
-    return limbs * _LIMB_BITS
+    digits = -(-bits // _DIGIT_BITS)  # rounded up
+    return digits * _DIGIT_BITS

@@ -159,7 +159,9 @@ class Rope(RotaryParameters):
         else:
             rotating = self.frequencies().take(range(self.rotating_pairs))
         amplitude = self.scaling_value.exact_attention or self.scaling_value.attention
-        return ExactWaves.of(rotating, scale=unit, amplitude=amplitude, in_turns=self._in_turns)
+        return ExactWaves.from_frequencies(
+            rotating, scale=unit, amplitude=amplitude, in_turns=self._in_turns
+        )
 
     def _recipe_phases(self, recipe: PrecisionRecipe) -> Iterator[tuple[Phases, range]]:
         """Yield functions from positions (n, 1) to angles, and the columns of each that are used.
