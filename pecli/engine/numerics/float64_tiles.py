@@ -181,8 +181,8 @@ class Float64Tiles:
         """
         # The digits of the frequencies (digits, 1, waves); the axis of length 1 is for positions.
         self._frequency_digits = waves.digits[:, None, :]
-        self._amplitude = waves.factor
-        amplitude_bound = _power_of_two_bound(float(waves.factor.hi))
+        self._amplitude = waves.amplitude_factor
+        amplitude_bound = _power_of_two_bound(float(waves.amplitude_factor.hi))
         self._error = _ERROR * amplitude_bound
         self._sizes = _sizes(len(waves.turns), count)
 

@@ -119,24 +119,37 @@ def _geometric_bits(
 ) -> int:
     """Return the number of bits after the point with which frequencies are precise enough.
 
-    The product of the smallest frequency and any position must be precise: with base 10000 and 64
-    frequencies, the smallest is about 2**-13, which needs 224 bits. To these are added a margin of
-    64; bits for rounding errors, because each frequency is computed from the one before; and bits
-    for `scale`, a factor by which positions will be multiplied. The arguments are those of
-    `geometric`.
+    With base 10000 and 64 frequencies, the last is 2**-13.1, whose product with any position is
+    precise if it has 224 bits. 7 more are for rounding errors, 1 for the scale 1.0, and 64 are a
+    margin: 296 bits. The arguments are those of `geometric`.
     """
-    largest_exponent = 0.0
-    if count > 1:
-        largest_exponent = min(float((count - 1) / denominator), _MAX_EXPONENT)
-    ln_base = log_base(_LOG_BITS) / 2**_LOG_BITS
-    log2_last = -largest_exponent * (ln_base / math.log(2))
-    # The first frequency is 1. The last is the smallest, unless the base is below 1.
+    log2_last = _log2_of_last(log_base, denominator, count)
+
+    # The first frequency is 1, so that the last is the smallest unless the base is below 1.
     log2_smallest = max(_LEAST_LOG2, min(0.0, log2_last))
-    # Each product adds a rounding error, and a base below 1 multiplies the errors before it.
-    growth = max(0, int(log2_last))
-    error_bits = growth + count.bit_length()
-    scale_bits = abs(math.frexp(scale)[1])
-    return bits_for(2.0**log2_smallest) + _MARGIN_BITS + error_bits + scale_bits
+    bits_of_smallest = bits_for(2.0**log2_smallest)
+
+    # Each frequency is computed from the one before, and adds a rounding error: 64 errors together
+    # are 2**6 units. If frequencies grow, errors grow with them, up to 2**log2_last times.
+    bits_of_sum = count.bit_length()
+    bits_of_growth = max(0, int(log2_last))
+
+    # Positions will be multiplied by the scale, f · 2**exponent with f from 1/2 to 1.
+    _, scale_exponent = math.frexp(scale)
+    extra = bits_of_sum + bits_of_growth + abs(scale_exponent)
+    return bits_of_smallest + extra + _MARGIN_BITS
+
+
+def _log2_of_last(log_base: Callable[[int], int], denominator: Fraction, count: int) -> float:
+    """Return the binary logarithm of the last of the frequencies base ** (−i / denominator).
+
+    It is −13.1 for base 10000, denominator 64 and count 64, because 10000 ** (−63/64) is 2**-13.1.
+    """
+    if count <= 1:
+        return 0.0
+    largest_exponent = min(float((count - 1) / denominator), _MAX_EXPONENT)
+    ln_base: float = log_base(_LOG_BITS) / 2**_LOG_BITS
+    return -largest_exponent * (ln_base / math.log(2))
 
 
 def joined(parts: Sequence[Frequencies]) -> Frequencies:

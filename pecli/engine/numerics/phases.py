@@ -111,7 +111,7 @@ class ExactWaves:
         return np.ascontiguousarray(digits.T).astype(np.uint64)
 
     @cached_property
-    def factor(self) -> DoubleDouble:
+    def amplitude_factor(self) -> DoubleDouble:
         """The amplitude as two float64 numbers."""
         return DoubleDouble.fixed(self.amplitude, self.amplitude_bits)
 

@@ -151,7 +151,7 @@ class Factors:
         self.functions = functions
         # The digits of the frequencies (digits, 1, waves); the axis of length 1 is for positions.
         self._frequency_digits = np.ascontiguousarray(waves.digits[-_DIGITS:, None, columns])
-        self._amplitude = float(waves.factor.hi)
+        self._amplitude = float(waves.amplitude_factor.hi)
         self.test_scale = _scale_of_test(self._amplitude)
 
         wave_count = self._frequency_digits.shape[-1]
