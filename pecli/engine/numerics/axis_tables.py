@@ -108,8 +108,8 @@ class AxisFiller:
     def fill(self, functions: str, first: int, out: Array, dtype: str) -> None:
         """Write rows first, first + 1, … of the table into `out`.
 
-        A row is a point with a position on each axis: (row 3, column 5) of an image. A column is the
-        cosine or sine of a frequency times the position on one of the axes.
+        A row is a point with a position on each axis: (row 3, column 5) of an image. A column is
+        the cosine or sine of a frequency times the position on one of the axes.
 
         Args:
             functions: "cos" or "sin" for one column per frequency, "cos,sin" or "sin,cos" for two

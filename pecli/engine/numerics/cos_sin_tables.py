@@ -126,7 +126,7 @@ class ExactFiller:
         )
 
     def _take_tile(self, functions: str, first_wave: int, target: Array, dtype: str) -> Tile:
-        """Return a tile, the memory in which some columns of a table are made, for the caller alone.
+        """Return a tile, memory in which some columns of a table are made, for the caller alone.
 
         The caller fills the columns and puts the tile back. Then it is idle, and is taken again for
         the same columns of other rows. A new tile is only made if no idle one fits.
