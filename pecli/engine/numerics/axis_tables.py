@@ -102,7 +102,7 @@ class AxisFiller:
         # Waves are made only once per unit, which takes long, and so is the small table of an axis.
         self._kept_waves = cache(make_waves)
         self._kept_table_of_axis = cache(self._table_of_axis)
-        # If a rounding is hard to decide, waves are made anew, with more bits.
+        # If a rounding is hard to decide, waves are made anew with more bits, which are not kept.
         self._make_waves = make_waves
 
     def fill(self, functions: str, first: int, out: Array, dtype: str) -> None:

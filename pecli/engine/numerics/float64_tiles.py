@@ -181,20 +181,21 @@ class Float64Tiles:
         """
         # The digits of the frequencies (digits, 1, waves); the axis of length 1 is for positions.
         self._frequency_digits = waves.digits[:, None, :]
-        self._amplitude = waves.amplitude_factor
-        amplitude_bound = _power_of_two_bound(float(waves.amplitude_factor.hi))
-        self._error = _ERROR * amplitude_bound
         self._sizes = _sizes(len(waves.turns), count)
 
-        # To have more digits than float64, a number is split into a head of 26 bits and a tail.
-        # Anchors are split later, when they have been multiplied by the amplitude.
         row_directions = self._directions(multiples(0, self._sizes.rows_per_anchor, 1))
-        self._row_cosines = _split(row_directions.cosines, _HEAD_UNIT)
-        self._row_sines = _split(row_directions.sines, _HEAD_UNIT)
-        self._anchor_head_unit = _HEAD_UNIT * amplitude_bound
         self._first_anchors = self._directions(
             multiples(0, self._sizes.anchors_per_segment, self._sizes.rows_per_anchor)
         )
+        # To have more digits than float64, a number is split into a head, which is a multiple of
+        # 2**-26, and a small tail. Anchors are split later, when they are multiplied by the
+        # amplitude: then the unit of heads, and the error of results, are larger as well.
+        self._row_cosines = _split(row_directions.cosines, _HEAD_UNIT)
+        self._row_sines = _split(row_directions.sines, _HEAD_UNIT)
+        self._amplitude = waves.amplitude_factor
+        amplitude_bound = _power_of_two_bound(float(waves.amplitude_factor.hi))
+        self._anchor_head_unit = _HEAD_UNIT * amplitude_bound
+        self._error = _ERROR * amplitude_bound
 
     def _directions(self, positions: Ints) -> Directions:
         return cos_sin_double_double(self._frequency_digits, positions)

@@ -135,12 +135,12 @@ class Factors:
     def __init__(self, waves: ExactWaves, columns: slice, functions: str, count: int) -> None:
         """Compute the two small tables whose products are rows of cosines and sines.
 
-        E(p) = cos + i·sin of the angle at position p is a product, E(a + b) = E(a) · E(b). With the
-        rows E(0), E(1), …, E(127), and the anchors E(0), E(128), E(256), …, E(7,232) is
-        E(7,168) · E(64). So two short tables give a long one.
+        Let E(p) be cos + i·sin of the angle at position p. Angles add up in products: E(a + b) =
+        E(a) · E(b). So two short tables give a long one. From the rows E(0), E(1), …, E(127) and
+        the anchors E(0), E(128), E(256), … follows E(7,232) = E(7,168) · E(64), for example.
 
-        Only the anchors of a first segment are computed here. Those of a later segment are the
-        same, times E at its first position, which `starts` returns.
+        Memory holds the anchors of one segment, some thousand positions. Those of the first one are
+        computed here; `starts` returns the numbers that turn them into those of another one.
 
         Args:
             waves: The frequencies and the amplitude.
@@ -270,16 +270,19 @@ class Tile:
         self.columns = columns
         self.dtype = dtype
 
+        # The anchors of one segment, which is a stretch of some thousand positions.
+        self._segment = _NO_SEGMENT
+        self._anchors: Complex = _memory_like(factors.anchor_directions)
+        self._anchor_parts = _memory_for_anchor_parts(factors)
+
+        # The products (anchors, rows, waves), and the same memory as rows of a table of float64.
+        self._products = _memory_for_products(factors)
+        self._values = _as_rows(self._products[0], factors.sizes.rows_per_tile)
+
         # Products are scaled, so that a test of their lower bits finds doubtful roundings, and the
         # rounded numbers are scaled back by a power of two.
         self._ignored_bits = _upper_bits_of_test(dtype)
         self._scale_back = np.array(1 / factors.test_scale, np.float32)
-
-        self._segment = _NO_SEGMENT  # the positions whose anchors are in memory
-        self._anchors: Complex = _memory_like(factors.anchor_directions)
-        self._anchor_parts = _memory_for_anchor_parts(factors)
-        self._products = _memory_for_products(factors)
-        self._values = _as_rows(self._products[0], factors.sizes.rows_per_tile)
 
     def fits(self, factors: Factors, columns: int, dtype: str, *, is_compiled: bool) -> bool:
         """Return True if this memory is that of a tile with these properties."""
