@@ -12,6 +12,7 @@ from pecli.engine.numerics.double_double import (
     normal,
     round_double_double,
     undecided,
+    where,
 )
 from pecli.engine.numerics.fixed_point import (
     GUARD,
@@ -58,4 +59,5 @@ __all__ = [
     "round_fixed",
     "round_shift",
     "undecided",
+    "where",
 ]

@@ -8,6 +8,7 @@ Most tables have few different coordinates along each axis: a grid of 64 x 64 po
 and 64 values per axis. A small table is made of the values, and rows are gathered from it.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,7 +31,7 @@ _MAX_SPREAD = 4
 """Integers that fill at least a quarter of their range are made as a range."""
 _MIN_RUN = 256
 """Consecutive integers that are worth a range of their own, before positions far apart."""
-_MAX_SHARED = 1 << 22
+_MAX_KEPT = 1 << 22
 """Elements of a small table that is made once for all blocks, at most."""
 
 
@@ -100,9 +101,9 @@ class AxisFiller:
         """Keep the arguments; nothing is computed before the first `fill`.
 
         Args:
-            make_waves: `make_waves(unit)` makes the frequencies per unit of positions. With the
-                unit 1/256, position 3/4 is 192 units, and cos(3/4 · frequency) is
-                cos(192 · (frequency / 256)).
+            make_waves: `make_waves(unit)` returns unit · frequency for all frequencies. Positions
+                that are no integers are multiples of a unit: 3/4 is 192 · 1/256, and its cosine is
+                cos(192 · (1/256 · frequency)), with an integer as for other positions.
             axes: The axis whose positions each wave, a frequency, is multiplied by.
             coordinates: The positions of the rows on each axis.
         """
@@ -111,56 +112,74 @@ class AxisFiller:
         axis_of_wave = np.array(axes)
         axis_numbers = range(len(coordinates.values))
         self._axis_waves = [np.flatnonzero(axis_of_wave == axis) for axis in axis_numbers]
-        # Waves of a unit take long to make, and are kept. If a rounding is hard to decide, they are
-        # made again with more bits, by the function that keeps nothing.
-        self._waves_of_unit = cache(make_waves)
+
+        # Waves are made only once per unit, which takes long, and so is the small table of an axis.
+        self._kept_waves = cache(make_waves)
+        self._kept_table_of_axis = cache(self._table_of_axis)
+        # If a rounding is hard to decide, waves are made anew with more bits, which are not kept.
         self._make_waves = make_waves
-        self._shared_table = cache(self._whole_table)
 
     def fill(self, functions: str, first: int, out: Array, dtype: str) -> None:
         """Write rows first, first + 1, … of the table into `out`.
 
-        A row has a position on each axis: (row 3, column 5) of an image. A wave, which is one
-        frequency, follows one axis: it is multiplied by the positions there. So one small table per
-        axis holds all values of its waves, and rows are gathered from it.
+        A row is a point with a position on each axis: (row 3, column 5) of an image. A column is
+        the cosine or sine of a frequency times the position on one of the axes.
 
         Args:
-            functions: "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two.
+            functions: "cos" or "sin" for one column per frequency, "cos,sin" or "sin,cos" for two
+                columns by turns.
             first: The number of the first row.
             out: The rows to fill.
             dtype: The name of the dtype of `out`.
         """
-        names = functions.split(",")
         value_indices = self._coordinates.index(first, first + len(out))  # (axes, rows)
+        names = functions.split(",")
         for place, function in enumerate(names):
-            columns_of_function = out[:, place :: len(names)]  # (rows, waves)
-            # With an odd dim, the last wave has no column of the second function.
-            wave_count = columns_of_function.shape[1]
-            for axis, waves_of_axis in enumerate(self._axis_waves):
-                rows = self._gathered(function, axis, value_indices[axis], dtype)
-                waves = waves_of_axis[waves_of_axis < wave_count]  # ascending indices
-                columns_of_function[:, _as_slice(waves)] = rows[:, : len(waves)]
+            columns = out[:, place :: len(names)]
+            self._fill_function(function, value_indices, columns, dtype)
 
-    def _gathered(self, function: str, axis: int, value_indices: Indices, dtype: str) -> Array:
-        """Return "cos" or "sin" of the waves of an axis, one row per index of its values.
+    def _fill_function(self, function: str, value_indices: Indices, out: Array, dtype: str) -> None:
+        """Write the cosines, or the sines, of some rows: one column per wave (a frequency).
 
-        A grid of 64 x 64 points has 4,096 rows and 64 values per axis. If most rows repeat a value,
-        a small table of all values is made once, and rows are gathered from it. Of other
-        coordinates, only the values of these rows are computed.
+        Args:
+            function: "cos" or "sin".
+            value_indices: The positions on each axis (axes, rows), as indices of its values.
+            out: The array to fill (rows, waves). In a table of cosines and sines with an odd number
+                of columns, the last wave has no sine, so that its column is missing here.
+            dtype: The name of the dtype of `out`.
         """
-        values = self._coordinates.values[axis]
-        waves = self._axis_waves[axis]
-        is_repeated = 2 * len(values) <= self._coordinates.rows
-        if is_repeated and len(values) * len(waves) <= _MAX_SHARED:
-            shared_table = self._shared_table(function, axis, dtype)
-            return shared_table[value_indices]
-        # indices_of_values[row_of_index] is value_indices.
-        indices_of_values, row_of_index = np.unique(value_indices, return_inverse=True)
-        positions = [values[index] for index in indices_of_values]
-        table = self.table(function, positions, waves, dtype)
-        return table[row_of_index]
+        wave_count = out.shape[1]
+        for axis, waves_of_axis in enumerate(self._axis_waves):
+            waves = waves_of_axis[waves_of_axis < wave_count]
+            rows = self._rows_on_axis(function, axis, value_indices[axis], dtype)
+            out[:, _as_slice(waves)] = rows[:, : len(waves)]  # Waves are in ascending order.
 
-    def _whole_table(self, function: str, axis: int, dtype: str) -> Array:
+    def _rows_on_axis(self, function: str, axis: int, value_indices: Indices, dtype: str) -> Array:
+        """Return "cos" or "sin" of the waves of an axis at some of its values, a row each.
+
+        If the axis has the values 0, 5 and 9, the indices 2, 0, 2 stand for rows of 9, 0 and 9.
+        Each value is computed once, in a small table from which the rows are gathered.
+        """
+        if self._is_table_kept(axis):
+            table_of_axis = self._kept_table_of_axis(function, axis, dtype)
+            return table_of_axis[value_indices]
+        different_indices, places = np.unique(value_indices, return_inverse=True)
+        values = self._coordinates.values[axis]
+        different_values = [values[index] for index in different_indices]
+        table = self.table(function, different_values, self._axis_waves[axis], dtype)
+        return table[places]
+
+    def _is_table_kept(self, axis: int) -> bool:
+        """Return True if a table of all values of an axis is worth its memory.
+
+        It is if most rows repeat a value: a grid of 64 x 64 points has 4,096 rows and 64 values per
+        axis. Otherwise, or if the table is large, rows are computed when they are needed.
+        """
+        value_count = len(self._coordinates.values[axis])
+        is_repeated = 2 * value_count <= self._coordinates.rows
+        return is_repeated and value_count * len(self._axis_waves[axis]) <= _MAX_KEPT
+
+    def _table_of_axis(self, function: str, axis: int, dtype: str) -> Array:
         """Return "cos" or "sin" of the waves of an axis, one row per different position on it."""
         values = self._coordinates.values[axis]
         return self.table(function, values, self._axis_waves[axis], dtype)
@@ -239,7 +258,7 @@ class AxisFiller:
             waves: The indices of the waves, one per column.
             dtype: The dtype of the result (multiples, waves).
         """
-        frequencies = self._waves_of_unit(unit)
+        frequencies = self._kept_waves(unit)
         # Called only for roundings that need frequencies with more bits.
         make_again = partial(self._make_waves, unit)
         is_sine = np.array([[function == "sin"]])
@@ -318,20 +337,39 @@ def _multiple_of_unit(distance: int | Fraction, unit: Fraction) -> int:
 def _unit_of_position(position: int | Fraction) -> tuple[int, int]:
     """Return the unit of which a position is a multiple, as (numerator, denominator).
 
-    Waves (frequencies per unit) are made for every unit, so there should be few units. The unit of
-    a fraction with denominator 2**e, as all floats are, is 1/2**8, 1/2**16, …: 3/4 has 1/2**8, and
-    0.01 in float64, with denominator 2**59, has 1/2**64. Other fractions n/d have the unit 1/d.
+    cos(position · frequency) is computed as cos(n · (unit · frequency)) with the integer n. The
+    numbers in brackets take long to compute, for every unit anew, so that positions should share
+    their units: 1/2, 3/4 and 5/128 all have 1/256.
+
     The result is a pair because making fractions takes time.
+
+    >>> _unit_of_position(Fraction(3, 4)), _unit_of_position(Fraction(2, 3))
+    ((1, 256), (1, 3))
     """
     numerator = abs(position.numerator)
     denominator = position.denominator
-    unit_denominator = denominator
+    unit_denominator = _common_denominator(denominator)
+    multiple = numerator * unit_denominator // denominator
+    if multiple < _MAX_UNITS:
+        return 1, unit_denominator
+    # The multiple would not fit into an integer of 64 bits: the position is a unit by itself.
+    return numerator, denominator
+
+
+def _common_denominator(denominator: int) -> int:
+    """Return a multiple of a denominator, which many positions have in common.
+
+    Denominators of floats are powers of two, 2**e, and are raised to 2**8, 2**16, 2**24, …. Others
+    stay as they are.
+
+    >>> _common_denominator(2) == _common_denominator(64) == 2**8
+    True
+    >>> _common_denominator(2**59) == 2**64, _common_denominator(3)
+    (True, 3)
+    """
     is_power_of_two = denominator & (denominator - 1) == 0
-    if is_power_of_two:
-        exponent = denominator.bit_length() - 1
-        steps = -(-exponent // _EXPONENT_STEP)  # rounded up
-        unit_denominator = 1 << (steps * _EXPONENT_STEP)
-    units = numerator * unit_denominator // denominator
-    if units >= _MAX_UNITS:  # Their number would not fit, and the position is a unit by itself.
-        return numerator, denominator
-    return 1, unit_denominator
+    if not is_power_of_two:
+        return denominator
+    exponent = denominator.bit_length() - 1
+    steps = math.ceil(exponent / _EXPONENT_STEP)
+    return 1 << (steps * _EXPONENT_STEP)

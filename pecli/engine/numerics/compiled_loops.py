@@ -40,18 +40,18 @@ def _inlined(function: Loop) -> Loop:
 
 
 @_inlined
-def _is_in_doubt(value: np.float64, shift: np.uint64) -> np.bool_:
+def _is_in_doubt(value: np.float64, ignored_bits: np.uint64) -> np.bool_:
     """Return True if a value may round to either of two float32 numbers, because of its error.
 
-    Values are in units of somewhat more than twice the error. In these units, a tie between two
-    float32 numbers is an integer whose lower bits are 0, and a value near it rounds to it.
+    Values are scaled so that the error is less than 1/4. A tie between two float32 numbers is then
+    an integer whose lower bits are 0, and a value near it rounds to it.
 
     Args:
         value: The value.
-        shift: The number of its upper bits that may be anything.
+        ignored_bits: The number of its upper bits that may be anything.
     """
     bits = np.float64(np.rint(value)).view(np.uint64)
-    has_zeros_below: np.bool_ = bits << shift == 0
+    has_zeros_below: np.bool_ = bits << ignored_bits == 0
     return has_zeros_below
 
 
@@ -75,8 +75,8 @@ def add_products(
     out: Singles,
     row_length: int,
     columns: int,
-    scale: np.float32,
-    shift: np.uint64,
+    scale_back: np.float32,
+    ignored_bits: np.uint64,
     doubtful: Positions,
 ) -> int:
     """Write rows of a table: first anchor · first row + second anchor · second row per element.
@@ -86,16 +86,16 @@ def add_products(
     of `out` is row 36 after anchor 1.
 
     Args:
-        first_anchors: Factors (anchors, columns) in units of the test.
-        second_anchors: Factors (anchors, columns) in units of the test.
+        first_anchors: Factors (anchors, columns), scaled for the test of doubtful elements.
+        second_anchors: Factors (anchors, columns), scaled as well.
         first_rows: Factors (rows per anchor, columns).
         second_rows: Factors (rows per anchor, columns).
         start: The rows between the first anchor and the first row of `out`.
         out: The memory to write to, from the first element of the first row on.
         row_length: Elements of `out` from one row to the next, at least as many as columns.
         columns: The number of columns.
-        scale: One unit of the test.
-        shift: Upper bits that the test ignores.
+        scale_back: The factor that undoes the scale of the test, a power of two.
+        ignored_bits: The number of upper bits of a float64 that the test ignores.
         doubtful: Room for the elements whose rounding the error leaves in doubt. Each is written as
             row · columns + column.
 
@@ -119,13 +119,13 @@ def add_products(
         for column in range(columns):
             first_product = first_anchor[column] * first_row[column]
             value = first_product + second_anchor[column] * second_row[column]
-            row_out[column] = np.float32(value) * scale
-            row_is_in_doubt |= _is_in_doubt(value, shift)
+            row_out[column] = np.float32(value) * scale_back
+            row_is_in_doubt |= _is_in_doubt(value, ignored_bits)
         if row_is_in_doubt:
             for column in range(columns):
                 first_product = first_anchor[column] * first_row[column]
                 value = first_product + second_anchor[column] * second_row[column]
-                if _is_in_doubt(value, shift):
+                if _is_in_doubt(value, ignored_bits):
                     doubtful[count] = row * columns + column
                     count += 1
     return count
@@ -157,31 +157,34 @@ def _split_into_sectors(
     remainders: Floats,
     sectors: AnyArray,
 ) -> None:
-    """Write the sector that is nearest to each angle, without whole turns, and the remainder.
+    """Write the number of the sector of the circle nearest to each angle, and the remainder.
 
-    Of 8192 sectors, 355 radians are 462,848 (56 turns and sector 4,096) and 0.00003 radians.
+    With 8192 sectors, numbers 0 … 8191, an angle of 355 radians is 462,848 sectors and 0.00003
+    radians. That is 56 turns and sector 4,096; turns are dropped.
 
     Args:
         angles: Angles in radians (n,).
-        sector_angle: Three numbers whose sum is the angle of a sector.
-        last_sector: The number of the last sector, whose bits are all 1.
+        sector_angle: The angle of a sector as the sum of a large, a medium and a small number. The
+            first two have 24 bits, so that their products with numbers of sectors are exact.
+        last_sector: The number of the last sector, 8191 for example, whose bits are all 1.
         remainders: The array for the remainders in radians, at least (n,).
         sectors: The array for the numbers of sectors, at least (n,).
     """
-    first_angle, second_angle, third_angle = sector_angle
-    sectors_per_radian = 1 / (first_angle + second_angle + third_angle)
+    large, medium, small = sector_angle
+    sectors_per_radian = 1 / (large + medium + small)
     for place in range(len(angles)):
         angle = np.float64(angles[place])
-        # Floats near TO_INTEGER, 1.5 · 2**52, are 1 apart, so that the sum is rounded to an
-        # integer. The lower bits of the float are the bits of that integer.
-        shifted_count = angle * sectors_per_radian + TO_INTEGER
-        lower_bits = np.float64(shifted_count).view(np.uint64)
-        sectors[place] = lower_bits & last_sector  # without whole turns
-        # The angle and the count times the first summand nearly cancel, and both are exact, so that
-        # their difference is exact. The smaller summands come after it.
-        count = shifted_count - TO_INTEGER
-        rest = angle - count * first_angle - count * second_angle
-        remainders[place] = rest - count * third_angle
+        # Floats near TO_INTEGER, 1.5 · 2**52, are 1 apart. So this sum is rounded to an integer,
+        # and the lowest bits of the float are those of the integer.
+        count_plus_constant = angle * sectors_per_radian + TO_INTEGER
+        bits_of_count = np.float64(count_plus_constant).view(np.uint64)
+        sectors[place] = bits_of_count & last_sector  # the count modulo the sectors of a turn
+        # The remainder is angle − count · sector angle, a small difference of large numbers. Taking
+        # off the large part first leaves no rounding error: that product and that difference fit
+        # into float64. The errors of the other two are relative to smaller numbers.
+        count = count_plus_constant - TO_INTEGER
+        rest = angle - count * large - count * medium
+        remainders[place] = rest - count * small
 
 
 @_inlined
@@ -502,6 +505,33 @@ def dequantise_q8_0(stored: AnyArray, scales: AnyArray, out: Singles) -> None:
 
 
 _ALL_BUT_SIGN = np.int32(0x7FFFFFFF)
+"""The mask of all bits of a float32 number but the sign."""
+
+
+@_inlined
+def _bits_of_largest_error(
+    expected: AnyArray, expected_scale: np.float32, stored: AnyArray, stored_scale: np.float32
+) -> np.int32:
+    """Return the largest |expected element · its scale − stored element · its scale|, as bits.
+
+    The result is a float32 number, given as its bits. Without the sign, the bits of numbers are
+    integers in the same order, with those of NaN above those of infinity. The compiler finds the
+    largest of several integers at once, but not of floats, among which NaN has no order.
+
+    Args:
+        expected: The elements of a block, a signed byte each.
+        expected_scale: What they are multiplied by.
+        stored: The elements of the other block.
+        stored_scale: What they are multiplied by.
+    """
+    largest_bits = np.int32(0)
+    for place in range(_BLOCK_VALUES):
+        expected_value = np.float32(expected[place]) * expected_scale
+        stored_value = np.float32(stored[place]) * stored_scale
+        error = np.float32(expected_value - stored_value)
+        absolute_bits = error.view(np.int32) & _ALL_BUT_SIGN
+        largest_bits = max(largest_bits, absolute_bits)
+    return largest_bits
 
 
 @_compiled(types.void(_BYTES, _HALF_BITS, _BYTES, _HALF_BITS, types.Array(types.int32, 1, "C")))
@@ -512,36 +542,31 @@ def find_largest_q8_0_errors(
     stored_scales: AnyArray,
     largest_errors: AnyArray,
 ) -> None:
-    """Write the largest absolute difference of each row of two arrays of blocks of Q8_0.
+    """Write the largest absolute difference of each row of two arrays that are stored in Q8_0.
 
-    A block of Q8_0 is a float16 scale (2 bytes) and 32 elements (a signed byte each), which are
-    multiplied by the scale.
-
-    Errors are float32 numbers, given as their bits. Without the sign, these are integers in the
-    order of the numbers, and the bits of NaN are above those of infinity. The compiler finds the
-    largest of several integers at once, but not of floats, among which NaN has no order.
+    Q8_0 is a format of blocks: a scale (a float16 number, 2 bytes) and 32 elements (a signed byte
+    each), which are multiplied by the scale. With the scale 0.5, the element −3 is −1.5. So a block
+    has 34 bytes, or 17 integers of 16 bits, the first of which is the scale.
 
     Args:
-        expected: The bytes of all blocks, 34 each.
-        expected_scales: The same bytes as integers of 16 bits, of which every 17th is a scale.
-        stored: The bytes of the other blocks.
-        stored_scales: The same bytes as integers of 16 bits.
-        largest_errors: The array for one error per row. All rows have the same number of blocks.
+        expected: The bytes of all blocks.
+        expected_scales: The same memory as integers of 16 bits.
+        stored: The bytes of the other array.
+        stored_scales: The same memory as integers of 16 bits.
+        largest_errors: The array for the difference of each row, a float32 number as its 32 bits.
+            All rows have the same number of blocks.
     """
     blocks_per_row = len(stored) // _BLOCK_BYTES // len(largest_errors)
     for row in range(len(largest_errors)):
-        largest_bits = np.int32(0)
+        largest_bits = np.int32(0)  # of 0.0
         for block in range(row * blocks_per_row, (row + 1) * blocks_per_row):
             expected_scale = _half_to_single(expected_scales[_BLOCK_HALVES * block])
             stored_scale = _half_to_single(stored_scales[_BLOCK_HALVES * block])
-            first_element = _BLOCK_BYTES * block + _SCALE_BYTES
-            end = first_element + _BLOCK_VALUES
-            expected_elements = expected[first_element:end]
-            stored_elements = stored[first_element:end]
-            for place in range(_BLOCK_VALUES):
-                expected_value = np.float32(expected_elements[place]) * expected_scale
-                stored_value = np.float32(stored_elements[place]) * stored_scale
-                error = np.float32(expected_value - stored_value)
-                absolute_bits = error.view(np.int32) & _ALL_BUT_SIGN
-                largest_bits = max(largest_bits, absolute_bits)
+            start = _BLOCK_BYTES * block + _SCALE_BYTES
+            end = start + _BLOCK_VALUES
+            bits_of_block = _bits_of_largest_error(
+                expected[start:end], expected_scale, stored[start:end], stored_scale
+            )
+            # The bits of positive floats, as integers, are in the order of the numbers.
+            largest_bits = max(largest_bits, bits_of_block)
         largest_errors[row] = largest_bits

@@ -5,7 +5,7 @@ from types import ModuleType
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Complex, Floats
+from pecli.engine.arrays import Array, Complex, Floats, Indices
 from pecli.engine.numerics.tiles import Doubtful, Factors, Tile
 
 
@@ -66,13 +66,13 @@ class ColumnFactors:
 class CompiledTile(Tile):
     """A tile of float32 whose elements are made, rounded and tested one after the other.
 
-    The loop needs no memory between the factors and the table, so that it makes a whole leap.
+    The loop needs no memory between the factors and the table, so that it makes a whole segment.
     """
 
     is_compiled = True
 
     def __init__(self, factors: Factors, columns: int, loops: ModuleType) -> None:
-        """Compute the factors of rows, and allocate those of anchors and room for doubtful elements.
+        """Compute the factors of rows; allocate those of anchors and room for doubtful elements.
 
         Args:
             factors: The directions of some anchors, and of the rows after an anchor. Their products
@@ -82,50 +82,67 @@ class CompiledTile(Tile):
             loops: The module `compiled_loops`.
         """
         super().__init__(factors, columns, "float32")
+        sizes = factors.sizes
+        functions = factors.functions
         waves = factors.row_directions.shape[1]
         self._loops = loops
-        self._rows = ColumnFactors(factors.rows_per_anchor, waves, factors.functions)
-        self._rows.set_rows(factors.row_directions)
-        self._anchor_factors = ColumnFactors(factors.anchors_per_leap, waves, factors.functions)
-        self._doubtful_elements = np.empty(factors.rows_per_leap * columns, np.int64)
+        self._row_factors = ColumnFactors(sizes.rows_per_anchor, waves, functions)
+        self._row_factors.set_rows(factors.row_directions)
+        self._anchor_factors = ColumnFactors(sizes.anchors_per_segment, waves, functions)
+        self._doubtful_elements = np.empty(sizes.rows_per_segment * columns, np.int64)
 
-    def _enter_leap(self, leap: int, start: Complex) -> None:
-        super()._enter_leap(leap, start)
+    def _enter_segment(self, segment: int, start: Complex) -> None:
+        super()._enter_segment(segment, start)
         self._anchor_factors.set_anchors(self._anchors)
 
-    def _fill_leap(self, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write the rows of `out` that lie in the current leap, and yield the elements in doubt.
+    def _fill_segment(self, first: int, out: Array) -> Iterator[Doubtful]:
+        """Write the rows of `out` that lie in the current segment, and yield the elements in doubt.
 
-        A leap is a stretch of positions, and an anchor one of them whose direction cos + i·sin is
-        computed; the directions of the rows after it are products with that of the anchor. Each
-        cosine or sine is a sum of two real products, anchor · row, and the compiled loop adds them
-        up for the whole leap at once. Factors named first and second belong to these two products.
+        The current segment is a stretch of positions, of which this tile has what it takes in
+        memory. An element is in doubt if its error leaves two roundings possible.
+
+        Args:
+            first: The position of row 0 of `out`.
+            out: The rows, some of which may lie in other segments.
         """
-        in_leap = self._rows_in_leap(first, len(out))
-        rows = out[in_leap]
-        leap_start = self._leap * self.factors.rows_per_leap
-        rows_after_leap_start = first + in_leap.start - leap_start
+        rows_in_segment = self._rows_in_segment(first, len(out))
+        start = rows_in_segment.start
+        segment_start = self._segment * self.factors.sizes.rows_per_segment
+        elements = self._write_products(first + start - segment_start, out[rows_in_segment])
+        if elements.size:
+            # With 64 columns, element 130 is in column 2 of row 2, counted from `start`.
+            rows, columns = np.divmod(elements, self.columns)
+            yield Doubtful(start + rows, columns)
+
+    def _write_products(self, first_row: int, rows: Array) -> Indices:
+        """Write rows of the current segment, and return the numbers of the elements in doubt.
+
+        An element is a cosine or sine, a sum of two products: cos(A + B) = cos A · cos B + (−sin A)
+        · sin B, for the angle A at an anchor and B between the anchor and the row. Factors named
+        `first` belong to the first product, those named `second` to the second one.
+
+        Args:
+            first_row: The number of the first row in the segment.
+            rows: The rows to fill.
+        """
         elements_per_row = rows.strides[0] // rows.itemsize
-        # The arguments are in the order of `add_products`: for keywords, numba needs 3 µs more.
+        # Arguments have no names here, because numba needs 3 µs more for keywords. They are in the
+        # order of `add_products`; [()] takes the number out of an array without axes.
         doubtful_count = self._loops.add_products(
             self._anchor_factors.first,
             self._anchor_factors.second,
-            self._rows.first,
-            self._rows.second,
-            rows_after_leap_start,
+            self._row_factors.first,
+            self._row_factors.second,
+            first_row,
             _memory(rows),
             elements_per_row,
             self.columns,
-            self._scale[()],
-            self._shift[()],
+            self._scale_back[()],
+            self._ignored_bits[()],
             self._doubtful_elements,
         )
-        if doubtful_count:
-            # The loop writes the numbers of doubtful elements: with 64 columns, element 130 is in
-            # row 2 and column 2 of the rows that it was given.
-            elements = self._doubtful_elements[:doubtful_count]
-            doubtful_rows, columns = np.divmod(elements, self.columns)
-            yield Doubtful(in_leap.start + doubtful_rows, columns)
+        elements: Indices = self._doubtful_elements[:doubtful_count]
+        return elements
 
 
 def _memory(rows: Array) -> Array:

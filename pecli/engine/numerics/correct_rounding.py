@@ -40,68 +40,73 @@ def round_waves(
     is_sine: Flags,
     dtype: str,
 ) -> Array:
-    """Return amplitude · sin or cos of some elements of a table, correctly rounded.
+    """Return amplitude · sin or cos of position · frequency, correctly rounded, for some elements.
+
+    All elements are computed with a small error and rounded. If the error of an element could have
+    changed its rounding, which is rare, that element is computed again with as many bits as it
+    takes.
 
     Positions, wave indices and `is_sine` broadcast against each other: for a whole table they are
     (rows, 1), (1, waves) and (1, 1).
 
-    An element is computed with an error bound. If all numbers within the bound round alike, that is
-    the result; the others are computed again in integers, with as many bits as it takes.
-
     Args:
-        waves: The waves of the table.
-        make_waves: Makes the same waves again, with as many extra bits as `numerics.extra_bits`.
+        waves: The frequencies of the table, and the amplitude.
+        make_waves: Makes the same waves with more bits; only called for elements that need them.
         positions: The position of each element.
-        wave_indices: The wave of each element.
+        wave_indices: The index of each element's frequency.
         is_sine: True for each element that is a sine, False for a cosine.
         dtype: The dtype of the result.
     """
-    products = _wave_products(waves, positions, wave_indices, is_sine, dtype)
-    out = round_double_double(products, dtype)
-    position_of, wave_of, is_sine_of = np.broadcast_arrays(positions, wave_indices, is_sine)
-    for indices in np.argwhere(_in_doubt(products, positions, dtype)):
+    values = _unrounded(waves, positions, wave_indices, is_sine, dtype)
+    out = round_double_double(values, dtype)
+    all_positions, all_waves, all_is_sine = np.broadcast_arrays(positions, wave_indices, is_sine)
+    for indices in np.argwhere(_may_be_wrong(values, positions, dtype)):
         place = tuple(indices)
-        element = Element(int(position_of[place]), int(wave_of[place]), bool(is_sine_of[place]))
-        out[place] = _round_with_more_bits(element, waves, make_waves, dtype)
+        element = Element(
+            position=int(all_positions[place]),
+            wave=int(all_waves[place]),
+            is_sine=bool(all_is_sine[place]),
+        )
+        out[place] = _round_with_enough_bits(element, waves, make_waves, dtype)
     return out
 
 
-def _in_doubt(products: DoubleDouble, positions: Ints, dtype: str) -> Flags:
-    """Return True for elements that their error bound could make round differently.
+def _may_be_wrong(values: DoubleDouble, positions: Ints, dtype: str) -> Flags:
+    """Return True for values whose error leaves two roundings to the dtype possible.
 
-    The bound is relative to the element: 2**-91 for float64, whose products have about 98 bits, and
-    2**-50 for narrower dtypes, whose products have about 51.
+    The error is at most 2**-91 of a value for float64, and 2**-50 for narrower dtypes, for which
+    values are computed with fewer bits.
     """
-    magnitudes = np.abs(products.hi)
+    magnitudes = np.abs(values.hi)
     if dtype != "float64":
-        return undecided(products, phases.FLOAT64_ERROR * magnitudes, dtype)
-    in_doubt = undecided(products, phases.PRODUCT_ERROR * magnitudes, dtype)
-    # A product is a sum of two float64 numbers, high and low. The low part of a tiny one underflows,
-    # so that the bound fails. At position 0, products are exact.
+        return undecided(values, phases.FLOAT64_ERROR * magnitudes, dtype)
+    in_doubt = undecided(values, phases.PRODUCT_ERROR * magnitudes, dtype)
+    # A value is a sum of two float64 numbers, high and low. The low part of a tiny one underflows,
+    # so that the bound fails. At position 0, values are exact.
     underflows = (magnitudes < _MIN_PRODUCT) & (positions > 0)
     return in_doubt | underflows
 
 
-def _wave_products(
+def _unrounded(
     waves: ExactWaves, positions: Ints, wave_indices: Indices, is_sine: Flags, dtype: str
 ) -> DoubleDouble:
-    """Return amplitude · sin or cos of each element, not yet rounded to the dtype.
+    """Return amplitude · sin or cos of position · frequency, with more bits than the dtype has.
 
-    They have about 98 bits for float64, and 51 for narrower dtypes, which are computed faster.
-    Arguments are those of `round_waves`.
+    The result is an array of double-doubles, sums of two float64 numbers. For float64, they are
+    computed as such, and about 98 bits are right. For narrower dtypes, cosines and sines in float64
+    suffice, which are faster, and 51 bits are right. The arguments are those of `round_waves`.
     """
-    frequency_digits = waves.limbs[:, wave_indices]  # (digits, rows, waves)
+    frequency_digits = waves.digits[:, wave_indices]  # in base 2**32: (digits, rows, waves)
     if dtype == "float64":
-        cosines, sines = phases.cos_sin_double_double(frequency_digits, positions)
-        hi = np.where(is_sine, sines.hi, cosines.hi)
-        lo = np.where(is_sine, sines.lo, cosines.lo)
-        return DoubleDouble(hi, lo) * waves.factor
-    plain_cosines, plain_sines = phases.cos_sin(frequency_digits, positions)
-    values = np.where(is_sine, plain_sines, plain_cosines)
-    return DoubleDouble.plain(values) * waves.factor  # The product has a low part.
+        precise_cosines, precise_sines = phases.cos_sin_double_double(frequency_digits, positions)
+        values = numerics.where(is_sine, precise_sines, precise_cosines)
+    else:
+        cosines, sines = phases.cos_sin(frequency_digits, positions)
+        values = DoubleDouble.plain(np.where(is_sine, sines, cosines))
+    return values * waves.amplitude_factor
 
 
-def _round_with_more_bits(
+def _round_with_enough_bits(
     element: Element, waves: ExactWaves, make_waves: Callable[[], ExactWaves], dtype: str
 ) -> float:
     """Return an element rounded to the dtype, computed with as many bits as that takes.
@@ -167,32 +172,38 @@ class _BoundedValue(NamedTuple):
 def _cosine_or_sine(waves: ExactWaves, element: Element) -> _BoundedValue:
     """Return the cosine or sine of an element, with amplitude 1, and a bound of its error.
 
-    If an angle x is off by up to e, then
-
-        |cos(x + e) − cos x| ≤ e · |sin x| + e² / 2,
-        |sin(x + e) − sin x| ≤ e · |cos x| + e² / 2.
-
-    The frequency is off by less than one unit of 2**-bits, in turns; the phase by less than
-    `position` units; the angle in radians by less than 7 times as many, since 2π < 7. At position 3
-    with 192 bits, e is at most 7 · (3 + 1) = 28 units of 2**-192. The squared term is rounded up to
-    (8 · 4)², to include the rounding of `cos_sin`.
-
-    Phases and their errors are integers over 2**bits; values, slopes and the result have twice as
-    many bits, so that rounding the value is a small error beside the phase's.
+    Its angle is the phase position · frequency, in turns, an integer over 2**bits; the result is
+    over 2**(2 · bits), so that its own rounding is a small error beside the angle's.
     """
     bits = waves.bits
-    phase = element.position * waves.turns[element.wave] % (1 << bits)  # without whole turns
+    full_turn = 1 << bits
+    phase = element.position * waves.turns[element.wave] % full_turn  # without whole turns
     cosine, sine = numerics.cos_sin(phase << bits, 2 * bits)
     value = cosine
     slope = sine  # except for the sign
     if element.is_sine:
         value = sine
         slope = cosine
-    is_multiple_of_quarter_turn = phase % (1 << (bits - 2)) == 0
-    if is_multiple_of_quarter_turn:  # There cosine and sine are exact.
+    is_exact = phase % (full_turn // 4) == 0  # a multiple of a quarter turn
+    if is_exact:
         return _BoundedValue(value, error=0)
-    phase_error = element.position + 1
-    angle_error = _RADIANS_PER_TURN * phase_error
-    first_order_error = abs(slope) * angle_error >> bits  # 3·bits of the product, less bits
-    second_order_error = (8 * phase_error) ** 2  # The square has 2·bits.
-    return _BoundedValue(value, first_order_error + second_order_error)
+    return _BoundedValue(value, _error_bound(slope, element.position, bits))
+
+
+def _error_bound(slope: int, position: int, bits: int) -> int:
+    """Return a bound on the error of a cosine or sine, over 2**(2 · bits).
+
+    The frequency is off by less than 2**-bits turns, and so the angle at a position by less than
+    e = 7 · (position + 1) · 2**-bits radians, since 2π < 7. A function with the slope s, none of
+    whose second derivatives is above 1, is then off by up to e · |s| + e² / 2.
+
+    Args:
+        slope: sin x for cos x, and cos x for sin x, over 2**(2 · bits).
+        position: The position of the element.
+        bits: The bits of frequencies after the point.
+    """
+    angle_error = _RADIANS_PER_TURN * (position + 1)  # e, over 2**bits
+    error_by_slope = abs(slope) * angle_error >> bits  # over 2**(3 · bits), less bits
+    # The square has 2 · bits. It is more than e² / 2, and includes the rounding of `cos_sin`.
+    error_by_curvature = angle_error**2
+    return error_by_slope + error_by_curvature

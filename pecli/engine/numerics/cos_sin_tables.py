@@ -126,11 +126,10 @@ class ExactFiller:
         )
 
     def _take_tile(self, functions: str, first_wave: int, target: Array, dtype: str) -> Tile:
-        """Return a tile that can fill some columns of a table, an idle one if there is any.
+        """Return a tile, memory in which some columns of a table are made, for the caller alone.
 
-        A tile is the memory in which some hundred rows are made at a time. The caller has it for
-        itself, and puts it back when the columns are filled; then it is idle, until a thread needs
-        one for the same columns of other rows.
+        The caller fills the columns and puts the tile back. Then it is idle, and is taken again for
+        the same columns of other rows. A new tile is only made if no idle one fits.
 
         Args:
             functions: The functions of the columns in turn: "cos", "sin", "cos,sin" or "sin,cos".
@@ -142,22 +141,19 @@ class ExactFiller:
         loops = _loops_for(target, dtype)
         with self._lock:  # Two threads must not take the same tile, or make the same factors.
             factors = self._factors_from(functions, first_wave)
-            idle_tile = self._take_idle(factors, columns, dtype, is_compiled=loops is not None)
-        if idle_tile is not None:
-            return idle_tile
-        if loops is None:
-            return Tile(factors, columns, dtype)
-        from pecli.engine.numerics.compiled_tiles import CompiledTile  # large tables need it
-
-        return CompiledTile(factors, columns, loops)
+            tile = self._take_idle(factors, columns, dtype, loops)
+        if tile is None:
+            tile = _new_tile(factors, columns, dtype, loops)
+        return tile
 
     def _take_idle(
-        self, factors: Factors, columns: int, dtype: str, *, is_compiled: bool
+        self, factors: Factors, columns: int, dtype: str, loops: ModuleType | None
     ) -> Tile | None:
-        """Remove and return an idle tile with these properties; None if there is none.
+        """Remove and return an idle tile such as `_new_tile` would make; None if there is none.
 
         New memory would have to be mapped by the system, which takes as long as the arithmetic.
         """
+        is_compiled = loops is not None
         for index, tile in enumerate(self._idle):
             if tile.fits(factors, columns, dtype, is_compiled=is_compiled):
                 return self._idle.pop(index)
@@ -186,6 +182,22 @@ class ExactFiller:
         from pecli.engine.numerics.float64_tiles import Float64Tiles  # few tables need it
 
         return Float64Tiles(self.waves, self._count)
+
+
+def _new_tile(factors: Factors, columns: int, dtype: str, loops: ModuleType | None) -> Tile:
+    """Return new memory for some columns, which compiled loops fill if there are any, else NumPy.
+
+    Args:
+        factors: The small tables of cosines and sines whose products the columns are.
+        columns: The number of columns.
+        dtype: The dtype of the columns, float32 if there are loops.
+        loops: The module of compiled loops, or None.
+    """
+    if loops is None:
+        return Tile(factors, columns, dtype)
+    from pecli.engine.numerics.compiled_tiles import CompiledTile  # large tables need it
+
+    return CompiledTile(factors, columns, loops)
 
 
 def _loops_for(target: Array, dtype: str) -> ModuleType | None:

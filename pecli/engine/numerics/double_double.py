@@ -100,6 +100,13 @@ def _halves(a: Floats) -> tuple[Floats, Floats]:
     return high, a - high
 
 
+def where(condition: Flags, if_true: DoubleDouble, if_false: DoubleDouble) -> DoubleDouble:
+    """Return numbers of one array where a condition is True, and of another one elsewhere."""
+    hi = np.where(condition, if_true.hi, if_false.hi)
+    lo = np.where(condition, if_true.lo, if_false.lo)
+    return DoubleDouble(hi, lo)
+
+
 def round_double_double(values: DoubleDouble, dtype: str) -> Array:
     """Return values of 106 bits in the named dtype, each rounded once.
 
@@ -115,23 +122,23 @@ def round_double_double(values: DoubleDouble, dtype: str) -> Array:
 
 
 def _rounded_to_odd(values: DoubleDouble) -> Floats:
-    """Return values of 106 bits in float64, from which a narrower dtype rounds them right.
+    """Return values of 106 bits cut to the 53 bits of float64, and odd if any bits were cut off.
 
-    A value that float64 does not hold lies between two neighbours, and becomes the one whose last
-    bit is 1. (The nearest one could be halfway between two float32 numbers where the value is not,
-    so that the second rounding would go the wrong way. A number whose last bit is 1 is never
-    halfway, because float32 has fewer bits.) A value that float64 holds stays as it is.
+    Such numbers can be rounded to a narrower dtype, and the result is that of rounding once. In
+    decimal, with 4 digits instead of 53 bits: 1.2500001 rounds to 1.250, which may round to 1.2,
+    although the value is nearer to 1.3. Cut and made odd, it is 1.251, which rounds to 1.3. An odd
+    number is never a tie, because ties of the narrower dtype end in zeros.
     """
     hi, lo = np.broadcast_arrays(np.asarray(values.hi), np.asarray(values.lo))
     is_inexact = lo != 0
-    # The bits of a float, read as an integer, count up with its magnitude: the neighbours of hi
-    # have one more and one less. The value is between hi and the smaller neighbour if lo has the
-    # opposite sign, or else between hi and the larger one.
-    bits = np.array(hi).view(np.int64)
-    is_smaller_than_hi = is_inexact & (np.signbit(lo) != np.signbit(hi))
-    smaller_neighbour = bits - is_smaller_than_hi
-    odd_neighbour = smaller_neighbour | 1  # itself, or the number above it
-    return np.where(is_inexact, odd_neighbour, bits).view(np.float64)
+    # hi is rounded to the nearest, so that it may have a larger magnitude than the value.
+    is_rounded_up = is_inexact & (np.signbit(lo) != np.signbit(hi))
+    # The bits of a float, read as an integer, count up with its magnitude: one less is the next
+    # float towards 0. `|` sets the last bit.
+    bits_of_hi = np.array(hi).view(np.int64)
+    bits_of_cut = bits_of_hi - is_rounded_up
+    odd_bits = np.asarray(bits_of_cut | is_inexact)
+    return odd_bits.view(np.float64)
 
 
 def undecided(values: DoubleDouble, error: Floats, dtype: str) -> Flags:

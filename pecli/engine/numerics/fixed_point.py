@@ -42,28 +42,31 @@ def fixed(value: Fraction, bits: int) -> int:
 
 @cache
 def pi(bits: int) -> int:
-    """Return π by the algorithm of Gauss and Legendre.
+    """Return π as an integer over 2**bits, by the algorithm of Gauss and Legendre.
 
-    Two numbers start at a = 1 and b = 1/√2, and each step replaces them by their arithmetic and
-    their geometric mean, until they are equal. With t = 1/4 minus 2**n · (a − b)² / 4 of every
-    step n, π is (a + b)² / 4t. Each step doubles the number of correct digits; four give 40.
+    It begins with a = 1, b = 1/√2 and t = 1/4. Step n = 0, 1, 2, … subtracts 2**n · (a − b)² / 4
+    from t, and replaces a and b by their means, (a + b) / 2 and √(a·b). When a and b have become
+    equal, π is (a + b)² / 4t. Each step doubles the number of correct digits; four give 40.
 
     >>> pi(64) / 2**64
     3.141592653589793
     """
+    # Numbers are integers over 2**work_bits, and products of two of them over 2**(2 · work_bits).
     work_bits = bits + GUARD
     a = 1 << work_bits
-    b = math.isqrt(1 << (2 * work_bits - 1))  # 1/√2
+    b = math.isqrt(1 << (2 * work_bits - 1))  # the root of 1/2
     t = 1 << (work_bits - 2)  # 1/4
     step = 0
     while a - b > 1:
-        t -= (a - b) ** 2 << step >> (work_bits + 2)
+        square = (a - b) ** 2
+        t -= (square << step) >> (work_bits + 2)  # 2**step · square / 4
         arithmetic_mean = (a + b) >> 1
         geometric_mean = math.isqrt(a * b)
         a = arithmetic_mean
         b = geometric_mean
         step += 1
-    return round_shift((a + b) ** 2 // (4 * t), GUARD)
+    result = (a + b) ** 2 // (4 * t)
+    return round_shift(result, GUARD)
 
 
 @lru_cache(maxsize=64)  # A table's base is needed again for every block of frequencies.
@@ -94,21 +97,22 @@ def power(base: Fraction, exponent: Fraction, bits: int) -> int:
 
 
 def cos_sin(turns: int, bits: int) -> tuple[int, int]:
-    """Return the cosine and sine of an angle in turns: 1 << bits is a full turn.
+    """Return the cosine and sine of an angle; it and they are integers over 2**bits.
 
-    The angle is split into quarter turns, which only swap and negate the results, and a remainder
-    of at most π/4 radians: 0.3 turns are one quarter turn and 0.05 turns. Multiples of a quarter
-    turn are exact:
+    The angle is in turns, so that 1 << bits is a full turn. It is split into quarter turns, which
+    only swap and negate the results, and a remainder of at most half a quarter turn: 0.3 turns are
+    one quarter turn and 0.2 quarter turns. Multiples of a quarter turn are exact:
 
     >>> cos_sin(1 << 62, 64) == (0, 1 << 64)
     True
     """
     work_bits = bits + GUARD
-    half = 1 << (work_bits - 1)
-    in_quarter_turns = turns << (GUARD + 2)
-    quarter_turns, above = divmod(in_quarter_turns + half, 1 << work_bits)  # to the nearest
-    remainder = above - half  # from −1/2 to 1/2 of a quarter turn
-    radians = remainder * pi(work_bits) >> (work_bits + 1)  # A quarter turn is π/2.
+    angle = 4 * turns << GUARD  # in quarter turns, over 2**work_bits
+    quarter_turns = round_shift(angle, work_bits)  # the nearest integer
+    remainder = angle - (quarter_turns << work_bits)
+
+    # The remainder times π/2. A product of two numbers is over 2**(2 · work_bits).
+    radians = remainder * pi(work_bits) >> (work_bits + 1)
     cosine, sine = _cos_sin_series(radians, work_bits)
     cosine = round_shift(cosine, GUARD)
     sine = round_shift(sine, GUARD)
@@ -118,7 +122,7 @@ def cos_sin(turns: int, bits: int) -> tuple[int, int]:
 
 
 def _cos_sin_series(x: int, bits: int) -> tuple[int, int]:
-    """Return the cosine and sine of a small angle in radians.
+    """Return the cosine and sine of a small angle in radians; all are integers over 2**bits.
 
     Both are parts of the series Σ (ix)ᵏ/k! = cos x + i·sin x. Its terms are real numbers times 1,
     i, −1 and −i in turn.

@@ -17,7 +17,7 @@ from types import ModuleType
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Complex, Floats, Singles, aligned_buffer
+from pecli.engine.arrays import AnyArray, Complex, Floats, Singles, aligned_buffer
 from pecli.engine.numerics import Frequencies, bits_for
 from pecli.engine.numerics.correct_rounding import round_waves
 from pecli.engine.numerics.kernels import compiled_loops
@@ -86,8 +86,8 @@ class _WaveMaker(threading.local):
         self._products: Floats = aligned_buffer(_CHUNK, np.float64, place=2)
         self._sector_directions: Complex = aligned_buffer(_CHUNK, np.complex128, place=3)
         self._directions: Complex = aligned_buffer(_CHUNK, np.complex128, place=1)
-        self._parts: Singles = aligned_buffer(2 * _CHUNK, np.float32)
-        self._doubtful_parts = np.empty(2 * _CHUNK, np.int64)
+        self._pairs: Singles = aligned_buffer(2 * _CHUNK, np.float32).reshape(_CHUNK, 2)
+        self._doubtful_numbers = np.empty(2 * _CHUNK, np.int64)
 
     def write_waves(self, angles: Singles, functions: Sequence[str], out: Singles) -> None:
         """Write the cosines or sines of some angles (n,) into an array (n, functions)."""
@@ -129,9 +129,8 @@ class _WaveMaker(threading.local):
     ) -> Doubtful:
         """Write the cosines or sines of angles by a compiled loop, and return those in doubt.
 
-        A direction has two parts, the cosine and the sine of an angle, in the order of the result.
-        The loop always makes both. If the table has only the first one, they are made in other
-        memory, of which every second number is copied.
+        The loop makes both cosines and sines. If the table has only one function, they are made in
+        other memory, from which that function is copied.
 
         Args:
             loops: The module of compiled loops.
@@ -139,24 +138,39 @@ class _WaveMaker(threading.local):
             out: The array for the result: (n, 2) for both functions, (n, 1) for the first one.
             sine_first: True if the first function is the sine.
         """
-        has_both_parts = out.shape[1] == 2
-        parts = out.reshape(-1) if has_both_parts else self._parts[: 2 * len(angles)]
-        sector_directions = _sector_directions(sine_first=sine_first)
+        if out.shape[1] == 2:
+            return self._write_pairs(loops, angles, out, sine_first=sine_first)
+        pairs = self._pairs[: len(angles)]
+        doubtful = self._write_pairs(loops, angles, pairs, sine_first=sine_first)
+        out[:, 0] = pairs[:, 0]
+        return doubtful
+
+    def _write_pairs(
+        self, loops: ModuleType, angles: Singles, pairs: Singles, *, sine_first: bool
+    ) -> Doubtful:
+        """Write (cosine, sine) of angles by a compiled loop, and return the numbers in doubt.
+
+        Args:
+            loops: The module of compiled loops.
+            angles: The angles (n,).
+            pairs: The array for the result (n, 2).
+            sine_first: True if the pairs are (sine, cosine).
+        """
+        numbers = pairs.reshape(-1)
+        # The complex numbers cos + i·sin of the sectors of the circle, as pairs of float64.
+        sector_directions = _sector_directions(sine_first=sine_first).view(np.float64)
         # The arguments are in the order of `write_directions`: for keywords, numba needs 3 µs more.
         doubtful_count = loops.write_directions(
             np.ascontiguousarray(angles),  # They may be every second column of a table.
-            sector_directions.view(np.float64),
+            sector_directions,
             _SECTOR_ANGLE,
             _sign(sine_first=sine_first),
             _WAVE_ERROR,
-            parts,
-            self._doubtful_parts,
+            numbers,
+            self._doubtful_numbers,
         )
-        if not has_both_parts:
-            out[:, 0] = parts[::2]
-        # Part 5 is the second part of the direction in row 2.
-        doubtful_parts = self._doubtful_parts[:doubtful_count]
-        rows, columns = np.divmod(doubtful_parts, 2)
+        # Number 5 is in row 2 and column 1 of the pairs.
+        rows, columns = np.divmod(self._doubtful_numbers[:doubtful_count], 2)
         return Doubtful(rows, columns)
 
     def _directions_of(self, angles: Singles, *, sine_first: bool) -> Complex:
@@ -237,18 +251,35 @@ class _WaveMaker(threading.local):
         return directions
 
     def _in_doubt(self, directions: Complex) -> Doubtful:
-        """Return the parts of directions that are within 256 float64 ULPs of a tie of float32.
+        """Return the cosines and sines that float32 may have rounded wrongly.
 
-        A tie, halfway between two float32 numbers, is a float64 number whose lower 29 bits are
-        100…0: those are the bits that float32 drops. With 100…0 taken off and the error of 256 added,
-        the numbers within the error of a tie, on either side, have 0 … 512. For example, a number 3
-        below a tie has the dropped bits 011…101, and then 253.
-
-        The dropped bits are moved to the upper end of an integer of 32 bits, so that the sum
-        overflows as it should, without a mask. (Integers of 32 bits take half the time of 64.)
+        Those are within the error of float64, 256 ULPs, of a tie, which is halfway between two
+        float32 numbers.
 
         Args:
-            directions: The directions of angles (n,): complex numbers with two parts each.
+            directions: cos + i·sin of angles (n,), complex numbers with two parts each.
+        """
+        distances = self._distances_to_ties(directions)
+        # One part in a million is in doubt: a minimum takes less time than looking for it.
+        if distances.min() > _LARGEST_IN_DOUBT:
+            return _NOTHING_IN_DOUBT
+        is_in_doubt = distances <= _LARGEST_IN_DOUBT
+        return Doubtful(*np.nonzero(is_in_doubt))
+
+    def _distances_to_ties(self, directions: Complex) -> AnyArray:
+        """Return how far each part of directions is above the number 256 ULPs below a tie.
+
+        float32 drops the lower 29 bits of a float64 number. At a tie, halfway between two float32
+        numbers, these are 100…0, or 2**28. So the distance is the dropped bits, read as an integer,
+        minus 2**28 plus 256, modulo 2**29: 256 at a tie, 253 for the number 3 ULPs below it, and at
+        most 512 for all numbers that are within 256 ULPs of a tie.
+
+        Args:
+            directions: cos + i·sin of angles (n,), complex numbers with two parts each.
+
+        Returns:
+            The distances (n, 2), times 2**3. These are integers of 32 bits, so that the sum
+            overflows modulo 2**29 by itself; and they take half the time of 64 bits.
         """
         bits = directions.view(np.int64)  # (2n,)
         # The directions of sectors are not needed any more: their memory is free.
@@ -256,17 +287,16 @@ class _WaveMaker(threading.local):
         distances = free_memory[: len(bits)]
         np.copyto(distances, bits, casting="unsafe")  # the lower 32 bits, of which 29 are dropped
         distances <<= _UNUSED_BITS
-        tie = 1 << (DROPPED_BITS - 1)
-        offset = (_WAVE_ERROR - tie) << _UNUSED_BITS
-        distances += np.uint32(offset % 2**32)  # The offset is negative.
-        # One wave in a million is in doubt: a minimum takes less time than looking for it.
-        largest_in_doubt = (2 * _WAVE_ERROR) << _UNUSED_BITS
-        if distances.min() > largest_in_doubt:
-            return _NOTHING_IN_DOUBT
-        is_in_doubt = distances.reshape(-1, 2) <= largest_in_doubt
-        return Doubtful(*np.nonzero(is_in_doubt))
+        distances += _WINDOW_BELOW_TIE
+        return distances.reshape(-1, 2)
 
 
+_TIE = 1 << (DROPPED_BITS - 1)
+"""The bits that float32 drops, at a tie."""
+_WINDOW_BELOW_TIE = np.uint32(((_WAVE_ERROR - _TIE) << _UNUSED_BITS) % 2**32)
+"""_WAVE_ERROR − _TIE in the upper bits of an integer: a negative number, modulo 2**32."""
+_LARGEST_IN_DOUBT = (2 * _WAVE_ERROR) << _UNUSED_BITS
+"""The largest distance that is in doubt, in the upper bits of an integer."""
 _NOTHING_IN_DOUBT = Doubtful(np.empty(0, np.intp), np.empty(0, np.intp))
 _MAKER = _WaveMaker()
 
@@ -336,17 +366,28 @@ def _directions_of_first_quarter() -> list[complex]:
 def _summands_of_sector_angle() -> tuple[float, float, float]:
     """Return 2π / 8192 as the sum of three numbers, the first two of which have only 24 bits.
 
-    Products of these two with numbers of sectors are exact, and the sum has more than 100 bits.
+    One float64 number has 53 bits, and its product with a number of sectors (29 bits) is rounded.
+    Products with 24 bits are exact, and the sum has more than 100 bits. In decimal, with summands
+    of 3 digits, 0.785398163 is 0.785 + 0.000398 + 0.000000163.
     """
-    angle = 2 * numerics.pi(_SECTOR_BITS) // _SECTORS  # over 2**_SECTOR_BITS
-    bits_after_first = angle.bit_length() - _SUMMAND_BITS
-    bits_after_second = bits_after_first - _SUMMAND_BITS
-    # Shifting to the right and back makes the lower bits 0.
-    first = angle >> bits_after_first << bits_after_first
-    second = (angle - first) >> bits_after_second << bits_after_second
+    # Integers over 2**_SECTOR_BITS.
+    angle = 2 * numerics.pi(_SECTOR_BITS) // _SECTORS
+    length = angle.bit_length()
+    first = _without_lower_bits(angle, length - _SUMMAND_BITS)
+    second = _without_lower_bits(angle - first, length - 2 * _SUMMAND_BITS)
     third = angle - first - second
+
     unit = 1 << _SECTOR_BITS
     return first / unit, second / unit, third / unit
+
+
+def _without_lower_bits(number: int, count: int) -> int:
+    """Return an integer with 0 for some of its lower bits.
+
+    >>> bin(_without_lower_bits(0b10111, 3))
+    '0b10000'
+    """
+    return number >> count << count
 
 
 _SECTOR_ANGLE = _summands_of_sector_angle()
@@ -374,7 +415,7 @@ def _powers_of_two() -> ExactWaves:
     # After the product with a position, the smallest keeps 352 bits and the largest 105.
     bits = 640 + bits_for(1.0)
     values = tuple(1 << (bits + exponent) for exponent in range(_MIN_EXPONENT, _MAX_EXPONENT))
-    return ExactWaves.of(Frequencies(values, bits))
+    return ExactWaves.from_frequencies(Frequencies(values, bits))
 
 
 _cached_powers_of_two = cache(_powers_of_two)

@@ -6,8 +6,10 @@ tails are at most 2**-27, so that rounding what they add is off by less than 2**
 last bit that leaves in doubt are rounded one by one elsewhere.
 """
 
+import math
 from collections.abc import Iterator
-from math import prod
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy as np
 from pecli.engine.arrays import Array, Flags, Floats, Ints, aligned_buffer
 from pecli.engine.numerics import DoubleDouble, phases
 from pecli.engine.numerics.phases import Directions, ExactWaves, cos_sin_double_double
-from pecli.engine.numerics.tiles import Doubtful, multiples, power_of_two
+from pecli.engine.numerics.tiles import Doubtful, TileSizes, multiples, power_of_two
 
 _HEAD_UNIT = 2.0**-26
 _ERROR = 2.0**-75
@@ -24,8 +26,6 @@ _ERROR = 2.0**-75
 In units of 2**-78: the tails and the numbers that they are multiplied by are off by 1.25, the four
 products of tails add 1, three sums of them 3, and taking the error off or adding it 1: 6.25.
 """
-_NO_LEAP = -1
-"""The leap before any anchors are computed; leaps are counted from 0."""
 _MAX_ROWS = 1024
 _MAX_ANCHORS = 64
 _MAX_COLUMNS = 512
@@ -63,25 +63,32 @@ class Workspace(NamedTuple):
     product: Floats
 
 
-class _TileRows(NamedTuple):
+class _AnchorRows(NamedTuple):
     """Rows that follow one anchor.
 
-    With 32 rows per anchor and 64 anchors per leap, position 2,100 is row 20 of anchor 65, which is
-    anchor 1 of leap 1.
+    With 32 rows per anchor and 64 anchors per segment, position 2,100 is row 20 of anchor 65, which
+    is anchor 1 of segment 1.
 
     Attributes:
-        leap: The number of the leap.
-        anchor: The number of the anchor within the leap.
+        segment: The number of the segment.
+        anchor: The number of the anchor within the segment.
         first_row: The first of the rows, counted from the anchor.
         start: Its place among the rows that are filled.
         row_count: The number of rows.
     """
 
-    leap: int
+    segment: int
     anchor: int
     first_row: int
     start: int
     row_count: int
+
+
+class _Elements(NamedTuple):
+    """Elements of some rows, and True for each one whose error leaves two roundings possible."""
+
+    values: Floats
+    in_doubt: Flags
 
 
 class Terms(NamedTuple):
@@ -138,57 +145,57 @@ def _write_low_part(
     terms.join(low, np.multiply(sine.tail, terms.by_sine.head, product), low)
 
 
-def _add_low_part(work: Workspace, error: float) -> Flags:
-    """Add the low part to the high one; return True for elements that the error leaves in doubt.
+def _sum_of_parts(work: Workspace, error: float) -> _Elements:
+    """Return the sums high + low, and which of them the error leaves in doubt.
 
-    That is, if high + (low − error) and high + (low + error) round differently. If they do not, both
-    are the rounded sum, so that the second one is left in `work.high`.
+    Those are the ones for which high + (low − error) and high + (low + error) round differently. If
+    they round alike, both are the rounded sum. The result is in the memory of `work`.
     """
     high, low, lower_bound = work
     np.subtract(low, error, lower_bound)
     lower_bound += high
     low += error
     high += low
-    return np.not_equal(high, lower_bound)
+    return _Elements(values=high, in_doubt=np.not_equal(high, lower_bound))
 
 
 class Float64Tiles:
     """Makes rows for about `count` positions, wherever they start.
 
-    A position is (leap · anchors_per_leap + anchor) · rows_per_anchor + row, as in `tiles`. The
-    anchors of a leap are computed in 106 bits; an element is a product of an anchor and a row.
+    A position is (segment · anchors_per_segment + anchor) · rows_per_anchor + row, as in `tiles`.
+    The anchors of a segment are computed in 106 bits; an element is a product of an anchor and a
+    row.
     """
 
     def __init__(self, waves: ExactWaves, count: int) -> None:
-        """Compute the two small tables whose products are all rows, to about 106 bits.
+        """Compute two small tables of cosines and sines from which all rows are made.
 
-        The direction of position p is cos + i·sin of p · frequency, and directions of sums are
-        products. With 32 rows per anchor and 64 anchors per leap, a leap has 2,048 positions, and
-        position 2,148 = 2,048 + 3 · 32 + 4 is row 4 of anchor 3 of leap 1. The tables here hold
-        rows 0 … 31, and the anchors 0, 32, 64, … of leap 0. Those of another leap are the same,
-        turned by the angle at which it starts.
+        They are those of positions 0, 1, …, 31, for example, and of the anchors 0, 32, 64, …,
+        2,016. The cosine and sine of position 100 = 96 + 4 then follow from those of 96 and 4 by
+        the addition theorems. For positions from 2,048 on, the anchors are turned by the angle of
+        the position at which their segment starts (2,048, 4,096, …).
 
         Args:
             waves: The frequencies and the amplitude.
             count: About how many positions are needed.
         """
-        self._amplitude = waves.factor
-        # Errors and the units of heads grow with the amplitude, by a power of two that is not below.
-        self._amplitude_bound = 2.0 ** np.ceil(np.log2(float(waves.factor.hi)))
         # The digits of the frequencies (digits, 1, waves); the axis of length 1 is for positions.
-        self._frequency_digits = waves.limbs[:, None, :]
+        self._frequency_digits = waves.digits[:, None, :]
+        self._sizes = _sizes(len(waves.turns), count)
 
-        self._rows_per_anchor = _best_rows_per_anchor(len(waves.turns), count)
-        needed_anchors = power_of_two(-(-count // self._rows_per_anchor))
-        self._anchors_per_leap = min(_MAX_ANCHORS, needed_anchors)
-        self._rows_per_leap = self._anchors_per_leap * self._rows_per_anchor
-
-        # A number is split into a head of 26 bits and a tail: products of two heads are exact.
-        row_directions = self._directions(multiples(0, self._rows_per_anchor, 1))
+        row_directions = self._directions(multiples(0, self._sizes.rows_per_anchor, 1))
+        self._first_anchors = self._directions(
+            multiples(0, self._sizes.anchors_per_segment, self._sizes.rows_per_anchor)
+        )
+        # To have more digits than float64, a number is split into a head, which is a multiple of
+        # 2**-26, and a small tail. Anchors are split later, when they are multiplied by the
+        # amplitude: then the unit of heads, and the error of results, are larger as well.
         self._row_cosines = _split(row_directions.cosines, _HEAD_UNIT)
         self._row_sines = _split(row_directions.sines, _HEAD_UNIT)
-        positions_of_anchors = multiples(0, self._anchors_per_leap, self._rows_per_anchor)
-        self._first_anchors = self._directions(positions_of_anchors)
+        self._amplitude = waves.amplitude_factor
+        amplitude_bound = _power_of_two_bound(float(waves.amplitude_factor.hi))
+        self._anchor_head_unit = _HEAD_UNIT * amplitude_bound
+        self._error = _ERROR * amplitude_bound
 
     def _directions(self, positions: Ints) -> Directions:
         return cos_sin_double_double(self._frequency_digits, positions)
@@ -198,9 +205,9 @@ class Float64Tiles:
 
         An element is doubtful if its error leaves two roundings possible.
 
-        Angles are added: an anchor is every 32nd position, for example, and the rows after it are
-        computed from its cosine and sine and those of 0 … 31. They are a tile, and made at once. A
-        leap is a stretch of positions, 64 anchors, for example, that are computed together.
+        The rows after an anchor, which is every 32nd position, for example, are made at once, from
+        the cosines and sines of the anchor and those of positions 0 … 31. The anchors of a segment,
+        which is a stretch of 64 anchors and their rows, for example, are computed together.
 
         Args:
             function: "cos" or "sin".
@@ -208,61 +215,66 @@ class Float64Tiles:
             out: The array to fill, one column per wave (a frequency).
         """
         width = out.shape[1]
-        memory = self._memory_of_tile(width)  # used again for every tile
-        anchors = self._first_anchors
-        current_leap = _NO_LEAP
-        for tile in self._tiles_of(first, len(out)):
-            if tile.leap != current_leap:
-                anchors = self._anchors_of(tile.leap)
-                current_leap = tile.leap
-            work = Workspace(*memory[:, : tile.row_count])
-            anchor = anchors.part(tile.anchor, width)
-            in_doubt = self._write_rows(function, anchor, tile.first_row, work)  # to work.high
-            out[tile.start : tile.start + tile.row_count] = work.high
-            if in_doubt.any():
-                rows, columns = np.nonzero(in_doubt)
-                yield Doubtful(tile.start + rows, columns)
+        memory = self._memory_for_rows(width)
+        all_rows = self._rows_by_anchor(first, len(out))
+        for segment, rows_of_segment in groupby(all_rows, key=attrgetter("segment")):
+            anchors = self._anchors_of(segment)
+            for rows in rows_of_segment:
+                anchor = anchors.part(rows.anchor, width)
+                work = Workspace(*memory[:, : rows.row_count])
+                elements = self._compute_rows(function, anchor, rows.first_row, work)
+                out[rows.start : rows.start + rows.row_count] = elements.values
+                if elements.in_doubt.any():
+                    doubtful_rows, columns = np.nonzero(elements.in_doubt)
+                    yield Doubtful(rows.start + doubtful_rows, columns)
 
-    def _tiles_of(self, first: int, count: int) -> Iterator["_TileRows"]:
-        """Yield the tiles of positions first, first + 1, …; the ends may be incomplete tiles."""
+    def _rows_by_anchor(self, first: int, count: int) -> Iterator[_AnchorRows]:
+        """Yield the rows after each anchor, which together are positions first, first + 1, ….
+
+        The first anchor and the last one may have only some of their rows there: with 32 rows per
+        anchor, positions 2,100 … 2,115 are rows 20 … 31 of an anchor and rows 0 … 3 of the next.
+        """
+        sizes = self._sizes
         start = 0
         while start < count:
-            anchor_number, row = divmod(first + start, self._rows_per_anchor)
-            leap, anchor = divmod(anchor_number, self._anchors_per_leap)
-            row_count = min(self._rows_per_anchor - row, count - start)
-            yield _TileRows(leap, anchor, first_row=row, start=start, row_count=row_count)
+            anchor_number, row = divmod(first + start, sizes.rows_per_anchor)
+            segment, anchor = divmod(anchor_number, sizes.anchors_per_segment)
+            row_count = min(sizes.rows_per_anchor - row, count - start)
+            yield _AnchorRows(segment, anchor, first_row=row, start=start, row_count=row_count)
             start += row_count
 
-    def _memory_of_tile(self, width: int) -> Floats:
+    def _memory_for_rows(self, width: int) -> Floats:
         """Return memory for the three arrays of a `Workspace`: (3, rows_per_anchor, width)."""
-        shape = (len(Workspace._fields), self._rows_per_anchor, width)
-        return aligned_buffer(prod(shape), np.float64).reshape(shape)
+        shape = (len(Workspace._fields), self._sizes.rows_per_anchor, width)
+        return aligned_buffer(math.prod(shape), np.float64).reshape(shape)
 
-    def _write_rows(
+    def _compute_rows(
         self, function: str, anchor: Directions, first_row: int, work: Workspace
-    ) -> Flags:
-        """Write cos or sin of an anchor's next rows to `work.high`; return True for doubtful places.
+    ) -> _Elements:
+        """Return cosines or sines of rows after an anchor, and which of them are in doubt.
 
-        An anchor is a position whose cosine and sine are computed. For rows after it, angles are
-        added: cos(A + B) = cos A · cos B − sin A · sin B, with the anchor A and the rows B. Each
-        number is a head of 26 bits and a tail. With heads h and tails t, (h + t)·(h' + t') = h·h' +
-        (h + t)·t' + t·h'. The first product is exact in float64, and makes the high part of the
-        sum; the others are small, and make the low part.
+        Angles are added: cos(A + B) = cos A · cos B − sin A · sin B, with the angles A of the
+        anchor and B from the anchor to the row. To have more digits than float64, numbers are sums
+        of a head h of 26 bits and a tail t. Then a product is
+
+            (h + t) · (h' + t') = h·h' + [(h + t)·t' + t·h'].
+
+        h·h' is exact in float64. The brackets are small, and so are their errors. They make the low
+        part of the cosine, and the products of heads make the high part.
 
         Args:
             function: "cos" or "sin".
             anchor: The cosines and sines of the anchor, one per wave (a frequency).
             first_row: The first of these rows, counted from the anchor.
-            work: Memory (rows, waves), with as many rows as are multiplied.
+            work: Memory (rows, waves) for as many rows as are needed. It has the result.
         """
         row_count, width = work.high.shape
         terms = self._terms(function, slice(first_row, first_row + row_count), width)
-        head_unit = _HEAD_UNIT * self._amplitude_bound
-        split_cosine = _split(anchor.cosines, head_unit)
-        split_sine = _split(anchor.sines, head_unit)
-        _write_high_part(split_cosine, split_sine, terms, work)
-        _write_low_part(anchor, split_cosine, split_sine, terms, work)
-        return _add_low_part(work, _ERROR * self._amplitude_bound)
+        cosine = _split(anchor.cosines, self._anchor_head_unit)
+        sine = _split(anchor.sines, self._anchor_head_unit)
+        _write_high_part(cosine, sine, terms, work)
+        _write_low_part(anchor, cosine, sine, terms, work)
+        return _sum_of_parts(work, self._error)
 
     def _terms(self, function: str, rows: slice, width: int) -> Terms:
         """Return the numbers of some rows that the anchor's cosine and sine multiply.
@@ -276,14 +288,14 @@ class Float64Tiles:
             return Terms(cosines, sines, np.subtract)
         return Terms(sines, cosines, np.add)
 
-    def _anchors_of(self, leap: int) -> Directions:
-        """Return the directions of a leap's anchors, times the amplitude: (anchors, waves).
+    def _anchors_of(self, segment: int) -> Directions:
+        """Return the directions of a segment's anchors, times the amplitude: (anchors, waves).
 
-        A leap is a stretch of positions, and its anchors every 32nd of them, for example. The
-        directions, cos and sin, are those of the first leap, turned by the angle at which this leap
-        starts.
+        A segment is a stretch of positions, and its anchors every 32nd of them, for example. The
+        directions, cos and sin, are those of the first segment, turned by the angle at which this
+        segment starts.
         """
-        start = self._directions(multiples(leap, 1, self._rows_per_leap))  # (1, waves)
+        start = self._directions(multiples(segment, 1, self._sizes.rows_per_segment))  # (1, waves)
         cosine = start.cosines * self._amplitude
         sine = start.sines * self._amplitude
         anchor_cosines, anchor_sines = self._first_anchors
@@ -293,12 +305,21 @@ class Float64Tiles:
         )
 
 
-def _best_rows_per_anchor(waves: int, count: int) -> int:
-    """Return how many rows are products with one anchor, a power of two.
+def _sizes(waves: int, count: int) -> TileSizes:
+    """Return how many rows are made from one anchor, and how many anchors are computed together.
 
-    That is about the root of the number of positions, so that rows and anchors are equally many,
-    and at most what fits into the cache.
+    All are powers of two. The rows per anchor are about the root of the number of positions, so
+    that rows and anchors are equally many, and at most what fits into the cache. They are also the
+    rows of a tile: all of them are made at once.
     """
     rows_in_cache = phases.TILE // 2 // min(_MAX_COLUMNS, waves)
     most_rows = min(rows_in_cache, _MAX_ROWS, int(count**0.5))
-    return power_of_two(max(1, most_rows))
+    rows_per_anchor = power_of_two(max(1, most_rows))
+    needed_anchors = power_of_two(math.ceil(count / rows_per_anchor))
+    return TileSizes(rows_per_anchor, rows_per_anchor, min(_MAX_ANCHORS, needed_anchors))
+
+
+def _power_of_two_bound(number: float) -> float:
+    """Return the smallest power of two that is not below a positive number: 2.0 for 1.3."""
+    bound: float = 2.0 ** np.ceil(np.log2(number))
+    return bound

@@ -2,7 +2,7 @@
 
 A position is multiplied by a frequency, so an error of the frequency grows by up to 2**40. The
 number of bits is chosen so that enough of them are left after that product. Scalings act on
-frequencies between `geometric` and `phases.ExactWaves.of`.
+frequencies between `geometric` and `phases.ExactWaves.from_frequencies`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_FREQUENCY = 2.0**64
 """Radians per position; only a base below 1 or a large scale comes near it."""
 _GOOD_BITS = 120
 """Bits that are left of the smallest frequency's product with a position: 110, and a margin."""
-_LIMB_BITS = 32
+_DIGIT_BITS = 32
 """Bits of the digits in which phases multiply frequencies; a frequency has whole digits."""
 _MAX_LEADING_ZEROS = 1100
 """More than the smallest float64 number has after its point (2**-1074)."""
@@ -119,24 +119,37 @@ def _geometric_bits(
 ) -> int:
     """Return the number of bits after the point with which frequencies are precise enough.
 
-    The product of the smallest frequency and any position must be precise: with base 10000 and 64
-    frequencies, the smallest is about 2**-13, which needs 224 bits. To these are added a margin of
-    64; bits for rounding errors, because each frequency is computed from the one before; and bits
-    for `scale`, a factor by which positions will be multiplied. The arguments are those of
-    `geometric`.
+    With base 10000 and 64 frequencies, the last is 2**-13.1, whose product with any position is
+    precise if it has 224 bits. 7 more are for rounding errors, 1 for the scale 1.0, and 64 are a
+    margin: 296 bits. The arguments are those of `geometric`.
     """
-    largest_exponent = 0.0
-    if count > 1:
-        largest_exponent = min(float((count - 1) / denominator), _MAX_EXPONENT)
-    ln_base = log_base(_LOG_BITS) / 2**_LOG_BITS
-    log2_last = -largest_exponent * (ln_base / math.log(2))
-    # The first frequency is 1. The last is the smallest, unless the base is below 1.
+    log2_last = _log2_of_last(log_base, denominator, count)
+
+    # The first frequency is 1, so that the last is the smallest unless the base is below 1.
     log2_smallest = max(_LEAST_LOG2, min(0.0, log2_last))
-    # Each product adds a rounding error, and a base below 1 multiplies the errors before it.
-    growth = max(0, int(log2_last))
-    error_bits = growth + count.bit_length()
-    scale_bits = abs(math.frexp(scale)[1])
-    return bits_for(2.0**log2_smallest) + _MARGIN_BITS + error_bits + scale_bits
+    bits_of_smallest = bits_for(2.0**log2_smallest)
+
+    # Each frequency is computed from the one before, and adds a rounding error: 64 errors together
+    # are 2**6 units. If frequencies grow, errors grow with them, up to 2**log2_last times.
+    bits_of_sum = count.bit_length()
+    bits_of_growth = max(0, int(log2_last))
+
+    # Positions will be multiplied by the scale, f · 2**exponent with f from 1/2 to 1.
+    _, scale_exponent = math.frexp(scale)
+    extra = bits_of_sum + bits_of_growth + abs(scale_exponent)
+    return bits_of_smallest + extra + _MARGIN_BITS
+
+
+def _log2_of_last(log_base: Callable[[int], int], denominator: Fraction, count: int) -> float:
+    """Return the binary logarithm of the last of the frequencies base ** (−i / denominator).
+
+    It is −13.1 for base 10000, denominator 64 and count 64, because 10000 ** (−63/64) is 2**-13.1.
+    """
+    if count <= 1:
+        return 0.0
+    largest_exponent = min(float((count - 1) / denominator), _MAX_EXPONENT)
+    ln_base: float = log_base(_LOG_BITS) / 2**_LOG_BITS
+    return -largest_exponent * (ln_base / math.log(2))
 
 
 def joined(parts: Sequence[Frequencies]) -> Frequencies:
@@ -160,5 +173,5 @@ def bits_for(smallest: float) -> int:
         leading_zeros = max(0, -int(np.floor(np.log2(smallest))))
     leading_zeros = min(leading_zeros, _MAX_LEADING_ZEROS)
     bits = POSITION_BITS + _GOOD_BITS + leading_zeros + extra_bits.get()
-    limbs = -(-bits // _LIMB_BITS)  # rounded up
-    return limbs * _LIMB_BITS
+    digits = -(-bits // _DIGIT_BITS)  # rounded up
+    return digits * _DIGIT_BITS

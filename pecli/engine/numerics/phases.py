@@ -31,8 +31,9 @@ FLOAT64_ERROR = 2.0**-50
 PRODUCT_ERROR = 2.0**-91
 """Bound on the relative error of `cos_sin_double_double`; 2**-98 by analysis, with a margin."""
 
-_LIMB_BITS = np.uint64(32)
-_LOW_LIMB = np.uint64(0xFFFFFFFF)
+_DIGIT_BITS = np.uint64(32)
+_LOW_DIGIT = np.uint64(0xFFFFFFFF)
+"""The mask of the lower 32 of 64 bits."""
 _SECTOR_SHIFT = np.uint64(24)
 """A fraction's highest digit has 32 bits, of which the first 8 number a sector."""
 _SPARE_DIGITS = 1
@@ -63,7 +64,7 @@ class ExactWaves:
     amplitude_error: int
 
     @classmethod
-    def of(
+    def from_frequencies(
         cls,
         frequencies: Frequencies,
         *,
@@ -71,25 +72,32 @@ class ExactWaves:
         in_turns: bool = False,
         amplitude: Fraction | float | Callable[[int], int] = 1.0,
     ) -> ExactWaves:
-        """Return frequencies and an amplitude as integers, precise enough for any position to 2^40.
+        """Return the waves amplitude · cos and sin of position · scale · frequency.
 
-        Frequencies become turns per position, integers over 2**bits: 1 radian per position at a
-        scale of 1/2 is 1/(4π) = 0.0796 turns. If the amplitude has to be rounded, the error is noted.
+        Real numbers are kept as integers over a power of two, with enough bits for any position to
+        2^40. One radian per position is 0.159 turns; with 8 bits after the point, that would be the
+        integer 40, for 40/256.
 
         Args:
             frequencies: Radians per position, or turns if `in_turns` is set.
             scale: A factor of the positions.
             in_turns: True if the frequencies are in turns.
-            amplitude: A number, or, if it is irrational, a function that returns it as an integer
-                with so many bits after the point.
+            amplitude: A number; or, for an irrational one such as ln 2, a function that returns it
+                with the bits that it is called with: 177 (177/256) if it is called with 8.
         """
         bits = _bits_for_turns(frequencies, scale)
         turns = _turns_per_position(frequencies, Fraction(scale), in_turns, bits)
-        fixed_point = _fixed_point_amplitude(amplitude)
-        return cls(turns, bits, fixed_point.value, fixed_point.bits, fixed_point.error)
+        fixed_amplitude = _fixed_point_amplitude(amplitude)
+        return cls(
+            turns=turns,
+            bits=bits,
+            amplitude=fixed_amplitude.value,
+            amplitude_bits=fixed_amplitude.bits,
+            amplitude_error=fixed_amplitude.error,
+        )
 
     @cached_property
-    def limbs(self) -> Ints:
+    def digits(self) -> Ints:
         """The frequencies' fractions as 32-bit digits, lowest first: (digits, waves).
 
         With 64 bits, 1/4 turn has the digits 0 and 2**30. Whole turns per position are left out,
@@ -103,7 +111,7 @@ class ExactWaves:
         return np.ascontiguousarray(digits.T).astype(np.uint64)
 
     @cached_property
-    def factor(self) -> DoubleDouble:
+    def amplitude_factor(self) -> DoubleDouble:
         """The amplitude as two float64 numbers."""
         return DoubleDouble.fixed(self.amplitude, self.amplitude_bits)
 
@@ -111,8 +119,8 @@ class ExactWaves:
 def _bits_for_turns(frequencies: Frequencies, scale: float | Fraction) -> int:
     """Return the bits after the point that the smallest frequency needs, in turns per position.
 
-    Small numbers begin with zeros, and need more bits for as many digits. Frequencies of 0 are exact
-    with any number of bits.
+    Small numbers begin with zeros, and need more bits for as many digits. Frequencies of 0 are
+    exact with any number of bits.
     """
     nonzero = (value for value in frequencies.values if value)
     smallest = min(nonzero, default=1) / (1 << frequencies.bits)
@@ -155,9 +163,9 @@ def _fixed_point_amplitude(
 ) -> _FixedPointAmplitude:
     """Return an amplitude as an integer over a power of two, and how far it may be off.
 
-    1.5 is exact. 1/10 is rounded to the nearest integer, and may be off by one. An irrational number
-    such as 1 + ln(4)/10, which YaRN multiplies cosines by, is given as a function from bits to an
-    integer, which may be off by a few.
+    1.5 is exact. 1/10 is rounded to the nearest integer, and may be off by one. An irrational
+    number such as 1 + ln(4)/10, which YaRN multiplies cosines by, is given as a function from bits
+    to an integer, which may be off by a few.
     """
     bits = _AMPLITUDE_BITS + numerics.extra_bits.get()
     if callable(amplitude):
@@ -203,6 +211,9 @@ def _high_and_low(values: list[int], bits: int) -> Floats:
 
 
 _TURN = DoubleDouble.fixed(2 * numerics.pi(200), 200)
+"""A turn in radians, 2π."""
+_RADIANS_PER_UNIT = 2.0**-32 * float(_TURN.hi)
+"""Radians in 2**-32 turns."""
 
 
 def _reciprocal(number: int) -> DoubleDouble:
@@ -228,7 +239,7 @@ def _nearest_sector(highest_digit: Ints) -> tuple[Indices, Floats]:
     return sector.astype(np.intp), distance.astype(np.float64)
 
 
-def _multiply_digits(limbs: Ints, positions: Ints) -> list[Ints]:
+def _multiply_digits(frequency_digits: Ints, positions: Ints) -> list[Ints]:
     """Return the digits of frequency · position after the point, in base 2**32, lowest first.
 
     This is long multiplication. A position has up to two digits, and is multiplied by the low one,
@@ -237,65 +248,67 @@ def _multiply_digits(limbs: Ints, positions: Ints) -> list[Ints]:
     highest digit are whole turns and are dropped.
 
     Args:
-        limbs: The digits of the frequencies after the point (digits, …), lowest first.
+        frequency_digits: The digits of the frequencies after the point (digits, …), lowest first.
         positions: Positions that broadcast against the digits.
     """
     product: list[Ints] = []
-    low_digit = positions & _LOW_LIMB
+    low_digit = positions & _LOW_DIGIT
     carry: Ints | np.uint64 = np.uint64(0)
-    for limb in limbs:
-        total = limb * low_digit + carry
-        product.append(total & _LOW_LIMB)
-        carry = total >> _LIMB_BITS
-    high_digit = positions >> _LIMB_BITS
+    for digit in frequency_digits:
+        total = digit * low_digit + carry
+        product.append(total & _LOW_DIGIT)
+        carry = total >> _DIGIT_BITS
+    high_digit = positions >> _DIGIT_BITS
     if high_digit.any():
-        # Its products are one digit higher, and that of the last limb is whole turns.
+        # Its products are one digit higher, and that of the highest one is whole turns.
         carry = np.uint64(0)
-        for place, limb in enumerate(limbs[:-1], 1):
-            total = limb * high_digit + product[place] + carry
-            product[place] = total & _LOW_LIMB
-            carry = total >> _LIMB_BITS
+        for place, digit in enumerate(frequency_digits[:-1], 1):
+            total = digit * high_digit + product[place] + carry
+            product[place] = total & _LOW_DIGIT
+            carry = total >> _DIGIT_BITS
     return product
 
 
-def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
+def cos_sin(frequency_digits: Ints, positions: Ints) -> tuple[Floats, Floats]:
     """Return the cosines and sines of position · frequency in float64.
 
-    Frequencies are fractions of a turn in base 2**32: the highest digit counts units of 2**-32
-    turns, the next one units of 2**-64. The product is computed in integers, so that whole turns
-    drop out exactly. The circle has 256 sectors, whose directions are known: the angle is that of a
-    sector plus a small one, whose sine and cosine are short series. The results are within
-    0.6·2**-53 absolutely, and within 2**-51.5 of the value itself.
+    Frequencies are in turns: at position 7, 0.3 turns per position are 2.1 turns. The product is
+    made of integers, so that the 2 whole turns are dropped without error. The angle of 0.1 turns
+    that is left is split into a, the nearest of 256 sectors of the circle (sector 26 is 0.1016
+    turns), whose cosine and sine are in a table, and the small rest x (−0.0016 turns).
+
+    The results are within 0.6·2**-53 absolutely, and within 2**-51.5 of the value itself.
 
     Args:
-        limbs: The digits of the frequencies, lowest first: (digits, …).
+        frequency_digits: The frequencies' digits after the point in base 2**32, lowest first:
+            (digits, …).
         positions: Positions that broadcast against the digits.
     """
-    *lower_digits, highest_digit = _multiply_digits(limbs[_SPARE_DIGITS:], positions)
-    sector, distance = _nearest_sector(highest_digit)  # in units of 2**-32 turns
-    distance = _add_lower_digits(distance, lower_digits)
-    radians_per_unit = 2.0**-32 * float(_TURN.hi)
-    sine, versine = _small_angle(distance * radians_per_unit)  # sin x and cos x − 1
+    *lower_digits, highest_digit = _multiply_digits(frequency_digits[_SPARE_DIGITS:], positions)
+    sector, distance = _nearest_sector(highest_digit)
+    x = _add_lower_digits(distance, lower_digits) * _RADIANS_PER_UNIT
+    sin_x, cos_x_minus_1 = _small_angle(x)
 
-    # cos(a + x) = cos a + (cos a · (cos x − 1) − sin a · sin x). The bracket is small, and so are
-    # its rounding errors; only the last sum rounds at full size. Sums in another order would exceed
-    # the error bound.
+    # The table has cos a = c + c_low and sin a = s + s_low, to twice the precision of float64.
     sector_cosines, sector_sines = sectors()
     c = sector_cosines.hi[sector]
     c_low = sector_cosines.lo[sector]
     s = sector_sines.hi[sector]
     s_low = sector_sines.lo[sector]
-    cosines = c + (c_low + (c * versine - s * sine))
-    sines = s + (s_low + (s * versine + c * sine))
+    # By the addition theorem, cos(a + x) = cos a + cos a · (cos x − 1) − sin a · sin x. All terms
+    # but c are small, and so are their rounding errors: they are added up first, and c at the end.
+    cosines = c + (c_low + (c * cos_x_minus_1 - s * sin_x))
+    sines = s + (s_low + (s * cos_x_minus_1 + c * sin_x))
     return cosines, sines
 
 
 def _add_lower_digits(distance: Floats, lower_digits: list[Ints]) -> Floats:
-    """Return a distance plus the digits after it, in base 2**32.
+    """Return a distance, an integer, plus the digits after its point, in base 2**32.
 
-    The distance is an integer. The digits are lowest first: the last one counts units of 2**-32, the
-    one before units of 2**-64. It is added first: just below a sector, the distance is −1 and the
-    digits add up to almost 1, so that the sum is tiny and has to keep all of its bits.
+    The distance −1 and the digits 0 and 2**31, lowest first, are −1 + 2**31 · 2**-32 = −0.5.
+
+    The highest digit is added first: just below a sector, the distance is −1 and the digits add up
+    to almost 1, so that the sum is tiny and has to keep all of its bits.
     """
     unit = 1.0
     for digit in reversed(lower_digits):
@@ -313,67 +326,74 @@ def _small_angle(x: Floats) -> tuple[Floats, Floats]:
     """
     z = x * x
     sine = x + x * z * (-1 / 6 + z * (1 / 120 - z * (1 / 5040)))
-    versine = z * (-1 / 2 + z * (1 / 24 - z * (1 / 720 - z * (1 / 40320))))
-    return sine, versine
+    cosine_minus_1 = z * (-1 / 2 + z * (1 / 24 - z * (1 / 720 - z * (1 / 40320))))
+    return sine, cosine_minus_1
 
 
-def directions(limbs: Ints, positions: Ints) -> Complex:
+def directions(frequency_digits: Ints, positions: Ints) -> Complex:
     """Return cos + i·sin for rows of positions (n, 1) or (n, waves)."""
-    waves = limbs.shape[-1]
+    waves = frequency_digits.shape[-1]
     out = np.empty((len(positions), waves), np.complex128)
     step = max(1, _CHUNK // waves)
     for start in range(0, len(out), step):
         chunk = out[start : start + step]
-        chunk.real, chunk.imag = cos_sin(limbs, positions[start : start + step])
+        chunk.real, chunk.imag = cos_sin(frequency_digits, positions[start : start + step])
     return out
 
 
-def cos_sin_double_double(limbs: Ints, positions: Ints) -> Directions:
+def cos_sin_double_double(frequency_digits: Ints, positions: Ints) -> Directions:
     """Return the cosines and sines of position · frequency to about 98 bits.
 
-    Frequencies are fractions of a turn. Their product with the position is computed in integers, so
-    that whole turns drop out exactly. The circle has 256 sectors, whose directions are known: the
-    angle is that of a sector plus a small one, whose sine and cosine are short series. Numbers are
-    double-doubles, sums of two float64 numbers, whose operators +, − and * keep about 104 bits. The
-    error is relative to the value itself, even if the value is close to zero.
+    Frequencies are in turns: at position 7, 0.3 turns per position are 2.1 turns. The product is
+    made of integers, so that the 2 whole turns are dropped without error. The angle of 0.1 turns
+    that is left is split into a, the nearest of 256 sectors of the circle (sector 26 is 0.1016
+    turns), whose cosine and sine are in a table, and the small rest x (−0.0016 turns).
+
+    A double-double is a sum of two float64 numbers; its operators +, − and * keep about 104 bits.
+    The error is relative to the value itself, even if the value is close to zero.
 
     Args:
-        limbs: The digits of the frequencies in base 2**32, lowest first: (digits, …).
+        frequency_digits: The frequencies' digits after the point in base 2**32, lowest first:
+            (digits, …).
         positions: Positions that broadcast against the digits.
     """
-    *lower_digits, highest_digit = _multiply_digits(limbs, positions)
+    *lower_digits, highest_digit = _multiply_digits(frequency_digits, positions)
     sector, distance = _nearest_sector(highest_digit)
-    turns = _turns_from_sector(distance, lower_digits)
-    small_angle = turns * _TURN  # in radians
-    sine, versine = _small_angle_double_double(small_angle)  # sin x and cos x − 1
-    # cos(a + x) and sin(a + x), by the addition theorems. The brackets are small, and so are their
-    # errors.
-    sector_directions = sectors()
-    c = sector_directions.cosines[sector]
-    s = sector_directions.sines[sector]
-    return Directions(c + (c * versine - s * sine), s + (s * versine + c * sine))
+    x = _turns_from_sector(distance, lower_digits) * _TURN  # in radians
+    sin_x, cos_x_minus_1 = _small_angle_double_double(x)
+
+    table = sectors()
+    cos_a = table.cosines[sector]
+    sin_a = table.sines[sector]
+    # The addition theorems: cos(a + x) = cos a · cos x − sin a · sin x, for example. Written with
+    # cos x − 1, all terms but the first are small, and so are their errors.
+    cosines = cos_a + (cos_a * cos_x_minus_1 - sin_a * sin_x)
+    sines = sin_a + (sin_a * cos_x_minus_1 + cos_a * sin_x)
+    return Directions(cosines, sines)
 
 
 def _turns_from_sector(distance: Floats, lower_digits: list[Ints]) -> DoubleDouble:
-    """Return the turns between an angle and its sector, as hi + lo with about 106 bits.
+    """Return the turns between an angle and its sector, a number of digits in base 2**32.
 
-    A sector is the multiple of 1/256 turn that is nearest to the angle. The result is the sum
-    distance · 2**-32 + digit · 2**-64 + digit · 2**-96 + …, with as many bits as two float64
-    numbers, hi and lo, have.
+    It is distance · 2**-32 + digit · 2**-64 + digit · 2**-96 + …, from the highest digit on. One
+    float64 number holds only 53 bits of that, so the result is a sum of two: the rounded total, and
+    what it lacks.
 
     Args:
-        distance: The difference in units of 2**-32 turns, an integer, rounded down.
-        lower_digits: The digits after it in base 2**32, the highest last.
+        distance: The first digit, an integer that may be negative.
+        lower_digits: The other digits, lowest first.
     """
     unit = 2.0**-32
-    hi = distance * unit
-    lo = np.zeros_like(hi)
+    total = distance * unit
+    lost = np.zeros_like(total)
     for digit in reversed(lower_digits):
         unit *= 2.0**-32
-        total = exact_sum(hi, digit.astype(np.float64) * unit)
-        hi = total.hi
-        lo += total.lo  # what the sum has lost by rounding
-    return exact_sum(hi, lo)
+        rounded_sum = exact_sum(total, digit.astype(np.float64) * unit)
+        total = rounded_sum.hi
+        # The rounding error. Errors are 2**-53 of the total, so that a plain sum of them is precise
+        # enough: what it loses is 2**-53 of an error.
+        lost += rounded_sum.lo
+    return exact_sum(total, lost)
 
 
 def _small_angle_double_double(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
@@ -381,14 +401,14 @@ def _small_angle_double_double(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDou
 
         sin x = x + x·z·(−1/3! + z/5! − z²/7! …), cos x − 1 = z·(−1/2! + z/4! − z²/6! …)
 
-    z is below 2**-12, so that the terms from z²/7! and z²/6! on, the tails, are small and 53 bits of
-    them suffice.
+    z is below 2**-12, so that the terms from z²/7! and z²/6! on, the tails, are small and 53 bits
+    of them suffice.
     """
     z = x * x
     sine_tail = z.hi * (-1 / 5040 + z.hi * (1 / 362880 + z.hi * (-1 / 39916800)))
     sine_series = -_1_OVER_6 + z * (_1_OVER_120 + DoubleDouble.plain(sine_tail))
-    versine_tail = z.hi * (
+    cosine_tail = z.hi * (
         -1 / 720 + z.hi * (1 / 40320 + z.hi * (-1 / 3628800 + z.hi * (1 / 479001600)))
     )
-    versine_series = -_1_OVER_2 + z * (_1_OVER_24 + DoubleDouble.plain(versine_tail))
-    return x + x * (z * sine_series), z * versine_series
+    cosine_series = -_1_OVER_2 + z * (_1_OVER_24 + DoubleDouble.plain(cosine_tail))
+    return x + x * (z * sine_series), z * cosine_series

@@ -2,7 +2,7 @@
 
 With E(p) = exp(i·p·θ), E(a + b) = E(a)·E(b). A position is written as a number of three digits,
 
-    p = (leap · anchors_per_leap + anchor) · rows_per_anchor + row,
+    p = (segment · anchors_per_segment + anchor) · rows_per_anchor + row,
 
 and every element is a product of the few values of E that are computed for each digit. With 256
 anchors of 128 rows each, position 40,000 = (1 · 256 + 56) · 128 + 64 is E(32,768) · E(7,168) ·
@@ -10,11 +10,11 @@ E(64). The products are made in float64 and are off by at most `ERROR`, which de
 all of them round. A cheap test finds the others, which are computed one by one elsewhere.
 
 The test: a value is in doubt if a tie between two floats lies within the error. Values are scaled
-to units of 2**-47, somewhat more than twice the error, and rounded to integers. In these units, a
-tie of a dtype with s significant bits is an integer whose first s + 1 bits are followed by zeros,
-and a value next to it rounds to that integer. So the integers whose lower bits are all zero are in
-doubt, and no others. In float32, for example, 1/2 + 2**-25 is a tie; it is 2**46 + 2**22 units, 25
-bits followed by 22 zeros. Ties below one unit round to 0, which is in doubt as well.
+by 2**47, so that the error is less than 1/4, and rounded to integers. Scaled, a tie of a dtype with
+s significant bits is an integer whose first s + 1 bits are followed by zeros, and a value next to
+it rounds to that integer. So the integers whose lower bits are all zero are in doubt, and no
+others. In float32, for example, 1/2 + 2**-25 is a tie; scaled, it is 2**46 + 2**22, 25 bits
+followed by 22 zeros. Ties below 1 round to 0, which is in doubt as well.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ ERROR = 1.7e-15
 """Bound on the error of a product, for amplitude 1.
 
 In units of 2**-53: a direction is off by 0.85, a complex product adds √5, the amplitude two
-roundings. A row and an anchor are products of two directions each, the start of a leap is one, and
-two products join them: 5 · 0.85 + 4 · √5 + 2 = 15.2 in all, which is 1.69e-15.
+roundings. A row and an anchor are products of two directions each, the start of a segment is one,
+and two products join them: 5 · 0.85 + 4 · √5 + 2 = 15.2 in all, which is 1.69e-15.
 """
 
-_UNITS = 2.0**47
-"""Units of the test in 1: ERROR is 0.24 of a unit, below a half."""
+_TEST_SCALE = 2.0**47
+"""The scale of the test for amplitude 1: it makes ERROR 0.24, so that integers stay the nearest."""
 _FLOAT64_BITS = 53
 _MAX_ROWS_PER_TILE = 1 << 10
-_LIMBS = 5
+_DIGITS = 5
 """Digits of a frequency that count at the farthest position, and one that `cos_sin` leaves out."""
-_NO_LEAP = -1
-"""The leap of a tile that has not computed any anchors; leaps are counted from 0."""
+_NO_SEGMENT = -1
+"""The segment of a tile that has not computed any anchors; segments are counted from 0."""
 _BUFFER_ELEMENTS = 256
 """NumPy copies a row that is multiplied with many others again and again to fill its buffer, unless
 the row is longer than the buffer."""
@@ -68,75 +68,79 @@ class Doubtful(NamedTuple):
     columns: Indices
 
 
-class _TileSizes(NamedTuple):
+class TileSizes(NamedTuple):
     """The rows that are made at a time, all powers of two.
 
-    A tile fits into the processor's cache. An anchor is a position whose direction is computed; the
-    rows after it are products with that direction. A leap is a stretch of positions whose anchors
-    are in memory. For 64 waves and many positions, a tile has 512 rows, an anchor 64, and a leap
-    128 anchors.
+    For 64 waves and many positions, a tile has 512 rows, an anchor 64, and a segment 128 anchors.
+
+    Attributes:
+        rows_per_tile: Rows that are made at a time, as many as fit into the processor's cache.
+        rows_per_anchor: Rows from one anchor to the next. An anchor is a position whose direction
+            cos + i·sin is in memory; the rows after it are products with that direction.
+        anchors_per_segment: Anchors that are in memory at a time. A segment is the positions from
+            the first of them to the last row after the last of them.
     """
 
     rows_per_tile: int
     rows_per_anchor: int
-    anchors_per_leap: int
+    anchors_per_segment: int
+
+    @property
+    def rows_per_segment(self) -> int:
+        return self.anchors_per_segment * self.rows_per_anchor
 
 
-def _tile_sizes(waves: int, count: int) -> _TileSizes:
+def _tile_sizes(waves: int, count: int) -> TileSizes:
     """Return how many rows are computed at a time, for a table of about `count` positions.
 
-    A tile is the rows that fit into the processor's cache. A few of its positions are anchors, whose
-    cos + i·sin is computed; the rows after an anchor are products with it. A leap is the stretch of
-    positions whose anchors are in memory. All sizes are powers of two. A table of 64 waves and
-    100,000 positions has tiles of 512 rows, 64 rows per anchor, and 128 anchors per leap.
+    A table of 64 waves and 100,000 positions has tiles of 512 rows, which fit into the processor's
+    cache. In every tile, 8 positions are anchors: their cos + i·sin is computed, and the 64 rows
+    from an anchor to the next one are products with it. A segment is 128 anchors and their rows.
 
     Args:
         waves: The frequencies of the table, one or two columns each.
         count: About how many positions are needed.
     """
-    rows_in_cache = phases.TILE // waves
-    exponent_in_cache = rows_in_cache.bit_length() - 1  # of the power of two that is not above it
-    rows_per_tile = min(power_of_two(count), _MAX_ROWS_PER_TILE, 2**exponent_in_cache)
+    rows_in_cache = power_of_two_within(phases.TILE // waves)
+    rows_per_tile = min(power_of_two(count), _MAX_ROWS_PER_TILE, rows_in_cache)
 
-    # Three to four times the root of the rows of a tile: fewer rows per anchor need more anchors,
-    # and the small tables of both have to be computed.
-    tile_exponent = rows_per_tile.bit_length() - 1  # 9 for 512 rows, which are 2**9
-    about_root = 2 ** (tile_exponent // 2)  # 16 for 512 rows
-    rows_per_anchor = min(rows_per_tile, 4 * about_root)
+    # The fewer rows there are per anchor, the more anchors. Some roots of the rows of a tile keep
+    # both tables short, that of the anchors and that of the rows after one: 4 · 16 for 512 rows.
+    root = power_of_two_within(math.isqrt(rows_per_tile))
+    rows_per_anchor = min(rows_per_tile, 4 * root)
 
     needed_anchors = power_of_two(math.ceil(count / rows_per_anchor))
+    # The anchors in memory are at most a quarter as many numbers as a tile has.
     most_anchors = max(1, rows_per_tile // 4)
-    return _TileSizes(rows_per_tile, rows_per_anchor, min(most_anchors, needed_anchors))
+    return TileSizes(rows_per_tile, rows_per_anchor, min(most_anchors, needed_anchors))
 
 
 class Factors:
-    """The small tables of E whose products are some columns of a table, in units of the test.
+    """The small tables of E whose products are some columns of a table, scaled for the test.
 
     `functions` is "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two. A pair of
     columns is a complex number: cos + i·sin, or sin + i·cos = i·conj(cos + i·sin), which rotates
     the other way.
 
     Attributes:
-        rows_per_tile: Rows that are made at a time.
-        rows_per_anchor: Rows from one anchor to the next.
-        anchors_per_leap: Anchors that are in memory at a time.
-        rows_per_leap: Rows that follow them.
-        unit: Units of the test in 1.
+        sizes: The rows that are made at a time.
+        test_scale: The power of two by which elements are scaled for the test of their rounding.
         row_directions: E(0), E(1), …, E(rows_per_anchor − 1), as complex numbers.
         row_factors: The same numbers as anchors are multiplied by: complex for pairs, cosines and
             sines for one function.
-        anchor_directions: E at all anchors of leap 0: E(0), E(64), E(128), … with 64 rows per
+        anchor_directions: E at all anchors of segment 0: E(0), E(64), E(128), … with 64 rows per
             anchor.
     """
 
     def __init__(self, waves: ExactWaves, columns: slice, functions: str, count: int) -> None:
-        """Compute the small tables whose products are rows of cosines and sines.
+        """Compute the two small tables whose products are rows of cosines and sines.
 
-        The direction E(p) = cos + i·sin of position p is E(anchor) · E(row), because angles add up
-        when complex numbers are multiplied: with 128 rows per anchor, E(7,232) is E(7,168) · E(64).
-        So a few anchors and a few rows give a long table. A leap is a stretch of positions whose
-        anchors are in memory at a time; those of leap 0 are computed here, and the others are their
-        products with E at the start of the leap. A tile is the rows that are made at a time.
+        Let E(p) be cos + i·sin of the angle at position p. Angles add up in products: E(a + b) =
+        E(a) · E(b). So two short tables give a long one. From the rows E(0), E(1), …, E(127) and
+        the anchors E(0), E(128), E(256), … follows E(7,232) = E(7,168) · E(64), for example.
+
+        Memory holds the anchors of one segment, some thousand positions. Those of the first one are
+        computed here; `starts` returns the numbers that turn them into those of another one.
 
         Args:
             waves: The frequencies and the amplitude.
@@ -145,33 +149,28 @@ class Factors:
             count: About how many positions are needed.
         """
         self.functions = functions
-        self._is_conjugate = functions == "sin,cos"
         # The digits of the frequencies (digits, 1, waves); the axis of length 1 is for positions.
-        self._frequency_digits = np.ascontiguousarray(waves.limbs[-_LIMBS:, None, columns])
+        self._frequency_digits = np.ascontiguousarray(waves.digits[-_DIGITS:, None, columns])
+        self._amplitude = float(waves.amplitude_factor.hi)
+        self.test_scale = _scale_of_test(self._amplitude)
 
-        sizes = _tile_sizes(self._frequency_digits.shape[-1], count)
-        self.rows_per_tile = sizes.rows_per_tile
-        self.rows_per_anchor = sizes.rows_per_anchor
-        self.anchors_per_leap = sizes.anchors_per_leap
-        self.rows_per_leap = sizes.anchors_per_leap * sizes.rows_per_anchor
-
-        # The direction at the start of a leap is multiplied by the amplitude, and scaled so that a
-        # cheap test finds the products whose rounding is in doubt: their lower bits are then 0.
-        amplitude = float(waves.factor.hi)
-        self.unit = _unit_of_test(amplitude)
-        self._factor_of_starts: complex = amplitude * self.unit
-        if self._is_conjugate:
-            self._factor_of_starts *= 1j  # sin + i·cos = i·conj(cos + i·sin)
-
-        self.row_directions = self._directions_at_multiples(step=1, count=self.rows_per_anchor)
+        wave_count = self._frequency_digits.shape[-1]
+        self.sizes = _tile_sizes(wave_count, count)
+        self.row_directions = self._directions_at_multiples(
+            step=1, count=self.sizes.rows_per_anchor
+        )
         self.row_factors = self._separate_functions(self.row_directions)
         self.anchor_directions = self._directions_at_multiples(
-            step=self.rows_per_anchor, count=self.anchors_per_leap
+            step=self.sizes.rows_per_anchor, count=self.sizes.anchors_per_segment
         )
 
     @property
     def has_pairs(self) -> bool:
         return "," in self.functions
+
+    @property
+    def _has_sine_first(self) -> bool:
+        return self.functions == "sin,cos"
 
     def _separate_functions(self, directions: Complex) -> tuple[AnyArray, ...]:
         """Return directions as they are for pairs, and else cosines and sines in separate arrays.
@@ -206,17 +205,35 @@ class Factors:
         A pair (sin, cos) of such a table is i · (cos − i·sin), and rotates the other way.
         """
         directions = phases.directions(self._frequency_digits, positions)
-        return directions.conj() if self._is_conjugate else directions
+        return directions.conj() if self._has_sine_first else directions
 
-    def starts(self, leaps: range) -> Complex:
-        """Return cos + i·sin at the first position of every leap, times the factor of all elements.
+    def starts(self, segments: range) -> Complex:
+        """Return cos + i·sin at the first position of every segment, times factors of all elements.
 
-        A leap is a stretch of positions. Its numbers are products with the one returned here, so that
-        the factor, such as an amplitude, is multiplied only here.
+        All rows of a segment are products with its number returned here, so that the factors are
+        multiplied only here: the amplitude, and the scale of the test for doubtful roundings. For
+        "sin,cos" there is a third one, i, because sin + i·cos = i · (cos − i·sin).
         """
-        first_positions = multiples(leaps.start, len(leaps), self.rows_per_leap)
-        starts: Complex = self._directions(first_positions) * self._factor_of_starts
+        factor: complex = self._amplitude * self.test_scale
+        if self._has_sine_first:
+            factor *= 1j
+        first_positions = multiples(segments.start, len(segments), self.sizes.rows_per_segment)
+        starts: Complex = self._directions(first_positions) * factor
         return starts
+
+
+class _TilePart(NamedTuple):
+    """Rows that are made at once, in the memory of a tile, which begins at an anchor.
+
+    Attributes:
+        rows: Their places among the rows to fill.
+        anchor: The number of the anchor in its segment.
+        rows_after_anchor: The rows between the anchor and the first of these rows.
+    """
+
+    rows: slice
+    anchor: int
+    rows_after_anchor: int
 
 
 class Tile:
@@ -226,9 +243,9 @@ class Tile:
     left to do there: all memory is allocated once, here.
 
     The memory, with the shapes for 64 waves, tiles of 512 rows, 64 rows per anchor, and 128 anchors
-    per leap:
+    per segment:
 
-        _anchors       (128, 64)    complex E at all anchors of the current leap
+        _anchors       (128, 64)    complex E at all anchors of the current segment
         _anchor_parts  (128, 64)    its cosines and its sines, if the table has only one of them
         _products      (8, 64, 64)  products of 8 anchors with 64 rows: complex for pairs, else two
                                     arrays of float64, of which the first becomes the result
@@ -239,15 +256,13 @@ class Tile:
     is_compiled = False
 
     def __init__(self, factors: Factors, columns: int, dtype: str) -> None:
-        """Allocate the memory of a tile, some hundred rows of a table, which is used for every tile.
+        """Allocate the memory in which rows of a table are made, some hundred at a time.
 
-        An anchor is a position whose direction cos + i·sin is in memory, and the rows after it are
-        products with that direction. A leap is a stretch of positions whose anchors are in memory
-        at the same time.
+        A row is the product of a direction, cos + i·sin, at an anchor and one from a small table:
+        with 128 rows per anchor, that of position 300 is the one at anchor 256 times that of 44.
 
         Args:
-            factors: The directions of some anchors, and of the rows after an anchor. Their products
-                are the rows of the table.
+            factors: The directions at some anchors, and the small table.
             columns: The columns of the table: one per wave, or two for cosine and sine.
             dtype: The dtype of the table, to which products are rounded: "float32", for example.
         """
@@ -255,19 +270,19 @@ class Tile:
         self.columns = columns
         self.dtype = dtype
 
-        # Values are computed in units of the test for doubtful roundings, and then scaled back.
-        self._shift = _shift_of_test(dtype)
-        self._scale = np.array(1 / factors.unit, np.float32)  # a power of two
-
-        self._leap = _NO_LEAP  # the leap of the anchors in memory
+        # The anchors of one segment, which is a stretch of some thousand positions.
+        self._segment = _NO_SEGMENT
         self._anchors: Complex = _memory_like(factors.anchor_directions)
         self._anchor_parts = _memory_for_anchor_parts(factors)
 
-        # The first of the products becomes the result. `_values` is the same memory as rows of
-        # float64, in which a complex number is two neighbouring columns.
+        # The products (anchors, rows, waves), and the same memory as rows of a table of float64.
         self._products = _memory_for_products(factors)
-        result = self._products[0]
-        self._values: Floats = result.view(np.float64).reshape(factors.rows_per_tile, -1)
+        self._values = _as_rows(self._products[0], factors.sizes.rows_per_tile)
+
+        # Products are scaled, so that a test of their lower bits finds doubtful roundings, and the
+        # rounded numbers are scaled back by a power of two.
+        self._ignored_bits = _upper_bits_of_test(dtype)
+        self._scale_back = np.array(1 / factors.test_scale, np.float32)
 
     def fits(self, factors: Factors, columns: int, dtype: str, *, is_compiled: bool) -> bool:
         """Return True if this memory is that of a tile with these properties."""
@@ -278,134 +293,151 @@ class Tile:
         """Write positions first, first + 1, … into the rows of `out`; yield elements in doubt.
 
         An element is in doubt if the error of its product leaves two roundings possible; the caller
-        computes it with more digits. Rows are written leap by leap: a leap is a stretch of some
-        thousand positions whose anchors (positions with a computed direction, one in 64, for example)
-        are in memory. Rows after an anchor are the product of its direction with a small table.
+        computes it with more digits. Rows are written segment by segment: a segment is a stretch of
+        some thousand positions whose anchors (positions with a computed direction, one in 64, for
+        example) are in memory. Rows after an anchor are the product of its direction with a small
+        table.
         """
-        leaps = self._leaps_of(first, len(out))
-        starts = self._starts_of_new_leaps(leaps)
-        with _short_buffer():  # once for all leaps, because threads wait for each other in Python
-            for leap in leaps:
-                is_in_memory = leap == self._leap
+        segments = self._segments_of(first, len(out))
+        starts = self._starts_of_new_segments(segments)
+        # Once for all segments, because threads wait for each other in Python.
+        with _short_buffer():
+            for segment in segments:
+                is_in_memory = segment == self._segment
                 if not is_in_memory:
-                    self._enter_leap(leap, starts[leap])
-                yield from self._fill_leap(first, out)
+                    self._enter_segment(segment, starts[segment])
+                yield from self._fill_segment(first, out)
 
-    def _leaps_of(self, first: int, count: int) -> range:
-        """Return the numbers of the leaps in which `count` positions from `first` on lie.
+    def _segments_of(self, first: int, count: int) -> range:
+        """Return the numbers of the segments in which `count` positions from `first` on lie.
 
-        With 8,192 positions per leap, positions 8,000 … 16,999 lie in leaps 0, 1 and 2.
+        With 8,192 positions per segment, positions 8,000 … 16,999 lie in segments 0, 1 and 2.
         """
-        positions_per_leap = self.factors.rows_per_leap
-        first_leap = first // positions_per_leap
-        end = -(-(first + count) // positions_per_leap)  # rounded up
-        return range(first_leap, end)
+        positions_per_segment = self.factors.sizes.rows_per_segment
+        first_segment = first // positions_per_segment
+        end = -(-(first + count) // positions_per_segment)  # rounded up
+        return range(first_segment, end)
 
-    def _starts_of_new_leaps(self, leaps: range) -> dict[int, Complex]:
-        """Return E = cos + i·sin at the first position of each leap, except for the one in memory.
+    def _starts_of_new_segments(self, segments: range) -> dict[int, Complex]:
+        """Return E = cos + i·sin at the first position of each segment that is not in memory.
 
-        Blocks of rows follow each other, so that a block often begins in the leap in which the last
-        one ended. The anchors of that leap are still in memory and are used again.
+        Blocks of rows follow each other, so that a block often begins in the segment in which the
+        last one ended. The anchors of that segment are still in memory and are used again.
         """
-        new_leaps = leaps[1:] if leaps.start == self._leap else leaps
-        return dict(zip(new_leaps, self.factors.starts(new_leaps), strict=True))
+        new_segments = segments[1:] if segments.start == self._segment else segments
+        return dict(zip(new_segments, self.factors.starts(new_segments), strict=True))
 
-    def _fill_leap(self, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write the rows of `out` that lie in the current leap; yield the elements in doubt.
+    def _fill_segment(self, first: int, out: Array) -> Iterator[Doubtful]:
+        """Write the rows of `out` that lie in the current segment; yield the elements in doubt.
 
-        A leap is a stretch of positions, in which every 128th, for example, is an anchor: its cosines
-        and sines are in memory, and the 127 rows after it are products with them. As many rows as the
-        memory of a tile holds are written at once. That memory begins at an anchor: to write from
-        position 300 of the leap on, it begins at anchor 2, position 256, and 44 of its rows are left
-        out.
+        The current segment is the positions whose anchors are in memory: an anchor is every 128th
+        of them, for example, and the rows after it are products with its cosine and sine. The rows
+        are made in parts, as many at once as the memory of this tile holds.
 
         Args:
             first: The position of row 0 of `out`.
-            out: The rows, some of which may lie in other leaps.
+            out: The rows, some of which may lie in other segments.
         """
-        factors = self.factors
-        leap_start = self._leap * factors.rows_per_leap
-        rows_of_leap = self._rows_in_leap(first, len(out))
-        out_row = rows_of_leap.start
-        while out_row < rows_of_leap.stop:
-            position_in_leap = first + out_row - leap_start
-            anchor, rows_after_anchor = divmod(position_in_leap, factors.rows_per_anchor)
-            rows_left_in_tile = factors.rows_per_tile - rows_after_anchor
-            stop = min(rows_of_leap.stop, out_row + rows_left_in_tile)
-            doubtful = self._make_rows(anchor, rows_after_anchor, out[out_row:stop])
+        for part in self._parts_in_segment(first, len(out)):
+            doubtful = self._make_rows(part.anchor, part.rows_after_anchor, out[part.rows])
             if doubtful is not None:
-                yield Doubtful(out_row + doubtful.rows, doubtful.columns)
-            out_row = stop
+                # Rows are counted from the first one of the part.
+                yield Doubtful(part.rows.start + doubtful.rows, doubtful.columns)
 
-    def _rows_in_leap(self, first: int, count: int) -> slice:
-        """Return the rows of a block that lie in the current leap.
+    def _parts_in_segment(self, first: int, count: int) -> Iterator[_TilePart]:
+        """Yield the parts in which those of `count` rows are made that lie in the current segment.
 
-        The block has `count` rows, and its row 0 is row `first` of the table. If leap 1 has rows
+        The memory of a tile begins at an anchor. With 128 rows per anchor and 1,024 per tile, rows
+        from position 300 of the segment on are made from anchor 2 on, position 256. The first 44
+        places of the memory stay unused, so that this part has 1,024 − 44 = 980 rows. The next one
+        begins at anchor 10, position 1,280.
+
+        Args:
+            first: The position of row 0.
+            count: The number of rows.
+        """
+        sizes = self.factors.sizes
+        first_in_segment = first - self._segment * sizes.rows_per_segment
+        rows_of_segment = self._rows_in_segment(first, count)
+        start = rows_of_segment.start
+        while start < rows_of_segment.stop:
+            anchor, rows_after_anchor = divmod(first_in_segment + start, sizes.rows_per_anchor)
+            room = sizes.rows_per_tile - rows_after_anchor
+            stop = min(rows_of_segment.stop, start + room)
+            yield _TilePart(slice(start, stop), anchor, rows_after_anchor)
+            start = stop
+
+    def _rows_in_segment(self, first: int, count: int) -> slice:
+        """Return the rows of a block that lie in the current segment.
+
+        The block has `count` rows, and its row 0 is row `first` of the table. If segment 1 has rows
         16384 … 32767 of the table, and a block of 1000 rows begins at row 16000, they are the rows
         384 … 999 of the block.
         """
-        leap_start = self._leap * self.factors.rows_per_leap
-        start = max(0, leap_start - first)
-        stop = min(leap_start + self.factors.rows_per_leap - first, count)
+        rows_per_segment = self.factors.sizes.rows_per_segment
+        segment_start = self._segment * rows_per_segment
+        start = max(0, segment_start - first)
+        stop = min(segment_start + rows_per_segment - first, count)
         return slice(start, stop)
 
     def _make_rows(self, anchor: int, rows_after_anchor: int, out: Array) -> Doubtful | None:
-        """Write rows into `out`, rounded to its dtype; return the elements in doubt, None without any.
+        """Write rows into `out`, rounded to its dtype; return the elements in doubt, if any.
 
-        An anchor is a position whose cosines and sines are in memory; those of the rows after it, 64
-        for example, are products with them. All 64 rows of each anchor are computed in float64, also
-        if `out` begins or ends in their middle. Elements are in doubt if the error of float64 leaves
-        their rounding open.
+        An anchor is a position whose cosines and sines are in memory; those of the rows after it,
+        64 for example, are products with them. All 64 rows of each anchor are computed in float64,
+        also if `out` begins or ends in their middle. Elements are in doubt if the error of float64
+        leaves their rounding open.
 
         Args:
-            anchor: The number of the first anchor, in the current leap.
+            anchor: The number of the first anchor, in the current segment.
             rows_after_anchor: The rows from that anchor to the first row of `out`.
             out: The rows.
         """
         end = rows_after_anchor + len(out)
-        anchor_count = -(-end // self.factors.rows_per_anchor)  # rounded up
+        anchor_count = -(-end // self.factors.sizes.rows_per_anchor)  # rounded up
         self._multiply_anchors(anchor, anchor_count)  # It writes to `_values`.
         values = self._values[rows_after_anchor:end]
         self._write_rounded(values[:, : self.columns], out)
         return self._in_doubt(values)
 
     def _write_rounded(self, values: Floats, out: Array) -> None:
-        """Write values, which are in units of the test, into `out`, each rounded once."""
+        """Write values, which are scaled for the test, into `out`, each rounded once."""
         if self.dtype == "float32":
             out[...] = values
-            np.multiply(out, self._scale, out)  # exact, by a power of two
+            np.multiply(out, self._scale_back, out)  # exact, by a power of two
         else:
-            out[...] = round_to(values * float(self._scale), self.dtype)
+            out[...] = round_to(values * float(self._scale_back), self.dtype)
 
     def _in_doubt(self, values: Floats) -> Doubtful | None:
-        """Return the places of values that their error leaves two roundings; None if there are none.
+        """Return the places of values that may be rounded wrongly to the dtype; None without any.
 
-        Those lie near a tie, the middle of two neighbouring numbers of the dtype, and are computed
-        with more digits elsewhere. The unit of the values is a bit more than their possible error,
-        so that a value near a tie is the tie itself when it is rounded to an integer.
+        Those are near a tie, the middle of two neighbouring numbers of the dtype, and are computed
+        with more digits elsewhere. Values are scaled so that ties are integers, and that each value
+        is off by less than 1/4: rounded to an integer, a value next to a tie is that tie. A tie is
+        recognised by its lower bits, which are 0 (see `_upper_bits_of_test`).
 
-        In binary, a tie in float32 has 25 digits and then only zeros. A float64 is stored as a sign,
-        an exponent, and the digits after the first one, which is always 1. A shift to the left drops
-        the sign, the exponent and the first 25 digits. What remains of the tie 2^46 + 2^22 is 0, and
-        of 2^46 + 2^22 + 1 it is not. The values are overwritten.
+        Args:
+            values: The values (rows, columns), which are overwritten.
         """
         flat = values.reshape(-1)
         np.rint(flat, flat)
-        bits_of_floats = flat.view(np.uint64)
-        np.left_shift(bits_of_floats, self._shift, bits_of_floats)
-        if bits_of_floats.min() != 0:
+        # The same memory as integers: a shift to the left leaves only the lower bits.
+        lower_bits = flat.view(np.uint64)
+        np.left_shift(lower_bits, self._ignored_bits, lower_bits)
+        if lower_bits.min() != 0:
             return None
-        rows, columns = np.divmod(np.flatnonzero(bits_of_floats == 0), values.shape[1])
+        rows, columns = np.divmod(np.flatnonzero(lower_bits == 0), values.shape[1])
         is_written = columns < self.columns  # The table may lack the very last column.
         return Doubtful(rows[is_written], columns[is_written])
 
-    def _enter_leap(self, leap: int, start: Complex) -> None:
-        """Compute cos + i·sin at all anchors of a leap: every 64th position, for example.
+    def _enter_segment(self, segment: int, start: Complex) -> None:
+        """Compute cos + i·sin at all anchors of a segment: every 64th position, for example.
 
-        They are products of those at the anchors of leap 0 and the one at the start of this leap.
+        They are products of those at the anchors of segment 0 and the one at the start of this
+        segment.
 
         Args:
-            leap: The number of the leap.
+            segment: The number of the segment.
             start: cos + i·sin at its first position, a number per wave.
         """
         np.multiply(self.factors.anchor_directions, start, self._anchors)
@@ -413,7 +445,7 @@ class Tile:
             cosines, sines = self._anchor_parts
             cosines[...] = self._anchors.real
             sines[...] = self._anchors.imag
-        self._leap = leap
+        self._segment = segment
 
     def _multiply_anchors(self, anchor: int, count: int) -> None:
         """Compute the rows that follow `count` anchors: E(anchor) · E(row), with E = cos + i·sin.
@@ -462,25 +494,26 @@ def _short_buffer() -> Iterator[None]:
         np.setbufsize(usual_size)
 
 
-def _shift_of_test(dtype: str) -> AnyArray:
-    """Return by how many bits the test shifts a float64 to the left.
+def _upper_bits_of_test(dtype: str) -> AnyArray:
+    """Return how many of the 64 bits of a float64 precede those that are 0 at a tie of the dtype.
 
-    The test decides whether a value is so near a tie that the error leaves its rounding open: if the
-    bits after its first s + 1 are all 0 (see the top of this module). Shifting drops the sign, the
-    exponent and those first bits. For float32, s is 24, so that 53 − 25 = 28 bits remain of 64.
+    A tie is the middle of two neighbouring numbers of the dtype. In binary, a tie of float32 has 25
+    digits, one more than float32 has, and then only zeros: 2^46 + 2^22 is one, 2^46 + 2^22 + 1 is
+    not. A float64 is stored as a sign (1 bit), an exponent (11 bits), and 52 digits, without the
+    first one, which is always 1. So 1 + 11 + 24 = 36 bits precede the zeros, which are 28.
     """
-    tested_bits = _FLOAT64_BITS - (SIGNIFICAND_BITS[dtype] + 1)
-    return np.array(64 - tested_bits, np.uint64)
+    bits_of_zeros = _FLOAT64_BITS - (SIGNIFICAND_BITS[dtype] + 1)
+    return np.array(64 - bits_of_zeros, np.uint64)
 
 
-def _unit_of_test(amplitude: float) -> float:
-    """Return the units of the test in 1 (see the top of this module).
+def _scale_of_test(amplitude: float) -> float:
+    """Return the factor that makes the errors of products less than 1/4, a power of two.
 
-    Errors grow with the amplitude, and so do the units: by a power of two, so that scaling by them
-    is exact. For amplitudes above 1/2 up to 1 there are 2**47 units in 1, above 1 up to 2 half as many.
+    Errors grow with the amplitude. For amplitudes above 1/2 up to 1, the factor is 2**47, above 1
+    up to 2 half of that. A product with a power of two is exact.
     """
-    unit: float = _UNITS / 2.0 ** np.ceil(np.log2(amplitude))
-    return unit
+    scale: float = _TEST_SCALE / 2.0 ** np.ceil(np.log2(amplitude))
+    return scale
 
 
 def _memory_like(array: AnyArray) -> AnyArray:
@@ -491,8 +524,8 @@ def _memory_like(array: AnyArray) -> AnyArray:
 def _memory_for_anchor_parts(factors: Factors) -> tuple[Floats, ...]:
     """Return memory for the cosines and the sines of anchors; nothing for pairs.
 
-    Pairs are multiplied as complex numbers. A table that has only cosines, or only sines, needs real
-    products, which are faster with the parts in arrays of their own.
+    Pairs are multiplied as complex numbers. A table that has only cosines, or only sines, needs
+    real products, which are faster with the parts in arrays of their own.
     """
     if factors.has_pairs:
         return ()
@@ -502,12 +535,21 @@ def _memory_for_anchor_parts(factors: Factors) -> tuple[Floats, ...]:
 
 def _memory_for_products(factors: Factors) -> tuple[AnyArray, ...]:
     """Return memory for a tile's products (anchors, rows, waves): one array per array of rows."""
-    anchors_per_tile = factors.rows_per_tile // factors.rows_per_anchor
+    anchors_per_tile = factors.sizes.rows_per_tile // factors.sizes.rows_per_anchor
     buffers = []
     for rows in factors.row_factors:
         buffer = aligned_buffer(anchors_per_tile * rows.size, rows.dtype)
         buffers.append(buffer.reshape(anchors_per_tile, *rows.shape))
     return tuple(buffers)
+
+
+def _as_rows(products: AnyArray, row_count: int) -> Floats:
+    """Return the memory of products (anchors, rows, waves) as rows of float64.
+
+    A complex number becomes two neighbouring columns: its real part and its imaginary part.
+    """
+    rows: Floats = products.view(np.float64).reshape(row_count, -1)
+    return rows
 
 
 def power_of_two(number: int) -> int:
@@ -517,6 +559,15 @@ def power_of_two(number: int) -> int:
     [1, 4, 8]
     """
     return 1 << max(0, number - 1).bit_length()
+
+
+def power_of_two_within(number: int) -> int:
+    """Return the largest power of two that is not above a positive number.
+
+    >>> [power_of_two_within(number) for number in (1, 4, 7)]
+    [1, 4, 4]
+    """
+    return 1 << (number.bit_length() - 1)
 
 
 def multiples(first: int, count: int, step: int) -> Ints:

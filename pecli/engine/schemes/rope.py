@@ -169,7 +169,9 @@ class Rope(RotaryParameters):
         else:
             rotating = self.frequencies().take(range(self.rotating_pairs))
         amplitude = self.scaling_value.exact_attention or self.scaling_value.attention
-        return ExactWaves.of(rotating, scale=unit, amplitude=amplitude, in_turns=self._in_turns)
+        return ExactWaves.from_frequencies(
+            rotating, scale=unit, amplitude=amplitude, in_turns=self._in_turns
+        )
 
     def _angle_functions(self, recipe: PrecisionRecipe) -> Iterator[PairAngles]:
         """Yield the functions that compute the angles of the pairs, in the order of the pairs.

@@ -209,8 +209,8 @@ class RotationFactors:
         return factors
 
     @cached_property
-    def _limbs(self) -> AnyArray:
-        return np.ascontiguousarray(self.rope.waves().limbs[:, None, :])
+    def _frequency_digits(self) -> AnyArray:
+        return np.ascontiguousarray(self.rope.waves().digits[:, None, :])
 
     @cached_property
     def _within_run(self) -> Complex:
@@ -254,7 +254,9 @@ class RotationFactors:
         positions_of_pairs = positions.astype(np.uint64).reshape(count, -1)
         out = np.ones((count, self._pairs), np.complex128)
         rotating = slice(self._rotating_pairs)
-        out[:, rotating] = phases.directions(self._limbs, positions_of_pairs[:, rotating])
+        out[:, rotating] = phases.directions(
+            self._frequency_digits, positions_of_pairs[:, rotating]
+        )
         return out
 
     def shift(self, places: int) -> Complex:

@@ -337,7 +337,7 @@ class Sinusoidal(Positioned):
         """Return the frequencies of all axes times the scale of positions, and the amplitude."""
         frequencies = self._block_frequencies(self.scale)
         scale = unit * Fraction(self.scale)
-        return ExactWaves.of(
+        return ExactWaves.from_frequencies(
             frequencies, scale=scale, amplitude=self.amplitude, in_turns=self._in_turns
         )
 

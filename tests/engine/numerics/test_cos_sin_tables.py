@@ -30,7 +30,9 @@ def exact_filler(
     width: int, count: int, base: float = 10000.0, amplitude: float = 1.0
 ) -> ExactFiller:
     return ExactFiller(
-        lambda: ExactWaves.of(geometric(base, oracle.Fraction(width), width), amplitude=amplitude),
+        lambda: ExactWaves.from_frequencies(
+            geometric(base, oracle.Fraction(width), width), amplitude=amplitude
+        ),
         count,
     )
 
@@ -100,10 +102,10 @@ def test_rows_do_not_depend_on_the_table_they_are_in(width, count, first, row, d
 @pytest.mark.parametrize("part", ["cos", "sin", "cos,sin", "sin,cos"])
 @pytest.mark.parametrize("size", [1 << 15, 1 << 16])
 @pytest.mark.sample(5)
-def test_a_table_across_several_leaps_has_the_rows_that_are_made_one_by_one(
+def test_a_table_across_several_segments_has_the_rows_that_are_made_one_by_one(
     monkeypatch, size, part, dtype
 ):
-    """A leap is a run of positions that share one starting angle. With tiles this small a leap is
+    """A segment is a run of positions that share one starting angle. With tiles this small a segment is
     shorter than half the table, which begins and ends within one. The rows made one by one are held
     against Arb above.
     """
@@ -115,7 +117,7 @@ def test_a_table_across_several_leaps_has_the_rows_that_are_made_one_by_one(
 
     assert (
         dtype == "float64"
-        or tiles.Factors(made.waves, slice(0, width), part, 4000).rows_per_leap < rows // 2
+        or tiles.Factors(made.waves, slice(0, width), part, 4000).sizes.rows_per_segment < rows // 2
     )
 
     whole = filled_table(made, part, first, rows, columns, dtype)
@@ -128,37 +130,39 @@ def test_a_table_across_several_leaps_has_the_rows_that_are_made_one_by_one(
 
 @pytest.mark.parametrize("part", ["cos", "sin", "cos,sin", "sin,cos"])
 def test_products_are_off_by_at_most_four_fifths_of_the_proven_bound(part):
-    """A table is a product of factors for leaps (runs of positions that share a starting angle) and
-    for rows within them. Before rounding, an element may be off by ERROR = 1.7e-15, which was proven
-    and on which the search for doubtful elements rests. The exact values are float64 tables, which
-    another test compares with Arb; the leap is at position 2^39.
+    """A table is a product of factors for segments (runs of positions that share a starting angle) and
+    for rows within them. Before rounding, an element may be off by ERROR = 1.7e-15, which was
+    proven and on which the search for doubtful elements rests. The exact values are float64 tables,
+    which another test compares with Arb; the segment is at position 2^39.
     """
     made, width = exact_filler(40, 4096), 40
     columns = width * len(part.split(","))
     factors = tiles.Factors(made.waves, slice(0, width), part, 4096)
     tile = tiles.Tile(factors, columns, "float32")
-    leap = 2**39 // factors.rows_per_leap + 1
-    tile._enter_leap(leap, factors.starts(range(leap, leap + 1))[0])
-    together = factors.rows_per_tile // factors.rows_per_anchor
+    segment = 2**39 // factors.sizes.rows_per_segment + 1
+    tile._enter_segment(segment, factors.starts(range(segment, segment + 1))[0])
+    together = factors.sizes.rows_per_tile // factors.sizes.rows_per_anchor
 
-    for k in range(factors.anchors_per_leap // together):
+    for k in range(factors.sizes.anchors_per_segment // together):
         tile._multiply_anchors(k * together, together)
-        found = tile._values / factors.unit
-        first = leap * factors.rows_per_leap + k * factors.rows_per_tile
-        exact = filled_table(made, part, first, factors.rows_per_tile, columns, "float64")
+        found = tile._values / factors.test_scale
+        first = segment * factors.sizes.rows_per_segment + k * factors.sizes.rows_per_tile
+        exact = filled_table(made, part, first, factors.sizes.rows_per_tile, columns, "float64")
         assert np.abs(found - exact).max() <= tiles.ERROR * 0.8
 
 
 HARD_CASES = json.loads(Path(__file__).with_name("hard_cases.json").read_text())
 """The hardest of 1.1e10 elements of tables with well-known bases and dims, positions to 2^20 and below 2^40: made in
-float64 from products of two small tables of flint's, those that look like ties of a dtype computed again as balls (some
-come within 1e-10 ulp of a tie). And of 60,000 amplitudes for each dtype that bring an element close to a tie, the best.
+float64 from products of two small tables of flint's, those that look like ties of a dtype computed
+again as balls (some come within 1e-10 ulp of a tie). And of 60,000 amplitudes for each dtype that
+bring an element close to a tie, the best.
 """
 NARROW_DTYPES = ("float32", "float16", "bfloat16")
 
 
 def name_of(case: dict) -> str:
-    return f"{case['dtype']}-{case['base']:g}-{case['dim']}-{case['position']}-{case['wave']}{case['part']}"
+    return
+    f"{case['dtype']}-{case['base']:g}-{case['dim']}-{case['position']}-{case['wave']}{case['part']}"
 
 
 def truth(case: dict) -> int:
@@ -193,7 +197,7 @@ def every_element(dtype: str, amplitude: float = 1.0) -> tuple[np.ndarray, np.nd
     sine = rng.random(count) < 0.5
 
     def some() -> ExactWaves:
-        return phases.ExactWaves.of(
+        return phases.ExactWaves.from_frequencies(
             geometric(10000.0, oracle.Fraction(24), 24), amplitude=amplitude
         )
 
@@ -250,8 +254,8 @@ def test_elements_that_floats_leave_in_doubt_are_correctly_rounded_by_integers(
 
 def test_an_element_that_no_number_of_bits_decides_is_an_error():
     """At position 0 the element is the amplitude, 1 + 2^-8, a tie of bfloat16, which is known with an
-    error of 4 units of 2^-200 only: it lies above or below the tie, and more digits of the cosine do
-    not help.
+    error of 4 units of 2^-200 only: it lies above or below the tie, and more digits of the cosine
+    do not help.
     """
     waves = phases.ExactWaves(
         turns=(1 << 190,),  # a quarter of a turn per position
@@ -279,13 +283,13 @@ def test_an_element_that_no_number_of_bits_decides_is_an_error():
 def test_a_table_whose_elements_are_nearly_all_in_doubt_has_the_same_bytes(
     monkeypatch, dtype, amplitude
 ):
-    """Units of 2^-6 instead of 2^-47 in the test for doubt put more than 90 % of the elements in
+    """A scale of 2^6 instead of 2^47 in the test for doubt puts more than 90 % of the elements in
     doubt, so that they are computed one by one; the bytes do not change.
     """
     scheme = Sinusoidal(90, 14, offset=999_000, amplitude=amplitude, dtype=dtype)
     usual = scheme.tables()["pe"].tobytes()
     seen = []
-    monkeypatch.setattr(tiles, "_UNITS", 2.0**6)
+    monkeypatch.setattr(tiles, "_TEST_SCALE", 2.0**6)
     settle = correct_rounding.round_waves
     monkeypatch.setattr(
         cos_sin_tables, "round_waves", lambda *args: seen.append(len(args[2])) or settle(*args)

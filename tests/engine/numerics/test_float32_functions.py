@@ -32,7 +32,7 @@ BASES = [2.0, 100.0, 10000.0, 500000.0, 1e20, 1e300, 0.5, 1.0]
 
 
 def some_waves(base: float) -> tuple[phases.ExactWaves, np.ndarray, np.ndarray]:
-    wanted = phases.ExactWaves.of(geometric(base, oracle.Fraction(16), 16))
+    wanted = phases.ExactWaves.from_frequencies(geometric(base, oracle.Fraction(16), 16))
     column, position = (
         grid.ravel() for grid in np.meshgrid(np.arange(16), np.array(POSITIONS, np.uint64))
     )
@@ -46,7 +46,7 @@ def test_cosines_and_sines_in_float64_keep_their_absolute_and_relative_bounds(ba
     is used. Arb computes the true values at positions up to 2^40.
     """
     wanted, column, position = some_waves(base)
-    cosines, sines = phases.cos_sin(wanted.limbs[:, column], position)
+    cosines, sines = phases.cos_sin(wanted.digits[:, column], position)
     absolute, relative = _errors(
         base, column, position, DoubleDouble.plain(cosines), DoubleDouble.plain(sines)
     )
@@ -62,7 +62,7 @@ def test_cosines_and_sines_in_two_floats_use_an_eighth_of_their_relative_bound(b
     """
     wanted, column, position = some_waves(base)
     _, relative = _errors(
-        base, column, position, *phases.cos_sin_double_double(wanted.limbs[:, column], position)
+        base, column, position, *phases.cos_sin_double_double(wanted.digits[:, column], position)
     )
 
     assert relative <= phases.PRODUCT_ERROR / 8

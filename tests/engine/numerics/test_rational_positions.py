@@ -31,7 +31,9 @@ def rotation(
     frequencies = numerics.geometric(BASE, Fraction(DIM, 2), DIM // 2)
 
     def make(unit: Fraction) -> ExactWaves:
-        return ExactWaves.of(frequencies, scale=unit, amplitude=amplitude, in_turns=in_turns)
+        return ExactWaves.from_frequencies(
+            frequencies, scale=unit, amplitude=amplitude, in_turns=in_turns
+        )
 
     return AxisFiller(make, [0] * (DIM // 2), listed_coordinates([positions]))
 
@@ -175,7 +177,9 @@ def test_rows_of_a_grid_are_the_same_in_any_block_and_correctly_rounded() -> Non
 
     axes = [k % 2 for k in range(DIM // 2)]
     places = Coordinates((rows, columns), 12000, index)
-    filler = AxisFiller(lambda unit: ExactWaves.of(frequencies, scale=unit), axes, places)
+    filler = AxisFiller(
+        lambda unit: ExactWaves.from_frequencies(frequencies, scale=unit), axes, places
+    )
     whole = np.empty((12000, DIM), np.float32)
     filler.fill("sin,cos", 0, whole, "float32")
     part = np.empty((777, DIM), np.float32)
