@@ -416,7 +416,7 @@ def _mean_rows(
         phasors: cos + i·sin (rows, pairs).
         pairs: The indices of the pairs to be returned.
         positions: The position of each row: 0 0 1 1 2 2.
-        different_positions: The same, each once: 0 1 2.
+        different_positions: These positions, each once: 0 1 2.
     """
     means = [
         phasors[positions == position][:, pairs].mean(axis=0) for position in different_positions
@@ -608,7 +608,7 @@ def _fit_by_scanning(fit: _NumberFit, log_start: float) -> Fit:
     """Return the middle of the interval of numbers that fit best, and half of its width as the error.
 
     YaRN's limits are rounded to whole pairs, so that all numbers of an interval give the same
-    frequencies. A hundred numbers are tried, from 1/64 to 64 times a first guess, each of them 8 %
+    frequencies. A hundred numbers are tried, from 1/64 to 64 times a first guess, each of them 9 %
     larger than the one before.
 
     Args:
@@ -730,6 +730,7 @@ def _fit_all_by_gauss_newton(fit: _NumbersFit, log_starts: Floats) -> list[Fit] 
         if nearer_logs is None:
             break
         logs = nearer_logs
+    # If the steps ran out, the covariance is that before the last move, which hardly changes it.
     return _numbers_of_logarithms(logs, covariance)
 
 
@@ -830,7 +831,7 @@ def _are_rows_of_positions(positions: Floats, phasors: Complex, frequencies: Flo
 
     One position farther, a pair of frequency 1 turns by a radian, and one of frequency 0.001 by hardly
     anything. So fast pairs show best whether a row is at its position: the distances of all pairs are
-    averaged with their frequencies as weights. The mean may be a tenth or so of the distance by which
+    averaged with their frequencies as weights. The mean may be an eighth of the distance by which
     the next position would move the fastest pair.
     """
     sizes = np.abs(phasors)

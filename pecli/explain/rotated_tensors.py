@@ -168,11 +168,10 @@ class RotatedTensor:
         """
         computation = self._computation_at(TokenRows.only_tokens(expected))
         every_row = np.arange(computation.rows)
-        first_heads = ConvertedHeads(
-            self.after
-        ).first_few  # A few heads show the position of a row.
+        # A few heads show the position of a row.
+        first_heads = ConvertedHeads(self.after).first_few.matrix(every_row)
         with np.errstate(all="ignore"):  # Rows of padding may hold anything.
-            measured = computation.measured_positions(first_heads.matrix(every_row), every_row)
+            measured = computation.measured_positions(first_heads, every_row)
         if measured is None:
             return expected
         return np.where(np.isnan(measured), expected, measured)

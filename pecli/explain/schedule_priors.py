@@ -316,10 +316,11 @@ def _rotary_schedules_on_line(
     1, 0.1, 0.01 and 0.001 are base^(−i/denominator) with denominator = 4 and the base 10000. All of them may be
     divided by a factor (linear scaling), or only the first ones may rotate (proportional scaling). Each
     schedule is yielded with the bases that the frequencies allow, such as 500000 for 499998 ± 5.
+    Frequencies with a bend, as YaRN makes them, agree with no such schedule.
     """
     line = fit_line(measured)
     if line is None or not line.has_possible_base(denominator):
-        return  # Frequencies with a bend, as YaRN makes them, are on no line.
+        return
     unscaled = line.unscaled_schedule(denominator)
     linear = _with_linear_scaling(unscaled, line)  # unscaled, if the first frequency is 1
     yield from _with_bases(linear, line.on_line)
@@ -603,8 +604,8 @@ def _blend_factors(
     fitted_factor = _plainest_factor(share_of_slowest=float(shares[-1]))
     factors_to_try = dict.fromkeys((fitted_factor, *FACTORS))  # each once
     for factor in factors_to_try:
-        is_less_than_slow_pairs_have = shares < 1 / factor - errors
-        if factor > MIN_FACTOR and not is_less_than_slow_pairs_have.any():
+        is_divided_by_more = shares < 1 / factor - errors
+        if factor > MIN_FACTOR and not is_divided_by_more.any():
             yield factor
 
 

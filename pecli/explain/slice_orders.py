@@ -261,10 +261,10 @@ def _order_of_rows(sources: Indices, count: int) -> Rows | SomeRows | None:
 def _named_orders(sources: Indices, count: int) -> dict[Rows, Indices]:
     """Return each order of rows that has a name, with the sources that rows in this order have.
 
-    A source is the index of the expected row that a found row equals. Whoever compares these sources with
-    the given ones sees which order the rows have. Most orders have a number, such as the number of rows
-    of padding. It is read off the given sources, and so it is right for the order that they have:
-    −1 −1 0 1 hold two rows of padding, and «padded» by 2 are −1 −1 0 1.
+    A source is the index of the expected row that a found row equals. The order whose sources equal the
+    given ones is that of the found rows. Most orders need a number, such as the number of rows of padding,
+    which is read off the given sources: −1 −1 0 1 hold two rows of padding. So «padded» is returned with
+    2, and with its sources −1 −1 0 1, which equal the given ones.
 
     Args:
         sources: The source of each found row; −1 for padding.

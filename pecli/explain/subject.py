@@ -291,9 +291,7 @@ def _scheme_of_rotation(
         The scheme; None if none has such parameters.
     """
     specified_table = table_at_consecutive_positions(specification)
-    assert (
-        specified_table is not None
-    )  # A scheme whose frequencies have a formula has such a table.
+    assert specified_table is not None  # Frequencies that have a formula are those of one.
     found_offset = _offset_of(computation.positions[0])
     has_specified_frequencies = schedule == schedule_of(specified_table)
     has_specified_amplitude = computation.amplitude == specified_table.amplitude
@@ -313,9 +311,7 @@ def _scheme_of_vector(specification: Scheme, schedule: FrequencySchedule) -> Sch
     Frequencies do not show an amplitude: it is the default of their scaling.
     """
     specified_table = table_at_consecutive_positions(specification)
-    assert (
-        specified_table is not None
-    )  # A scheme whose frequencies have a formula has such a table.
+    assert specified_table is not None  # Frequencies that have a formula are those of one.
     found_table = with_frequencies_of(schedule, specified_table)._replace(
         amplitude=schedule.scaling.attention_value
     )

@@ -125,9 +125,8 @@ def are_angles(values: Array) -> bool:
     block_rows = max(1, SCANNED_ELEMENTS // values.shape[1])
     lowest, highest = _ranges_of_columns(values, block_rows)
     largest_of_columns = np.maximum(highest, -lowest)  # absolute values
-    largest = (
-        largest_of_columns.max()
-    )  # NaN if the table holds NaN: both comparisons are False then.
+    largest = largest_of_columns.max()
+    # If the table holds NaN, the largest value is NaN, and both comparisons are False.
     if not LARGEST_COSINE < largest <= LARGEST_ANGLE:
         return False
     is_growing = lowest < highest

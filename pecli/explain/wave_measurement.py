@@ -575,8 +575,8 @@ def _amplitude_error(data: Floats, offsets: Floats, frequency: Floats) -> float:
     # Numbers in float32 are off by that much, even if those of one channel happen to leave less.
     float32_error = np.finfo(np.float32).eps * amplitude
     noise = float(np.sqrt((residual**2).mean())) + float32_error
-    # Errors grow in proportion to the noise.
-    variance_of_a, variance_of_b, _ = _variances_at_noise_1(curve.derivatives(offsets))
+    variances = _variances_at_unit_noise(curve.derivatives(offsets))
+    variance_of_a, variance_of_b, _ = variances  # the last one is that of f
     standard_error = noise * np.sqrt((variance_of_a + variance_of_b).sum())
     return float(standard_error) / amplitude
 
@@ -640,7 +640,7 @@ def _errors_of_one_function(data: Floats, fit: WaveFit) -> FitErrors:
     """
     offsets = fit.rows_from_0 - fit.centre
     sin = np.sin(_angles(offsets, fit.frequency, fit.phase))
-    variances = _variances_at_noise_1((sin * offsets[:, None], sin))
+    variances = _variances_at_unit_noise((sin * offsets[:, None], sin))
     amplitude = np.maximum(np.abs(fit.amplitude), TINY)
     noise = fit.common_noise
     errors = np.sqrt(variances) * noise / amplitude  # (2, channels)
@@ -696,7 +696,7 @@ def _least_squares(columns: Sequence[Floats], data: Floats) -> Floats:
     return np.asarray(solutions[..., 0].T / scaled.lengths)
 
 
-def _variances_at_noise_1(columns: Sequence[Floats]) -> Floats:
+def _variances_at_unit_noise(columns: Sequence[Floats]) -> Floats:
     """Return the variances (columns, channels) of the numbers that `_least_squares` finds for these columns.
 
     They hold for data with noise of size 1, and are the diagonal of inverse(Uᵀ·U), divided by the squares

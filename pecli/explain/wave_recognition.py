@@ -238,7 +238,7 @@ class OrientedTable:
         """Return the denominators that the exponents of a sinusoidal table may have, the likeliest first.
 
         The frequency of pair i is base^(−i/denominator). Of 512 columns, most programs divide by 256, which
-        is half of them, and some by 255 or 255.5. The denominator is above 0: 2 columns have no 1 − 1.
+        is half of them, and some by 255 or 255.5. A denominator of 0, 1 − 1 for 2 columns, is left out.
         """
         half_dim = float(self.reading.pairs)
         if self.reading.layout == "interleaved":
@@ -445,7 +445,7 @@ def _prefer_usual_base(
         prior: The schedule with the fitted base.
         explanation: The explanation of the table by this schedule.
     """
-    usual_base = _unlike_usual_base_near(prior.schedule.base)
+    usual_base = _usual_base_before_rounding(prior.schedule.base)
     if usual_base is None or not explanation.has_edit(Runtime):
         return explanation
     with_usual_base = prior.schedule.having("base", usual_base)
@@ -456,10 +456,10 @@ def _prefer_usual_base(
     return next(by_runtimes, explanation)
 
 
-def _unlike_usual_base_near(base: float) -> float | None:
-    """Return the usual base that rounded frequencies may have turned into another one; None if there is none.
+def _usual_base_before_rounding(base: float) -> float | None:
+    """Return the usual base that a runtime's rounding of frequencies may have turned into another base.
 
-    It is 1000000 for 1000002, and None for 1000000 itself.
+    It is 1000000 for 1000002. None is returned for 1000000 itself, and if no usual base is so near.
     """
     if base in USUAL_BASES:
         return None
