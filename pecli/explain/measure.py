@@ -9,7 +9,13 @@ import numpy as np
 from pecli.engine.arrays import Complex, Flags, Floats, Indices
 from pecli.explain import wave_measurement
 from pecli.explain.time_limit import check_time
-from pecli.explain.wave_measurement import MIN_RUN, TINY, MeasuredWaves, wrap
+from pecli.explain.wave_measurement import (
+    MIN_RUN,
+    TINY,
+    MeasuredWaves,
+    sharpened_frequency,
+    wrap,
+)
 
 COARSE = 1e-5
 """Share of an amplitude by which float32 moves no phasor, while float16 and four decimals move most."""
@@ -242,7 +248,7 @@ def _frequencies_of_few(
         return None
     phasors = np.asarray(phasors, np.complex128)
     # Values may be coarser than the storage that is supposed so far: those of float16, for example.
-    error_of_angle = max(rounding, _roughness(phasors))
+    error_of_angle = max(rounding, _storage_error(phasors))
     are_consecutive = len(positions) > 1 and (np.diff(positions) == 1).all()
     if are_consecutive:
         return _frequencies_of_neighbours(phasors, error_of_angle)
@@ -299,39 +305,47 @@ def _with_errors_of_angles(
 def _sharpen_by_rows(phasors: Complex | Floats, positions: Floats) -> Floats:
     """Return the frequency of each pair (rows, pairs), from rows at positions ever farther from 0.
 
-    Each row corrects the frequency by the angle that it misses, at most half a turn: 0.30 of position 1
-    is 6.0 at position 20. If the angle there is 6.04, 0.04 are missed, and the frequency is 0.302.
+    An angle of 0.30 at position 1 is a frequency of 0.30. One of −0.24 at position 20, after a whole
+    turn, makes it 0.302.
     """
     frequencies: Floats = np.zeros(phasors.shape[1])
     for position, phasors_of_row in zip(positions, phasors, strict=True):
-        angle_missed = wrap(np.angle(phasors_of_row) - frequencies * position)
-        frequencies = np.asarray(frequencies + angle_missed / position)
+        frequencies = sharpened_frequency(frequencies, np.angle(phasors_of_row), position)
     return frequencies
 
 
 def _frequencies_of_neighbours(phasors: Complex, error_of_angle: float) -> MeasuredFrequencies:
     """Measure frequencies from the angles between consecutive rows, wherever the first one is.
 
-    Rows that are 1 apart turn by 0.30 ± 0.01, and rows that are 4 apart by 1.21 ± 0.01: that is 0.3025
-    a row. Each distance, 1, 2, 4, …, corrects the frequency by the angle that it misses.
+    From each row to the next, a pair turns by 0.30 ± 0.01: its frequency is about 0.30. Over 4 rows it
+    turns by 1.21 ± 0.01, which makes the frequency 0.3025 ± 0.0025. So distances of 1, 2, 4, … rows
+    sharpen the frequency one after the other.
 
     Args:
         phasors: cos + i·sin of two or more consecutive rows, (rows, pairs).
         error_of_angle: Error of an angle, in radians.
     """
-    frequencies = np.zeros(phasors.shape[1])
+    frequencies: Floats = np.zeros(phasors.shape[1])
     longest_distance = 1
     distance = 1
     while distance < len(phasors):
-        later_rows = phasors[distance:]
-        earlier_rows = phasors[:-distance]
-        angles = np.angle((later_rows * earlier_rows.conj()).sum(axis=0))
-        angles_missed = wrap(angles - distance * frequencies)
-        frequencies = frequencies + angles_missed / distance
+        angles = _angles_over_distance(phasors, distance)
+        frequencies = sharpened_frequency(frequencies, angles, distance)
         longest_distance = distance
         distance *= 2
     error_between_rows = 2 * error_of_angle  # Both rows are rounded.
     return _with_errors_of_angles(frequencies, phasors, error_between_rows, longest_distance)
+
+
+def _angles_over_distance(phasors: Complex, distance: int) -> Floats:
+    """Return the mean angle by which each pair turns from a row to the row so many rows later.
+
+    exp(i·b) times the conjugate of exp(i·a) is exp(i·(b − a)), so that the product of two rows has the
+    angle between them.
+    """
+    later_rows = phasors[distance:]
+    earlier_rows = phasors[:-distance]
+    return np.asarray(np.angle((later_rows * earlier_rows.conj()).sum(axis=0)))
 
 
 def frequencies_on_grid(
@@ -371,10 +385,11 @@ def frequencies_on_grid(
 def _frequencies_along_axis(
     phasors: Complex, pairs: Indices, positions: Floats, expected: Floats, rounding: float
 ) -> MeasuredFrequencies | None:
-    """Measure the frequencies of some pairs, all of which turn with one axis of a grid.
+    """Measure the frequencies of the pairs that turn with one axis of a grid.
 
-    Places are the different positions on the axis: the 12 rows of a 3 × 4 grid are at the places 0, 1
-    and 2 of the height. Text around an image may be at 0, 1, 2, 8, 9, …, which are uneven places.
+    The 12 rows of a 3 × 4 grid have three different heights: 0, 1 and 2. The four rows of one height
+    should be equal in the pairs that turn with it. Their means are a table of three rows, one per
+    height, which is measured like a table along one axis.
 
     Args:
         phasors: cos + i·sin (rows, pairs).
@@ -384,48 +399,58 @@ def _frequencies_along_axis(
         rounding: Error of an angle, in radians.
 
     Returns:
-        The frequencies; None if all rows are at one place, if so few places are stored so coarsely
-        that their angles show no frequency, or if the columns are not waves.
+        The frequencies; None if all rows have one position on the axis, or if the table of means does
+        not show them.
     """
-    places = np.unique(positions)
-    if len(places) < 2:
+    different_positions = np.unique(positions)
+    if len(different_positions) < 2:
         return None
-    table = _table_of_places(phasors, pairs, positions, places)
-    step = places[1] - places[0]
-    is_even = np.allclose(np.diff(places), step)
-    if is_even:
-        return _frequencies_at_even_places(table, step, expected[pairs], rounding)
-    return frequencies_of(table, places, max(rounding, _roughness(table)))
+    table = _mean_rows(phasors, pairs, positions, different_positions)
+    step = different_positions[1] - different_positions[0]
+    has_equal_steps = np.allclose(np.diff(different_positions), step)
+    if has_equal_steps:
+        return _frequencies_at_equal_steps(table, step, expected[pairs], rounding)
+    # Text around an image may be at 0, 1, 2, 8, 9, …
+    error_of_angle = max(rounding, _storage_error(table))
+    return frequencies_of(table, different_positions, error_of_angle)
 
 
-def _table_of_places(
-    phasors: Complex, pairs: Indices, positions: Floats, places: Floats
+def _mean_rows(
+    phasors: Complex, pairs: Indices, positions: Floats, different_positions: Floats
 ) -> Complex:
-    """Return a table of phasors with one row per place on an axis, (places, pairs).
+    """Return the mean of all rows at each position, (positions, pairs).
 
-    All rows at one place should have the same phasors: the four at height 2 become one row, their
-    mean, in which their rounding partly cancels.
+    These rows should be equal, except for their rounding, which partly cancels in the mean.
+
+    Args:
+        phasors: cos + i·sin (rows, pairs).
+        pairs: The indices of the pairs to be returned.
+        positions: The position of each row: 0 0 1 1 2 2.
+        different_positions: These positions, each once: 0 1 2.
     """
-    means = [phasors[positions == place][:, pairs].mean(axis=0) for place in places]
+    means = [
+        phasors[positions == position][:, pairs].mean(axis=0) for position in different_positions
+    ]
     return np.stack(means)
 
 
-def _frequencies_at_even_places(
+def _frequencies_at_equal_steps(
     table: Complex, step: float, expected: Floats, rounding: float
 ) -> MeasuredFrequencies | None:
     """Measure the frequencies of a table whose rows are at 0, step, 2·step, …, such as 0, 0.5, 1.
 
     It is measured as if its rows were at 0, 1, 2: an angle of 0.2 per row is 0.4 per position.
-    None is returned if few rows are stored coarsely, or if the columns are not waves.
+    None is returned if a few rows are stored coarsely, so that rounding hides the small angles of slow
+    pairs, or if the columns are not waves.
 
     Args:
-        table: cos + i·sin, (places, pairs).
-        step: The distance of neighbouring places.
+        table: cos + i·sin, (rows, pairs).
+        step: The distance of neighbouring rows.
         expected: The frequency that each pair should have.
         rounding: Error of an angle, in radians.
     """
     row_count = len(table)
-    if row_count < MIN_RUN and _roughness(table) > COARSE:
+    if row_count < MIN_RUN and _storage_error(table) > COARSE:
         return None
     per_row = frequencies_of(table, np.arange(row_count, dtype=np.float64), rounding)
     if per_row is None:
@@ -436,7 +461,7 @@ def _frequencies_at_even_places(
 
 
 def _may_turn_half(angles: Floats, expected: Floats) -> Flags:
-    """Return which pairs may turn by half a turn or more from one place to the next.
+    """Return which pairs may turn by half a turn or more from one row to the next.
 
     Whole turns do not show: an angle of 3.5 is read as one of 3.5 − 2π = −2.8. So an angle near π is in
     doubt, and one that is smaller than that of a slower pair. So are those of all pairs that should turn
@@ -454,8 +479,11 @@ def _may_turn_half(angles: Floats, expected: Floats) -> Flags:
     return in_doubt
 
 
-def _roughness(phasors: Complex) -> float:
-    """Return the share of the amplitude by which storage moved phasors: 5e-4 in float16, at most."""
+def _storage_error(phasors: Complex) -> float:
+    """Return the share of the amplitude by which storage moved phasors: 5e-4 in float16, at most.
+
+    All phasors of a table have one size, the amplitude, unless they were rounded.
+    """
     sizes = np.abs(phasors)
     typical = np.median(sizes)
     return float(np.abs(sizes - typical).max() / typical) if typical else math.inf
@@ -622,27 +650,38 @@ def _are_in_other_order(frequencies: Floats, expected: Floats) -> bool:
 
 
 def _fit_by_scanning(fit: _NumberFit, log_start: float) -> Fit:
-    """Return the number that fits best among a hundred, from 1/64 to 64 times a first guess.
+    """Return the middle of the interval of numbers that fit best, and half of its width as the error.
 
-    YaRN's limits are rounded to whole pairs, so that they are the same for a whole interval of
-    numbers. The result is the middle of that interval, and half its width as the error.
+    YaRN's limits are rounded to whole pairs, so that all numbers of an interval give the same
+    frequencies. A hundred numbers are tried, from 1/64 to 64 times a first guess, each of them 9 %
+    larger than the one before.
 
     Args:
         fit: The schedule and the measured frequencies.
         log_start: The logarithm of the first guess.
     """
     tried_logs = log_start + np.linspace(-SCANNED, SCANNED, SCAN_STEPS)
-    misses = np.array([fit.weighted_squares(fit.predicted(log)) for log in tried_logs])
-    fitting = np.flatnonzero(misses <= misses.min() + 1.0)  # within one standard error
-    # Of the indices 3 4 5 9 10, the first interval is 3 4 5.
-    ends_of_intervals = np.flatnonzero(np.diff(fitting) != 1) + 1
-    first_interval, *_ = np.split(fitting, ends_of_intervals)
-    low = math.exp(tried_logs[first_interval[0]])
-    high = math.exp(tried_logs[first_interval[-1]])
-    # The interval may reach beyond the last number that was tried, by less than a step.
+    chi_squares = np.array([fit.weighted_squares(fit.predicted(log)) for log in tried_logs])
+    # A number that is off by one standard error has a sum of weighted squares that is larger by 1.
+    fits_best = chi_squares <= chi_squares.min() + 1.0
+    interval = _first_interval(fits_best)
+    lowest = math.exp(tried_logs[interval[0]])
+    highest = math.exp(tried_logs[interval[-1]])
+    # The interval may reach up to the next number that was tried, highest · e^step ≈ highest + highest · step.
     step = tried_logs[1] - tried_logs[0]
-    beyond = high * step
-    return Fit((low + high) / 2, (high - low) / 2 + beyond)
+    width_beyond = highest * step
+    return Fit(
+        value=(lowest + highest) / 2,
+        error=(highest - lowest) / 2 + width_beyond,
+    )
+
+
+def _first_interval(flags: Flags) -> Indices:
+    """Return the indices of the first flags that are True without a gap: 1 2 for 0 1 1 0 0 1."""
+    indices = np.flatnonzero(flags)
+    is_gap_after = np.diff(indices) != 1
+    intervals = np.split(indices, np.flatnonzero(is_gap_after) + 1)
+    return intervals[0]
 
 
 def fit_numbers(
@@ -713,8 +752,8 @@ class _NumbersFit(NamedTuple):
 def _fit_all_by_gauss_newton(fit: _NumbersFit, log_starts: Floats) -> list[Fit] | None:
     """Return the numbers whose frequencies come nearest to the measured ones, with their errors.
 
-    Each step solves the linear equations slopes · move = −residuals by least squares, and multiplies
-    no number by more than e = 2.7. It ends if no move leads nearer.
+    Each step supposes that the residuals change along straight lines, and moves all numbers to where
+    these lines come nearest to 0. It ends if no such move leads nearer.
 
     Args:
         fit: The schedule and the measured frequencies.
@@ -731,17 +770,47 @@ def _fit_all_by_gauss_newton(fit: _NumbersFit, log_starts: Floats) -> list[Fit] 
         slopes = fit.slopes(logs, residuals)
         if not np.isfinite(slopes).all():
             return None
-        # Residuals are in standard errors, so that this is the covariance of the logarithms.
-        covariance = np.asarray(np.linalg.pinv(slopes.T @ slopes), np.float64)
-        least_squares_move = -covariance @ (slopes.T @ residuals)
-        move = np.clip(least_squares_move, -MAX_MOVE_OF_SEVERAL, MAX_MOVE_OF_SEVERAL)
-        nearer_logs = _move_nearer(fit, logs, residuals, move)
+        move, covariance = _solve_for_move(slopes, residuals)
+        # A number is not multiplied by more than e = 2.7 at once.
+        short_move = np.clip(move, -MAX_MOVE_OF_SEVERAL, MAX_MOVE_OF_SEVERAL)
+        nearer_logs = _move_nearer(fit, logs, residuals, short_move)
         if nearer_logs is None:
             break
         logs = nearer_logs
+    # If the steps ran out, the covariance is that before the last move, which hardly changes it.
+    return _numbers_of_logarithms(logs, covariance)
+
+
+class _BestMove(NamedTuple):
+    """The best change of several logarithms, and the covariance of these."""
+
+    move: Floats  # (numbers,)
+    covariance: Floats  # (numbers, numbers)
+
+
+def _solve_for_move(slopes: Floats, residuals: Floats) -> _BestMove:
+    """Return the move of all logarithms for which residuals + slopes · move is nearest to 0.
+
+    By least squares: (slopesᵀ · slopes) · move = −slopesᵀ · residuals. Residuals are in standard
+    errors, so that the inverse of slopesᵀ · slopes is the covariance of the logarithms.
+
+    Args:
+        slopes: The derivatives of the residuals, (residuals, numbers).
+        residuals: How far the frequencies are from the measured ones, in standard errors.
+    """
+    covariance = np.asarray(np.linalg.pinv(slopes.T @ slopes), np.float64)
+    move = -covariance @ (slopes.T @ residuals)
+    return _BestMove(move, covariance)
+
+
+def _numbers_of_logarithms(logs: Floats, covariance: Floats) -> list[Fit]:
+    """Return fitted numbers, given their logarithms and the covariance of these.
+
+    If ln x is off by 0.01, x is off by 1 %: an error of a logarithm is a relative error.
+    """
     values = np.exp(logs)
     errors_of_logs = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    errors = SIGMAS * values * errors_of_logs  # d(exp x) = exp x · dx
+    errors = SIGMAS * values * errors_of_logs
     return list(map(Fit, values.tolist(), errors.tolist()))
 
 
@@ -807,9 +876,10 @@ def solve_positions(phasors: Complex, frequencies: Floats, expected: Floats) -> 
 def _are_rows_of_positions(positions: Floats, phasors: Complex, frequencies: Floats) -> Flags:
     """Return which rows of cos + i·sin (rows, pairs) are near exp(i · position · frequency).
 
-    The mean distance of a row's pairs from these numbers counts, weighted by frequency: position 8
-    turns a pair of frequency 1 by a radian more than position 7, but one of frequency 0.001 by hardly
-    anything.
+    One position farther, a pair of frequency 1 turns by a radian, and one of frequency 0.001 by hardly
+    anything. So fast pairs show best whether a row is at its position: the distances of all pairs are
+    averaged with their frequencies as weights. The mean may be an eighth of the distance by which
+    the next position would move the fastest pair.
     """
     sizes = np.abs(phasors)
     has_angle = sizes > 0
@@ -818,9 +888,9 @@ def _are_rows_of_positions(positions: Floats, phasors: Complex, frequencies: Flo
     distances = np.abs(phasors_of_size_1 - expected)
     weights = np.where(has_angle, np.abs(frequencies), 0.0)  # (rows, pairs)
     total_weight = weights.sum(axis=1)
-    # The next position moves the fastest pair by its frequency: a row may be off by a share of that.
-    move_of_fastest = np.minimum(weights.max(axis=1, initial=0.0), 1.0)
-    allowed_mean = MAX_MISMATCH * move_of_fastest
+    move_to_next_position = np.minimum(weights.max(axis=1, initial=0.0), 1.0)  # of the fastest pair
+    allowed_mean = MAX_MISMATCH * move_to_next_position
+    # The mean is compared without a division, since the total weight may be 0.
     is_near = (distances * weights).sum(axis=1) <= allowed_mean * total_weight
     return np.asarray(is_near & (total_weight > 0))
 

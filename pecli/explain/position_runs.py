@@ -49,8 +49,8 @@ def _runs(positions: Floats) -> Iterator[Run]:
 def _run_at(positions: Floats, start: int) -> Run:
     """Return the run that begins at a row: positions that count up by one, or that stay the same.
 
-    0 0 0 0 1 2 begins with «0 × 3», not with four zeros: the last zero is the first of 0 … 2, as the
-    rows before it are padding.
+    5 6 7 9 begins with the run 5 6 7. And 0 0 0 0 1 2 begins with three zeros, not with four: they are
+    padding, and the last zero is the first position of 0 1 2.
     """
     first = positions[start]
     is_last = start + 1 == len(positions)
@@ -58,15 +58,19 @@ def _run_at(positions: Floats, start: int) -> Run:
         return Run(first, length=1, step=0)
     steps = np.diff(positions[start:])
     step = int(steps[0])  # 1 for counting, 0 for repeating
-    is_other_step = steps != step
-    if not is_other_step.any():
-        return Run(first, length=len(steps) + 1, step=step)
-    equal_steps = int(is_other_step.argmax())
-    next_step = steps[equal_steps]
-    repeats_zero_before_counting = first == 0 and step == 0 and next_step == 1
-    if repeats_zero_before_counting:
-        return Run(first, length=equal_steps, step=step)  # The last zero is the next run's.
-    return Run(first, length=equal_steps + 1, step=step)
+    equal_steps = _count_equal_to_first(steps)
+    length = equal_steps + 1  # The two steps 1 1 lead through three positions, 5 6 7.
+    is_counting_next = equal_steps < len(steps) and steps[equal_steps] == 1
+    is_padding = first == 0 and step == 0 and is_counting_next
+    if is_padding:
+        length -= 1
+    return Run(first, length, step)
+
+
+def _count_equal_to_first(numbers: Floats) -> int:
+    """Return how many numbers at the beginning equal the first one: 2 of 1 1 0 1."""
+    is_different = numbers != numbers[0]
+    return int(is_different.argmax()) if is_different.any() else len(numbers)
 
 
 def _written(run: Run) -> str:

@@ -264,22 +264,27 @@ class RotationFit(NamedTuple):
 
 
 def rotation_fit(computation: RotatedComputation, matrix: Floats, rows: Indices) -> RotationFit:
-    """Return how well rotations explain some rows of a few heads: the best ones, and the expected ones.
+    """Return how well rotations explain some rows of the first few heads.
 
-    If no rotation can be measured, as of one head in which only half of each pair is rotated, the best one
-    leaves infinitely much.
+    The heads before the rotation are rotated twice: by the phasors (cos + i·sin of each row and pair) that
+    lead nearest to the heads after it, and by the expected phasors. What both miss is compared.
 
     Args:
         computation: The steps by which the heads should have been rotated.
-        matrix: Some rows of the first heads after the rotation, (rows, heads · channels).
+        matrix: Some rows of the first few heads after the rotation, (rows, heads · channels).
         rows: The indices of these rows.
+
+    Returns:
+        The norms of both differences. That of the best phasors is infinite if none can be measured, as of
+        one head in which only half of each pair is rotated.
     """
-    few_heads = replace(computation.heads, before=computation.heads.before.few)
+    heads = computation.heads.of_first_few
 
     def norm_left_by(phasors: Complex) -> float:
-        return float(np.linalg.norm(matrix - few_heads.matrix_of(phasors, rows)))
+        rotated = heads.matrix_of(phasors, rows)
+        return float(np.linalg.norm(matrix - rotated))
 
-    best_phasors = computation.form.phasors(matrix, rows)
+    best_phasors = heads.phasors(matrix, rows)
     left_by_best = math.inf
     if best_phasors is not None:
         left_by_best = norm_left_by(best_phasors)
@@ -304,11 +309,11 @@ class HeadObservations(Observations):
         return self.after.matrix(rows)
 
     def measured(self, rows: Indices | slice) -> Floats:
-        return self.after.few.matrix(rows)
+        return self.after.first_few.matrix(rows)
 
     @property
     def measured_columns(self) -> int:
-        return self.after.few.columns
+        return self.after.first_few.columns
 
     def at_rows(self, rows: slice) -> "HeadObservations":
         return HeadObservations(ConvertedHeads(self.after.array[:, :, rows]), self.dtype)

@@ -5,14 +5,14 @@ A table holds the cosine and the sine of an angle; a rotated head holds a·cos �
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from pecli.compare.forms import halved, joined
-from pecli.engine.arrays import Array, Complex, Floats, Indices, widened
+from pecli.engine.arrays import AnyArray, Array, Complex, Floats, Indices, widened
 from pecli.explain.computation import TINY, PhasorForm
 from pecli.explain.storage import rounded_to
 
@@ -51,8 +51,8 @@ class ConvertedHeads:
         return self.count * self.channels
 
     @cached_property
-    def few(self) -> "ConvertedHeads":
-        """The first heads, of as many sequences as it takes: phasors are measured in them."""
+    def first_few(self) -> "ConvertedHeads":
+        """The first eight heads, of as many sequences as it takes: phasors are measured in them."""
         sequences = math.ceil(MEASURED_HEADS / max(1, self.heads))
         return ConvertedHeads(self.array[:sequences, :MEASURED_HEADS])
 
@@ -92,28 +92,24 @@ class NormalEquations(NamedTuple):
     cos_after: Floats
     sin_after: Floats
 
-    def with_channel(
-        self, signs: ProductSigns, channel: Floats, partner: Floats, after: Floats
-    ) -> "NormalEquations":
-        """Return the equations with one more per head: ± channel · c ± partner · s = after.
+    def including(self, a: Floats, b: Floats, y: Floats) -> "NormalEquations":
+        """Return the equations after a·c + b·s = y is required of every head as well.
 
-        Heads of a row share c and s. Least squares for a·c + b·s = y in all heads lead to
+        All heads of a row have the same c and s, so that these cannot solve each equation exactly. The
+        sum of (a·c + b·s − y)² is smallest if its derivatives by c and by s are 0:
         Σa²·c + Σab·s = Σay and Σab·c + Σb²·s = Σby.
 
         Args:
-            signs: The signs of both products.
-            channel: One channel of each pair before the rotation, (rows, heads, pairs).
-            partner: The other channel of each pair.
-            after: The channel after the rotation.
+            a: The factor of the cosine in each head, (rows, heads, pairs).
+            b: The factor of the sine.
+            y: The value after the rotation.
         """
-        with_cosine = signs.cos * channel
-        with_sine = signs.sin * partner
         return NormalEquations(
-            self.cos_cos + (with_cosine**2).sum(axis=1),
-            self.cos_sin + (with_cosine * with_sine).sum(axis=1),
-            self.sin_sin + (with_sine**2).sum(axis=1),
-            self.cos_after + (with_cosine * after).sum(axis=1),
-            self.sin_after + (with_sine * after).sum(axis=1),
+            cos_cos=self.cos_cos + (a**2).sum(axis=1),
+            cos_sin=self.cos_sin + (a * b).sum(axis=1),
+            sin_sin=self.sin_sin + (b**2).sum(axis=1),
+            cos_after=self.cos_after + (a * y).sum(axis=1),
+            sin_after=self.sin_after + (b * y).sum(axis=1),
         )
 
     def solution(self) -> tuple[Floats, Floats] | None:
@@ -202,24 +198,32 @@ class Formula:
         Returns:
             The phasors; None if no channel, or less than half of the pairs, shows both c and s.
         """
-        equations = NO_EQUATIONS
-        if self.first is not None:
-            equations = equations.with_channel(
-                self.first, channel=before.first, partner=before.second, after=after.first
-            )
-        # In place, the second channel depends on products of c and s, so that it is no such equation.
-        is_second_linear = not self.in_place
-        if self.second is not None and is_second_linear:
-            equations = equations.with_channel(
-                self.second, channel=before.second, partner=before.first, after=after.second
-            )
-        solution = equations.solution()
+        solution = self._equations(before, after).solution()
         if solution is None:
             return None
         cosines, sines = solution
-        if self.swapped:
+        if self.swapped:  # The formula multiplied by sines where cosines belong.
             cosines, sines = sines, cosines
         return np.asarray(cosines + 1j * sines)
+
+    def _equations(self, before: ChannelPair, after: ChannelPair) -> NormalEquations:
+        """Return the equations for c and s that the channels before and after the rotation give.
+
+        The first channels give ± first · c ± second · s, and the second ones ± second · c ± first · s,
+        unless the formula leaves them as they are.
+        """
+        equations = NO_EQUATIONS
+        if self.first is not None:
+            equations = equations.including(
+                a=self.first.cos * before.first, b=self.first.sin * before.second, y=after.first
+            )
+        # In place, the second channel is computed from a·c − b·s instead of a, so that it has products
+        # of c and s and is not linear in them.
+        if self.second is not None and not self.in_place:
+            equations = equations.including(
+                a=self.second.cos * before.second, b=self.second.sin * before.first, y=after.second
+            )
+        return equations
 
 
 RIGHT = Formula()
@@ -244,20 +248,21 @@ class RotaryChannels:
         """Return the pairs among the channels of heads (rows, heads, channels)."""
         return ChannelPair(*halved(values[..., self.rotary], layout))
 
-    @cached_property
-    def phasor_indices(self) -> tuple[Indices, Indices]:
-        """The indices of the phasors that turn the first channels of all pairs, and the second channels.
+    def by_channel(self, values: AnyArray) -> tuple[AnyArray, AnyArray]:
+        """Return the values that belong to the first channels of all pairs, and those of the second ones.
 
-        Both are 0 1 2 …: pair i is turned by phasor i. But if columns of cos are doubled as halves,
-        c0 c1 c0 c1, and channels are paired interleaved, (0, 1) and (2, 3), then each pair meets (c0, c1):
-        the first channels have the indices 0 0, and the second channels 1 1.
+        Right implementations turn both channels of pair i by phasor i, so that both have the values as
+        they are. But columns of cos may be doubled in another layout than that of the channels. If they
+        are c0 c1 c0 c1 (halves), and the channels (0, 1) and (2, 3) are pairs (interleaved), all first
+        channels have c0, and all second ones c1.
+
+        Args:
+            values: One value per pair, such as its phasor, (…, pairs).
         """
-        every_pair = np.arange(self.pairs)
         if not self.doubled:
-            return every_pair, every_pair
-        columns = joined((every_pair, every_pair), self.doubled)
-        first, second = halved(columns, self.layout_before)
-        return np.asarray(first, np.intp), np.asarray(second, np.intp)
+            return values, values
+        columns = joined((values, values), self.doubled)
+        return halved(columns, self.layout_before)
 
 
 @dataclass(frozen=True)
@@ -268,6 +273,11 @@ class RotatedHeads(PhasorForm):
     channels: RotaryChannels
     formula: Formula = RIGHT
     scale: float = 1.0  # of all channels, after the rotation
+
+    @property
+    def of_first_few(self) -> "RotatedHeads":
+        """This rotation of only the first few heads, in which phasors are measured."""
+        return replace(self, before=self.before.first_few)
 
     def matrix_of(self, phasors: Complex, rows: Indices) -> Floats:
         """Return some rows of queries or keys after their rotation, with all heads side by side.
@@ -301,13 +311,9 @@ class RotatedHeads(PhasorForm):
         """
         channels = self.channels
         pair = channels.pair(heads, channels.layout_before)  # two of (rows, heads, pairs)
-        # Both channels of pair i have the index i, unless columns of cos and sin are wrongly doubled.
-        first_index, second_index = channels.phasor_indices
-        rotated = self.formula.applied(
-            pair,
-            first_phasors=phasors[:, first_index],
-            second_phasors=phasors[:, second_index],
-        )
+        # Both channels of a pair have its phasor, unless columns of cos and sin are wrongly doubled.
+        first_phasors, second_phasors = channels.by_channel(phasors)
+        rotated = self.formula.applied(pair, first_phasors, second_phasors)
         with_rotated = heads.copy()
         with_rotated[..., channels.rotary] = joined(rotated, channels.layout_after)
         return with_rotated
@@ -325,7 +331,7 @@ class RotatedHeads(PhasorForm):
         if self.channels.doubled or self.formula == NOT_ROTATED:
             return None
         has_few_heads = matrix.shape[1] < self.before.columns
-        heads_before = self.before.few if has_few_heads else self.before
+        heads_before = self.before.first_few if has_few_heads else self.before
         heads_after = matrix.reshape(len(matrix), -1, self.before.channels) / self.scale
         pairs_before = self.channels.pair(heads_before.at(rows), self.channels.layout_before)
         pairs_after = self.channels.pair(heads_after, self.channels.layout_after)
@@ -336,20 +342,28 @@ class RotatedHeads(PhasorForm):
         heads = self.before.at(rows)
         errors = np.zeros(heads.shape)  # Channels that are not turned are exact.
         if self.formula != NOT_ROTATED:
-            errors[..., self.channels.rotary] = self._errors_of_pairs(heads, bound)
+            errors[..., self.channels.rotary] = self._errors_of_rotary_channels(heads, bound)
         return abs(self.scale) * errors.reshape(len(errors), -1)
 
-    def _errors_of_pairs(self, heads: Floats, bound: Floats) -> Floats:
-        """Return how far turned channels (rows, heads, channels) may be off if phasors are off by a bound (rows, pairs).
+    def _errors_of_rotary_channels(self, heads: Floats, phasor_errors: Floats) -> Floats:
+        """Return how far rotated channels may be off if the phasors that rotate them are.
 
-        The pair (3, 4) moves on a circle of radius 5: a phasor that is off by 1e-6 moves its channels by 5e-6 at most.
+        The pair (3, 4) moves on a circle of radius 5: a phasor that is off by 1e-6 moves its channels by
+        5e-6 at most. If the second channel is computed from the first one after its rotation, it also has
+        the error of that: twice as much.
+
+        Args:
+            heads: Queries or keys before the rotation, (rows, heads, channels).
+            phasor_errors: How far the phasor of each pair may be off, (rows, pairs).
+
+        Returns:
+            The errors of the rotary channels, (rows, heads, channels).
         """
         pair = self.channels.pair(heads, self.channels.layout_before)
-        radius = np.hypot(pair.first, pair.second)
+        radius = np.hypot(pair.first, pair.second)  # (rows, heads, pairs)
         if self.formula.in_place:
-            radius = 2 * radius  # The error of the first channel enters the second.
-        first_index, second_index = self.channels.phasor_indices
-        bound_of_heads = bound[:, None]  # the same for all heads
-        first_errors = radius * bound_of_heads[..., first_index]
-        second_errors = radius * bound_of_heads[..., second_index]
-        return np.asarray(joined((first_errors, second_errors), self.channels.layout_after))
+            radius = 2 * radius
+        # All heads of a row are rotated by the same phasors, (rows, 1, pairs).
+        first_errors, second_errors = self.channels.by_channel(phasor_errors[:, None])
+        errors = (radius * first_errors, radius * second_errors)
+        return np.asarray(joined(errors, self.channels.layout_after))

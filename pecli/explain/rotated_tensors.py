@@ -149,49 +149,55 @@ class RotatedTensor:
         model counts: from 0 through the padding, or from 0 at the first token.
         """
         expected = self.positions[:, 0].astype(np.float64)  # (axes, rows)
-        is_padding = ~self.is_token[0]
+        is_token = self.is_token[0]  # the same for all sequences, as the positions are
+        is_padding = ~is_token
         positions = expected.copy()
         if is_padding.any():
-            positions[:, is_padding] = self._positions_of_padding(expected[:, is_padding])
-        return TokenRows(expected, self.is_token[0], positions, self.are_stated)
+            padding = self.at_rows(is_padding)
+            positions[:, is_padding] = padding._positions_used(expected[:, is_padding])
+        return TokenRows(expected, is_token, positions, self.are_stated)
 
-    def _positions_of_padding(self, expected: Floats) -> Floats:
-        """Return the positions (axes, rows of padding) at which padding was rotated.
+    def _positions_used(self, expected: Floats) -> Floats:
+        """Return the position at which each row of this tensor was rotated, (axes, rows).
 
-        The angles from the values before the rotation to those after it show them: the rows of padding
-        are measured as if they were a sequence of tokens. A row that shows no position keeps the expected
-        one.
+        The angles from the values before the rotation to those after it show it: if a pair of frequency
+        0.1 turned by 0.5, its row was at position 5. A row that shows no position keeps the expected one.
 
         Args:
-            expected: Its planned positions, (axes, rows of padding), near which others are looked for.
+            expected: The expected positions, (axes, rows), near which others are looked for.
         """
-        is_padding = ~self.is_token[0]
-        before = ConvertedHeads(self.before[:, :, is_padding])
-        after = ConvertedHeads(self.after[:, :, is_padding])
-        as_tokens = TokenRows.without_padding(expected)
-        computation = rotated_computation(self.plan, before, as_tokens, self.dtype, self.head_shape)
-        rows = np.arange(computation.rows)
-        few_heads = after.few.matrix(rows)  # A few heads show the position of a row.
-        with np.errstate(all="ignore"):  # Padding may hold anything.
-            measured = computation.measured_positions(few_heads, rows)
+        computation = self._computation_at(TokenRows.only_tokens(expected))
+        every_row = np.arange(computation.rows)
+        # A few heads show the position of a row.
+        first_heads = ConvertedHeads(self.after).first_few.matrix(every_row)
+        with np.errstate(all="ignore"):  # Rows of padding may hold anything.
+            measured = computation.measured_positions(first_heads, every_row)
         if measured is None:
             return expected
         return np.where(np.isnan(measured), expected, measured)
 
+    def _computation_at(self, tokens: TokenRows) -> RotatedComputation:
+        """Return the steps by which the rows of this tensor should have been rotated.
+
+        Args:
+            tokens: The expected positions; as many rows of them are tokens as this tensor has rows.
+        """
+        before = ConvertedHeads(self.before)
+        return rotated_computation(self.plan, before, tokens, self.dtype, self.head_shape)
+
     @cached_property
     def case(self) -> Case:
-        """The case of sequences that have common positions; rows of padding are left out."""
-        without_padding = self
-        if not self.is_token[0].all():  # Without padding, nothing is copied.
-            without_padding = self.at_rows(self.is_token[0])
-        computation = rotated_computation(
-            self.plan,
-            ConvertedHeads(without_padding.before),
-            self.tokens,
-            self.dtype,
-            self.head_shape,
-        )
-        observations = HeadObservations(ConvertedHeads(without_padding.after), self.dtype)
+        """The values of the tensor, beside the steps that should have made them, without rows of padding.
+
+        A search for mistakes changes these steps, and compares their results with the values. All
+        sequences of the tensor must have common positions.
+        """
+        is_token = self.is_token[0]  # the same for all sequences, as the positions are
+        only_tokens = self
+        if not is_token.all():  # Without padding, nothing is copied.
+            only_tokens = self.at_rows(is_token)
+        computation = only_tokens._computation_at(self.tokens)
+        observations = HeadObservations(ConvertedHeads(only_tokens.after), self.dtype)
         return Case.of(self.plan.rope, computation, observations)
 
     def possible_cases(self) -> Iterator[Case]:

@@ -213,21 +213,28 @@ def _agreeing(priors: list[SchedulePrior], measured: MeasuredFrequencies) -> lis
 
 @dataclass(frozen=True)
 class FittedLine:
-    """A geometric series: frequencies scale · exp(−step · i), and the measured ones that lie on it."""
+    """A geometric series: frequencies first · exp(−step · i), and the measured ones that lie on it.
 
-    level: Fit  # the scale, which is 1 for an unscaled schedule
+    The frequencies 0.25, 0.025 and 0.0025 are one, with first = 0.25 and step = ln(10).
+    """
+
+    first: Fit  # of pair 0: 1 for an unscaled schedule, 0.25 if all frequencies are divided by 4
     step: float
-    measured: MeasuredFrequencies  # 0 for those that do not lie on it
+    on_line: MeasuredFrequencies  # 0 for those that do not lie on it
 
-    def has_base(self, denominator: float) -> bool:
+    def has_possible_base(self, denominator: float) -> bool:
         """Return True if frequencies fall, and their base is not larger than any in use."""
         return 0 < self.step * denominator < LARGEST_LOG
 
-    def schedule(self, denominator: float) -> FrequencySchedule:
-        """Return the frequencies base^(−i/denominator) with the step of this line, without its scale."""
-        return FrequencySchedule(
-            len(self.measured.values), denominator, math.exp(self.step * denominator)
-        )
+    def unscaled_schedule(self, denominator: float) -> FrequencySchedule:
+        """Return the frequencies base^(−i/denominator) with the step of this line, the first of which is 1."""
+        base = math.exp(self.step * denominator)
+        return FrequencySchedule(len(self.on_line.values), denominator, base)
+
+    @property
+    def plainest_divisor(self) -> float:
+        """The plainest number by which all frequencies may be divided: 4 if the first is 0.2499 ± 0.0002."""
+        return _plainest(_inverse(self.first))
 
 
 class LogLine(NamedTuple):
@@ -273,9 +280,9 @@ def fit_line(measured: MeasuredFrequencies) -> FittedLine | None:
     values_on_line = np.zeros_like(measured.values)
     values_on_line[pairs_on_line] = measured.values[pairs_on_line]
     return FittedLine(
-        level=line.scale,
+        first=line.scale,
         step=line.step,
-        measured=measured._replace(values=values_on_line),
+        on_line=measured._replace(values=values_on_line),
     )
 
 
@@ -307,18 +314,20 @@ def _rotary_schedules_on_line(
     """Yield rotary schedules whose frequencies have one ratio from each pair to the next.
 
     1, 0.1, 0.01 and 0.001 are base^(−i/denominator) with denominator = 4 and the base 10000. All of them may be
-    divided by a factor (linear scaling), or only the first ones may rotate (proportional scaling).
+    divided by a factor (linear scaling), or only the first ones may rotate (proportional scaling). Each
+    schedule is yielded with the bases that the frequencies allow, such as 500000 for 499998 ± 5.
     Frequencies with a bend, as YaRN makes them, agree with no such schedule.
     """
     line = fit_line(measured)
-    if line is None or not line.has_base(denominator):
+    if line is None or not line.has_possible_base(denominator):
         return
-    unscaled = line.schedule(denominator)
-    yield from _with_bases(_with_linear_scaling(unscaled, line), line.measured)
+    unscaled = line.unscaled_schedule(denominator)
+    linear = _with_linear_scaling(unscaled, line)  # unscaled, if the first frequency is 1
+    yield from _with_bases(linear, line.on_line)
     rotating_pairs = _count_rotating_pairs(measured)
     if rotating_pairs < unscaled.pairs:
         proportional = _with_proportional_scaling(unscaled, line, rotating_pairs)
-        yield from _with_bases(proportional, line.measured)
+        yield from _with_bases(proportional, line.on_line)
 
 
 def _added_schedules(measured: MeasuredFrequencies, denominator: float) -> Iterator[SchedulePrior]:
@@ -350,9 +359,9 @@ def _added_schedules_on_line(
     0.5, 0.05 and 0.005 are 0.5 · base^(−i/denominator) with denominator = 4 and the base 10000.
     """
     line = fit_line(measured)
-    if line is not None and line.has_base(denominator):
-        scaled = _with_multiplied_positions(line.schedule(denominator), line)
-        yield from _with_bases(scaled, line.measured)
+    if line is not None and line.has_possible_base(denominator):
+        scaled = _with_multiplied_positions(line.unscaled_schedule(denominator), line)
+        yield from _with_bases(scaled, line.on_line)
 
 
 def _with_proportional_scaling(
@@ -360,45 +369,45 @@ def _with_proportional_scaling(
 ) -> SchedulePrior:
     """Return a schedule by which only the first pairs rotate, as proportional scaling has it.
 
+    Proportional scaling may divide all frequencies by a factor as well: by 4 if that of pair 0 is 0.25. The
+    schedule costs more than one in which all pairs rotate, so that it is tried later.
+
     Args:
         schedule: The schedule without a scaling.
-        line: The fitted frequencies; all may be divided by a factor as well, as in linear scaling.
+        line: The fitted frequencies of the pairs that rotate.
         rotating_pairs: The number of pairs that rotate.
     """
-    factor = _plainest(_inverse(line.level))
+    factor = line.plainest_divisor
+    proportional = replace(schedule, scaling=Proportional(factor), rotating=rotating_pairs)
     cost = PROPORTIONAL_COST
     if factor != 1:
-        cost += COST_PER_UNUSUAL_DIGIT * digits(factor)
-    return SchedulePrior(
-        replace(schedule, scaling=Proportional(factor), rotating=rotating_pairs), cost
-    )
+        cost += _cost_of_number(factor)
+    return SchedulePrior(proportional, cost)
 
 
 def _is_unscaled(line: FittedLine) -> bool:
     """Return True if the first frequency is 1, as it is unless something multiplies all of them."""
-    scale, error = line.level
-    return math.isclose(scale, 1, rel_tol=0, abs_tol=max(error, FLOAT32_ERROR))
+    first_frequency, error = line.first
+    return math.isclose(first_frequency, 1, rel_tol=0, abs_tol=max(error, FLOAT32_ERROR))
 
 
 def _with_linear_scaling(schedule: FrequencySchedule, line: FittedLine) -> SchedulePrior:
     """Return a schedule that divides all frequencies by one factor: by 4 if the first is 0.25."""
     if _is_unscaled(line):
         return SchedulePrior(schedule)
-    factor = _plainest(_inverse(line.level))
-    return SchedulePrior(
-        replace(schedule, scaling=Linear(factor)), COST_PER_UNUSUAL_DIGIT * digits(factor)
-    )
+    factor = line.plainest_divisor
+    return SchedulePrior(replace(schedule, scaling=Linear(factor)), _cost_of_number(factor))
 
 
 def _with_multiplied_positions(schedule: FrequencySchedule, line: FittedLine) -> SchedulePrior:
     """Return a schedule that multiplies positions, by 1/3 if that is plainer than 0.333333."""
     if _is_unscaled(line):
         return SchedulePrior(schedule)
-    factor = _plainest(line.level)
-    divisor = _plainest(_inverse(line.level))
-    scale = 1 / divisor if digits(divisor) < digits(factor) else factor
-    cost = COST_PER_UNUSUAL_DIGIT * min(digits(divisor), digits(factor))
-    return SchedulePrior(replace(schedule, scale=scale), cost)
+    factor = _plainest(line.first)
+    divisor = line.plainest_divisor
+    if digits(divisor) < digits(factor):
+        return SchedulePrior(replace(schedule, scale=1 / divisor), _cost_of_number(divisor))
+    return SchedulePrior(replace(schedule, scale=factor), _cost_of_number(factor))
 
 
 def _inverse(fit: Fit) -> Fit:
@@ -468,45 +477,56 @@ def _fit_base(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> Fit
 
 def _cost_of_base(base: float) -> float:
     """Return how unlikely a base is: 0 for those of public models, 0.1 per digit for others."""
-    return 0.0 if base in USUAL_BASES else COST_PER_UNUSUAL_DIGIT * digits(base)
+    return 0.0 if base in USUAL_BASES else _cost_of_number(base)
 
 
-def _ntk_schedules(schedule: FrequencySchedule, base: Fit) -> Iterator[SchedulePrior]:
-    """Yield schedules in which NTK scaling stretches a usual base b to b · s^(d/(d − 2)).
+def _cost_of_number(value: float) -> float:
+    """Return how unlikely a number is that no model is known to have: 0.1 per digit, 0.3 for 1.25."""
+    return COST_PER_UNUSUAL_DIGIT * digits(value)
 
-    Nobody writes a base of 40889.94. But for d = 128 it is 10000 · 4^(128/126): NTK scaling of the
-    usual base by 4.
+
+def _ntk_schedules(unscaled: FrequencySchedule, measured_base: Fit) -> Iterator[SchedulePrior]:
+    """Yield schedules in which NTK scaling stretches a usual base to the measured one.
+
+    NTK scaling by a factor s uses the base b · s^(d/(d − 2)) in place of b, for d channels. So the base
+    40889.94, which nobody writes, is 10000 scaled by 4 if d = 128. Only factors of few digits are
+    yielded, since some factor of many digits stretches any usual base to any measured one.
 
     Args:
-        schedule: The schedule without scaling; its `denominator` is d/2.
-        base: The measured base, and its error.
+        unscaled: The schedule without scaling; its `denominator` is d/2.
+        measured_base: The base that the frequencies show, and its error.
     """
-    doubt = f"base {base.value:.6g} without scaling is the same table, and so is dynamic scaling with that factor"
+    # A schedule that is not the only one with its frequencies is reported with a doubt.
+    same_table = (
+        f"base {measured_base.value:.6g} without scaling is the same table, "
+        "and so is dynamic scaling with that factor"
+    )
     for usual_base in USUAL_BASES:
-        if base.value / usual_base <= MIN_STRETCH:
-            continue
-        factor = _plainest(_ntk_factor(base, usual_base, schedule.denominator))
+        if measured_base.value / usual_base <= MIN_STRETCH:
+            continue  # It is the usual base, or smaller: NTK scaling only makes bases larger.
+        factor = _plainest(_ntk_factor(measured_base, usual_base, unscaled.denominator))
         if digits(factor) <= MAX_NTK_DIGITS:
             yield SchedulePrior(
-                schedule=replace(schedule, base=usual_base, scaling=Ntk(factor)),
-                cost=NTK_COST + COST_PER_UNUSUAL_DIGIT * digits(factor),
-                doubts=(doubt,),
+                schedule=replace(unscaled, base=usual_base, scaling=Ntk(factor)),
+                cost=NTK_COST + _cost_of_number(factor),
+                doubts=(same_table,),
             )
 
 
-def _ntk_factor(base: Fit, usual_base: float, half_dim: float) -> Fit:
+def _ntk_factor(measured_base: Fit, usual_base: float, half_dim: float) -> Fit:
     """Return the factor s by which NTK scaling stretches a usual base b to a measured one, b · s^(d/(d − 2)).
 
     It is s = (measured / b)^e with e = (d − 2)/d. A relative error of the base is e times as large in s.
 
     Args:
-        base: The measured base, and its error.
+        measured_base: The measured base, and its error.
         usual_base: The base b.
         half_dim: d/2.
     """
     exponent = 1 - 1 / half_dim  # (d − 2)/d
-    factor = (base.value / usual_base) ** exponent
-    return Fit(factor, factor * exponent * base.error / base.value + FLOAT64_NUMBER_ERROR)
+    factor = (measured_base.value / usual_base) ** exponent
+    error = factor * exponent * measured_base.error / measured_base.value
+    return Fit(factor, error + FLOAT64_NUMBER_ERROR)
 
 
 @dataclass(frozen=True)
@@ -566,27 +586,33 @@ def _blend_factors(
 ) -> Iterator[float]:
     """Yield factors by which slow frequencies of a schedule may have been divided, the fitted one first.
 
-    If the slowest pair has 0.1249 of its frequency, the fitted factor is 8. No factor is yielded if
-    some frequency is higher than the unscaled one, since llama3 and YaRN raise none; nor a factor
-    that is smaller than what some frequency was divided by.
+    Llama3 and YaRN scaling by 8 leave fast pairs 1 of their unscaled frequency, slow pairs 1/8, and pairs
+    between them something between. So no factor is yielded if some pair has more than 1, and only
+    factors that are so large that no pair has less than 1/factor.
 
     Args:
         unscaled: The schedule without scaling.
         measured: The frequencies of the table, and their errors.
-        known_pairs: The indices of the frequencies that are known and not 0.
+        known_pairs: The indices of the frequencies that are known and not 0, the slowest last.
     """
     expected = unscaled.frequencies[known_pairs]
-    ratios = measured.values[known_pairs] / expected  # 1 for fast pairs, and 1/factor for slow ones
+    shares = measured.values[known_pairs] / expected  # 1 1 0.7 0.125 0.125, for example
     errors = MAX_SIGMAS * measured.errors[known_pairs] / expected + FLOAT32_DRIFT
-    is_raised = ratios > 1 + errors
-    if is_raised.any():
+    is_more_than_1 = shares > 1 + errors
+    if is_more_than_1.any():
         return
-    divisor_of_slowest = 1 / max(float(ratios[-1]), SMALLEST_RATIO)
-    fitted_factor = _plainest(Fit(divisor_of_slowest, BLEND_FACTOR_ERROR * divisor_of_slowest))
-    for factor in dict.fromkeys((fitted_factor, *FACTORS)):
-        is_divided_by_more = ratios < 1 / factor - errors
+    fitted_factor = _plainest_factor(share_of_slowest=float(shares[-1]))
+    factors_to_try = dict.fromkeys((fitted_factor, *FACTORS))  # each once
+    for factor in factors_to_try:
+        is_divided_by_more = shares < 1 / factor - errors
         if factor > MIN_FACTOR and not is_divided_by_more.any():
             yield factor
+
+
+def _plainest_factor(share_of_slowest: float) -> float:
+    """Return the plainest factor by which the slowest pair may have been divided: 8 if it has 0.1249."""
+    factor = 1 / max(share_of_slowest, SMALLEST_RATIO)
+    return _plainest(Fit(factor, BLEND_FACTOR_ERROR * factor))
 
 
 def _bases_of_fast_pairs(
@@ -654,18 +680,21 @@ def _schedules_with_usual_limits(
     the other between two limits: from 1 to 4 turns in the original length of 8192 for Llama 3.1. All pairs
     of limits and all original lengths are tried that models are known to have.
 
+    Each schedule has a cost, by which plainer ones are tried first: that of its limits, its factor and
+    its base. Its doubt names other settings that give the same frequencies.
+
     Args:
         unscaled: The schedule without scaling.
         factor: The number by which slow frequencies are divided.
         measured: The frequencies that the schedules have to give.
     """
-    cost_of_factor_and_base = COST_PER_UNUSUAL_DIGIT * digits(factor) + _cost_of_base(unscaled.base)
+    cost_of_factor_and_base = _cost_of_number(factor) + _cost_of_base(unscaled.base)
     for blend in _usual_blends(factor):
         check_time()
-        schedule = replace(unscaled, scaling=blend.scaling)
-        for original_length in _lengths_that_agree(schedule, measured):
+        with_any_length = replace(unscaled, scaling=blend.scaling)
+        for length in _lengths_that_agree(with_any_length, measured):
             yield SchedulePrior(
-                schedule=schedule.having("original_max_position_embeddings", original_length),
+                schedule=with_any_length.having("original_max_position_embeddings", length),
                 cost=blend.cost + cost_of_factor_and_base,
                 doubts=(blend.doubt,),
             )

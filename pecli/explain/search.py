@@ -32,7 +32,11 @@ Tensors = Mapping[str, Array]
 
 
 class WayToRead(NamedTuple):
-    """Numbers that the arrays of a file may stand for, and the edits that name this way of reading."""
+    """Numbers that the arrays of a file may stand for, and the edits that name this way of reading.
+
+    The uint16 numbers of a dump may be the bits of bfloat16: `tensors` then holds the bfloat16 numbers, and
+    `edits` says that the file has their bits.
+    """
 
     tensors: Tensors
     edits: tuple[Edit, ...] = ()
@@ -180,24 +184,46 @@ def _best_explanation(
 
     The numbers of a file can be read in several ways (see `_ways_to_read`): uint16 numbers may be the
     bits of bfloat16. The first way in which anything explains them is the answer.
+
+    Args:
+        scheme: What should have made the tensors.
+        tensors: Arrays by the scheme's names for them.
+        atol: The tolerance of the check.
+        most_mistakes: The number of mistakes that are supposed at once.
     """
+    # A sinusoidal table could also be taken for a rotary one with mistakes, so that this comes first.
     sinusoidal = _explain_as_sinusoidal(scheme, tensors, atol)
     if sinusoidal is not None:
         return sinusoidal
     for way in _ways_to_read(tensors):
         check_time()
-        explanations = explain_tables(
-            scheme,
-            _separated(way.tensors),
-            tolerance=max(atol, way.tolerance),
-            supposed=way.edits,
-            most=min(most_mistakes, way.most_mistakes),
-        )
+        explanations = _explain_as_read(way, scheme, atol, most_mistakes)
         if explanations:
-            shortest = _first_with_a_difference(explanations, scheme)
+            best = _first_with_a_difference(explanations, scheme)
             # Cosines and sines that are stacked in one tensor were explained as two.
-            return shortest.renamed(tensors) if "cos_sin" in tensors else shortest
+            return best.renamed(tensors) if "cos_sin" in tensors else best
     return None
+
+
+def _explain_as_read(
+    way: WayToRead, scheme: Scheme, atol: float, most_mistakes: int
+) -> list[Explanation]:
+    """Return the explanations of tensors that are read in one way, the shortest first.
+
+    Args:
+        way: The numbers that the tensors may stand for; some ways allow a larger tolerance, or fewer
+            mistakes.
+        scheme: What should have made the tensors.
+        atol: The tolerance of the check.
+        most_mistakes: The number of mistakes that are supposed at once.
+    """
+    return explain_tables(
+        scheme,
+        _with_cos_and_sin_apart(way.tensors),
+        tolerance=max(atol, way.tolerance),
+        supposed=way.edits,
+        most=min(most_mistakes, way.most_mistakes),
+    )
 
 
 def _first_with_a_difference(explanations: Sequence[Explanation], scheme: Scheme) -> Explanation:
@@ -280,8 +306,8 @@ def _last_place(tensors: Tensors) -> float:
     return float(2 * half_last_place)
 
 
-def _separated(tensors: Tensors) -> Tensors:
-    """Return cosines and sines that are stacked in one tensor as two."""
+def _with_cos_and_sin_apart(tensors: Tensors) -> Tensors:
+    """Return cosines and sines as two tensors if they are stacked in one, (2, rows, columns)."""
     stacked = tensors.get("cos_sin")
     if stacked is not None and stacked.ndim == 3 and len(stacked) == 2:
         return {"cos": stacked[0], "sin": stacked[1]}

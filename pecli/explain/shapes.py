@@ -19,8 +19,12 @@ LAYOUTS = ("compact", "halves", "interleaved")
 
 
 @dataclass(frozen=True)
-class Shaped:
-    """Tensors as matrices (rows, columns), the scheme whose shapes they have, and the edits that this takes."""
+class SchemeTables:
+    """Tensors that may be tables of a scheme, and the edits that say how they differ from the expected ones.
+
+    An array (64, 8), where a table (8, 64) is expected, may be its transpose (8, 64) with the edit
+    «transposed», or a table of 64 rows and a dim of 8, of a scheme with these parameters.
+    """
 
     scheme: Positioned
     tensors: Mapping[str, Array]
@@ -52,51 +56,49 @@ class Shaped:
         return rows, columns
 
 
-def shaped(scheme: Positioned, tensors: Mapping[str, Array]) -> Iterator[Shaped]:
+def fit_shapes(scheme: Positioned, tensors: Mapping[str, Array]) -> Iterator[SchemeTables]:
     """Yield the ways in which tensors of one shape can be tables of a scheme, those with fewer edits first.
 
     If a table (8, 64) is expected, an array (64, 8) may be its transpose, (16, 64) a longer table, (8, 32)
-    one column per pair instead of two, and (2, 8, 64) two copies of it.
+    one column per pair instead of two, and (2, 8, 64) two copies of it. Nothing is yielded for tensors
+    that the scheme does not have, such as «cos» of a sinusoidal one.
     """
-    tables = Shaped(scheme, tensors)
+    tables = SchemeTables(scheme, tensors)
     if tables.name not in named_tensors(scheme):
         return
-    if len(tables.shape) == 1:  # A vector is a matrix of one row.
-        tables = replace(tables, tensors={name: array[None] for name, array in tensors.items()})
-    if len(tables.shape) == 2:
-        yield from resized(tables)
-        if tables.rows > 1 and _may_be_transposed(tables):
-            yield from resized(transposed(tables))
-    for copy in repeated(tables):
-        yield from resized(copy)
+    for matrices in _as_matrices(tables):
+        yield from _with_scheme_of_their_shape(matrices)
 
 
-def _may_be_transposed(tables: Shaped) -> bool:
+def _as_matrices(tables: SchemeTables) -> Iterator[SchemeTables]:
+    """Yield tensors as matrices (rows, columns): as they are, and transposed if they may be.
+
+    A vector is a matrix of one row. Tensors of three axes, such as (2, 8, 64), are matrices if they hold
+    one several times. Others are none.
+    """
+    match len(tables.shape):
+        case 1:
+            rows = {name: array[None] for name, array in tables.tensors.items()}
+            yield replace(tables, tensors=rows)
+        case 2:
+            yield tables
+            if tables.rows > 1 and _may_be_transposed(tables):
+                yield _transposed(tables)
+        case 3:
+            if all(map(_are_copies, tables.tensors.values())):
+                yield _first_copies(tables)
+
+
+def _may_be_transposed(tables: SchemeTables) -> bool:
     """Return True unless the tensors have the expected shape: then only a square one may be transposed."""
     rows, columns = tables.shape
     return rows == columns or tables.expected_shape != tables.shape
 
 
-def transposed(tables: Shaped) -> Shaped:
+def _transposed(tables: SchemeTables) -> SchemeTables:
     """Return tensors with their two axes exchanged."""
     tensors = {name: array.T for name, array in tables.tensors.items()}
-    return Shaped(tables.scheme, tensors, (*tables.edits, Transposed((1, 0))))
-
-
-def repeated(tables: Shaped) -> Iterator[Shaped]:
-    """Yield one of several equal copies along the first axis: (2, 8, 64) may be a table (8, 64) twice.
-
-    Nothing is yielded for tensors that have other than three axes, or differ along the first one.
-    """
-    arrays = tables.tensors.values()
-    if len(tables.shape) != 3 or not all(map(_are_copies, arrays)):
-        return
-    first_copies = {name: array[0] for name, array in tables.tensors.items()}
-    edits = tables.edits
-    times = tables.shape[0]
-    if times > 1:  # A first axis of length 1 goes without saying.
-        edits = (*edits, Repeated(axis=0, times=times))
-    yield Shaped(tables.scheme, first_copies, edits)
+    return SchemeTables(tables.scheme, tensors, (*tables.edits, Transposed((1, 0))))
 
 
 def _are_copies(array: Array) -> bool:
@@ -104,8 +106,21 @@ def _are_copies(array: Array) -> bool:
     return np.array_equal(np.broadcast_to(array[:1], array.shape), array, equal_nan=True)
 
 
-def resized(tables: Shaped) -> Iterator[Shaped]:
-    """Yield the scheme with parameters that give it the rows and columns of the tensors.
+def _first_copies(tables: SchemeTables) -> SchemeTables:
+    """Return the first of the equal matrices in tensors of three axes, with the edit that counts them.
+
+    (2, 8, 64) becomes (8, 64), «repeated 2× along axis 0».
+    """
+    first_copies = {name: array[0] for name, array in tables.tensors.items()}
+    edits = tables.edits
+    times = tables.shape[0]
+    if times > 1:  # A first axis of length 1 goes without saying.
+        edits = (*edits, Repeated(axis=0, times=times))
+    return SchemeTables(tables.scheme, first_copies, edits)
+
+
+def _with_scheme_of_their_shape(tables: SchemeTables) -> Iterator[SchemeTables]:
+    """Yield matrices with the scheme changed so that its tables have their rows and columns.
 
     If 64 rows of 32 columns are expected, 128 rows are a length of 128, or a known mistake in placing
     them if positions are listed. 16 columns are another layout, or another dim.
@@ -114,7 +129,7 @@ def resized(tables: Shaped) -> Iterator[Shaped]:
         yield from _with_columns_of_tensors(with_rows)
 
 
-def _with_rows_of_tensors(tables: Shaped) -> Iterator[Shaped]:
+def _with_rows_of_tensors(tables: SchemeTables) -> Iterator[SchemeTables]:
     """Yield tensors with a scheme that has as many rows as they have.
 
     - If 64 rows are expected and there are 64, it is the scheme as it is.
@@ -132,14 +147,14 @@ def _with_rows_of_tensors(tables: Shaped) -> Iterator[Shaped]:
         yield from _with_misplaced_rows(tables)
 
 
-def _with_another_length(tables: Shaped) -> Iterator[Shaped]:
+def _with_another_length(tables: SchemeTables) -> Iterator[SchemeTables]:
     """Yield a scheme of consecutive positions with the length of the tensors, if it may be so long."""
     edit = Parameter("seq_len", tables.scheme.seq_len, tables.rows)
     for scheme in _changed(tables.scheme, seq_len=tables.rows):
         yield replace(tables, scheme=scheme, edits=(*tables.edits, edit))
 
 
-def _with_columns_of_tensors(tables: Shaped) -> Iterator[Shaped]:
+def _with_columns_of_tensors(tables: SchemeTables) -> Iterator[SchemeTables]:
     """Yield the scheme as it is, or in each other layout and with each other dim of that width."""
     _, expected_columns = tables.expected_shape
     if tables.columns == expected_columns:
@@ -149,7 +164,7 @@ def _with_columns_of_tensors(tables: Shaped) -> Iterator[Shaped]:
     yield from _with_another_dim(tables)
 
 
-def _in_another_layout(tables: Shaped) -> Iterator[Shaped]:
+def _in_another_layout(tables: SchemeTables) -> Iterator[SchemeTables]:
     """Yield a rotary scheme in each other layout that has the columns of the tensors."""
     expected = tables.scheme.value_of("layout")
     for other in _layouts_of_width(tables.scheme, tables.name, tables.columns):
@@ -174,7 +189,7 @@ def _rotary_layouts_of_width(scheme: Rope, name: str, width: int) -> Iterator[Po
             yield from _changed(scheme, layout=layout)
 
 
-def _with_another_dim(tables: Shaped) -> Iterator[Shaped]:
+def _with_another_dim(tables: SchemeTables) -> Iterator[SchemeTables]:
     """Yield the scheme with the dim of the tensors; the exponents may still have the expected dim.
 
     With 48 columns where 64 are expected, pair i has the frequency base^(−2i/48), or still base^(−2i/64).
@@ -198,7 +213,7 @@ def _rotary_dim_of(scheme: Rope) -> int:
     return scheme.rotary_dim
 
 
-def _with_misplaced_rows(tables: Shaped) -> Iterator[Shaped]:
+def _with_misplaced_rows(tables: SchemeTables) -> Iterator[SchemeTables]:
     """Yield known mistakes in placing rows that have as many rows as the tensors."""
     for mistaken in mistaken_schemes(tables.scheme):
         if named_tensors(mistaken.scheme)[tables.name].shape == tables.shape:

@@ -106,19 +106,31 @@ def _reordered(expected: Array, found: Array, slices: Slices) -> Iterator[Candid
         slices: What they are: rows, channels or heads.
     """
     for sign, edits_of_sign in SIGNS.items():
-        sources = _matching_slices(expected, found, sign)  # one per found slice; −1 for padding
+        # The index of the expected slice that each found one is; −1 if it is none of them.
+        sources = _matching_slices(expected, found, sign)
         edit = _order_edit(sources, len(expected), slices)
         if edit is None:
             continue
-        is_padding = sources < 0
-        padding = widened(found[is_padding])
-        holds_several_numbers = padding.size > 0 and np.ptp(padding) != 0
-        if holds_several_numbers:
-            continue  # Then it is no padding.
-        # Padding has no source: the first slice stands in for it, and is replaced.
-        reordered = sign * widened(expected[np.maximum(sources, 0)])
-        reordered[is_padding] = padding
-        yield Candidate((*edits_of_sign, edit), reordered)
+        padding = widened(found[sources < 0])
+        if _are_one_number(padding):
+            in_order_of_found = _slices_at(sources, sign * widened(expected), padding)
+            yield Candidate((*edits_of_sign, edit), in_order_of_found)
+
+
+def _are_one_number(values: Floats) -> bool:
+    """Return True if all values are equal, or if there are none."""
+    return values.size == 0 or bool(np.ptp(values) == 0)
+
+
+def _slices_at(sources: Indices, slices: Floats, padding: Floats) -> Floats:
+    """Return slices in the order of their indices, with padding for each index −1.
+
+    Of slices a b c, the indices −1 2 0 give padding, c and a.
+    """
+    # The first slice stands in for padding until it is replaced.
+    reordered = slices[np.maximum(sources, 0)]
+    reordered[sources < 0] = padding
+    return reordered
 
 
 def _with_added_rows(expected: Array, found: Array, slices: Slices) -> Iterator[Candidate]:
@@ -247,12 +259,12 @@ def _order_of_rows(sources: Indices, count: int) -> Rows | SomeRows | None:
 
 
 def _named_orders(sources: Indices, count: int) -> dict[Rows, Indices]:
-    """Return all orders of rows that have a name, and the sources of rows that are in these orders.
+    """Return each order of rows that has a name, with the sources that rows in this order have.
 
-    A source is the index of the expected row that a found row equals. An order such as «padded» needs a
-    number, which is read off the given sources as if they had this order: −1 −1 0 1 hold −1 twice, so
-    that «padded by 2» is returned, with the sources −1 −1 0 1. The right order is the one whose sources
-    equal the given ones.
+    A source is the index of the expected row that a found row equals. The order whose sources equal the
+    given ones is that of the found rows. Most orders need a number, such as the number of rows of padding,
+    which is read off the given sources: −1 −1 0 1 hold two rows of padding. So «padded» is returned with
+    2, and with its sources −1 −1 0 1, which equal the given ones.
 
     Args:
         sources: The source of each found row; −1 for padding.
@@ -262,13 +274,17 @@ def _named_orders(sources: Indices, count: int) -> dict[Rows, Indices]:
     row = np.arange(length)
     first_source = int(sources[0])
     padding_rows = int(np.count_nonzero(sources < 0))
-    # In 2 3 4 2 3 4, the first source comes again 3 rows later.
+    padded = np.where(row < padding_rows, -1, row - padding_rows)
+    padded_at_end = np.where(row < length - padding_rows, row, -1)
+    # In 2 3 4 2 3 4, the first source comes again 3 rows later. Padding (−1) is never the first row of a
+    # period: with 0 in its place, the sources differ from the given ones.
     period = int((sources[1:] == first_source).argmax()) + 1
+    wrapped = max(first_source, 0) + row % period
     return {
-        Rows("cut", length): row,
-        Rows("padded", padding_rows): np.where(row < padding_rows, -1, row - padding_rows),
-        Rows("padded at the end", padding_rows): np.where(row < length - padding_rows, row, -1),
-        Rows("constant", first_source): np.full(length, first_source),
-        Rows("wrapped", period): max(first_source, 0) + row % period,
-        Rows("reversed"): np.arange(count)[::-1],
+        Rows("cut", length): row,  # 0 1 2 3
+        Rows("padded", padding_rows): padded,  # −1 −1 0 1
+        Rows("padded at the end", padding_rows): padded_at_end,  # 0 1 −1 −1
+        Rows("constant", first_source): np.full(length, first_source),  # 2 2 2 2
+        Rows("wrapped", period): wrapped,  # 0 1 0 1
+        Rows("reversed"): np.arange(count)[::-1],  # 3 2 1 0
     }

@@ -35,35 +35,53 @@ def computation_of(scheme: Positioned, tensors: tuple[str, ...]) -> WaveComputat
 
     Args:
         scheme: A rotary or sinusoidal scheme.
-        tensors: Their names: ("cos", "sin"), one of them, ("pe",) or ("inv_freq",).
+        tensors: The names of the tensors: ("cos", "sin"), one of them, ("pe",) or ("inv_freq",).
 
     Returns:
-        Frequencies, positions, amplitude and columns.
+        The steps: the frequency of each pair, the position of each row, the amplitude of the cosines and
+        sines of their products, and the columns in which these lie.
     """
-    waves = table_at_consecutive_positions(scheme)
-    schedule = schedule_of(waves) if waves is not None else None
+    schedule = _schedule_of_scheme(scheme)
     frequencies = _frequencies(scheme, schedule)
-    pairs = len(frequencies)
-    axes = np.array(scheme.pair_axes[:pairs])
     if tensors == ("inv_freq",):
-        # A vector does not show the axis of a pair.
-        return FrequencyComputation(
-            frequencies=frequencies,
-            axes=np.zeros_like(axes),
-            positions=np.ones((1, 1)),  # A vector is one row: the angles at position 1.
-            amplitude=1.0,
-            form=Vector(),
-            schedule=schedule,
-        )
+        return _computation_of_vector(frequencies, schedule)
+    pairs = len(frequencies)
     positions = _positions_of_rows(scheme)
     return WaveComputation(
         frequencies=frequencies,
-        axes=axes,
+        axes=np.array(scheme.pair_axes[:pairs]),
         positions=positions,
         amplitude=_amplitude(scheme),
         form=_columns(scheme, tensors, pairs),
         schedule=schedule,
         empty_rows=_empty_rows(scheme, positions),
+    )
+
+
+def _schedule_of_scheme(scheme: Positioned) -> FrequencySchedule | None:
+    """Return the formula of a scheme's frequencies, such as base^(−i/32) with the base 10000.
+
+    None is returned for schemes on a grid, whose axes may each have a formula of their own, and for
+    frequencies that are given one by one.
+    """
+    table = table_at_consecutive_positions(scheme)
+    return None if table is None else schedule_of(table)
+
+
+def _computation_of_vector(
+    frequencies: Floats, schedule: FrequencySchedule | None
+) -> FrequencyComputation:
+    """Return the steps that make a vector of frequencies: a single row with the angles at position 1.
+
+    It has only one axis of positions, since a vector does not show along which axis a pair turns.
+    """
+    return FrequencyComputation(
+        frequencies=frequencies,
+        axes=np.zeros(len(frequencies), np.intp),
+        positions=np.ones((1, 1)),
+        amplitude=1.0,
+        form=Vector(),
+        schedule=schedule,
     )
 
 
@@ -172,19 +190,22 @@ def _scheme_of_parameters(computation: SchemeComputation, specification: Scheme)
 def _scheme_of_waves(computation: WaveComputation, specification: Scheme) -> Scheme | None:
     """Return the scheme that makes tables, rotated queries or a vector of frequencies as they were found.
 
+    If `pecli rope --base 10000` is expected and the frequencies have the base 500000, the scheme has that
+    base. A scheme on a grid or with listed positions stays as it is, since a table does not show these.
     None is returned if no scheme has the frequencies: there are no parameters for a scaling that is
     applied twice, or that uses another dimension than the exponents.
     """
-    if not specification.is_range:
-        return specification  # Its positions are no parameters that could be read off a table.
+    has_consecutive_positions = specification.is_range
+    if not has_consecutive_positions:
+        return specification
     schedule = computation.schedule
     if schedule is None:  # The frequencies are given one by one.
         return None
     if not _has_parameters(schedule):
         return None
-    if computation.places_tokens:
+    if computation.places_tokens:  # The rows are those of queries or keys.
         return _scheme_of_rotation(specification, schedule, computation)
-    if isinstance(computation.form, Columns):
+    if isinstance(computation.form, Columns):  # The rows are those of a table.
         return _scheme_of_table(specification, schedule, computation, computation.form)
     return _scheme_of_vector(specification, schedule)
 
@@ -257,31 +278,31 @@ def _scheme_of_rotation(
 ) -> Scheme | None:
     """Return the scheme whose tables rotate queries or keys as they were found to be rotated.
 
-    If only the position of the first row differs, it is the specification with another offset, so that a
-    command repeats all of its options. Otherwise the waves of the specification (a description of its
-    cosines and sines: dim, base, scaling, amplitude, offset) are changed to those that were found.
+    If they are rotated as specified, but from another position on, only the offset of the specification
+    is changed, so that its command keeps all other options. Otherwise a scheme is made for the base,
+    scaling, amplitude and offset that were found.
 
     Args:
         specification: The scheme that should have rotated them.
         schedule: The formula of the frequencies that were found.
-        computation: The steps of the rotation that was found, with its positions and amplitude.
+        computation: The rotation that was found; its positions and amplitude are used here.
 
     Returns:
         The scheme; None if none has such parameters.
     """
-    specified_waves = table_at_consecutive_positions(specification)
-    assert specified_waves is not None  # A scheme with a schedule has them.
-    offset = _offset_of(computation.positions[0])
-    has_specified_frequencies = schedule == schedule_of(specified_waves)
-    has_specified_amplitude = computation.amplitude == specified_waves.amplitude
+    specified_table = table_at_consecutive_positions(specification)
+    assert specified_table is not None  # Frequencies that have a formula are those of one.
+    found_offset = _offset_of(computation.positions[0])
+    has_specified_frequencies = schedule == schedule_of(specified_table)
+    has_specified_amplitude = computation.amplitude == specified_table.amplitude
     if has_specified_frequencies and has_specified_amplitude:
-        return with_parameter(specification, "offset", offset)
-    found_waves = with_frequencies_of(schedule, specified_waves)._replace(
+        return with_parameter(specification, "offset", found_offset)
+    found_table = with_frequencies_of(schedule, specified_table)._replace(
         dim=2 * schedule.pairs,  # A pair is two channels.
         amplitude=computation.amplitude,
-        offset=offset,
+        offset=found_offset,
     )
-    return scheme_of_waves(found_waves, dtype=specification.dtype)
+    return scheme_of_waves(found_table, dtype=specification.dtype)
 
 
 def _scheme_of_vector(specification: Scheme, schedule: FrequencySchedule) -> Scheme | None:
@@ -289,12 +310,12 @@ def _scheme_of_vector(specification: Scheme, schedule: FrequencySchedule) -> Sch
 
     Frequencies do not show an amplitude: it is the default of their scaling.
     """
-    specified_waves = table_at_consecutive_positions(specification)
-    assert specified_waves is not None  # A scheme with a schedule has them.
-    found_waves = with_frequencies_of(schedule, specified_waves)._replace(
+    specified_table = table_at_consecutive_positions(specification)
+    assert specified_table is not None  # Frequencies that have a formula are those of one.
+    found_table = with_frequencies_of(schedule, specified_table)._replace(
         amplitude=schedule.scaling.attention_value
     )
-    return scheme_of_waves(found_waves, dtype=specification.dtype)
+    return scheme_of_waves(found_table, dtype=specification.dtype)
 
 
 def with_parameter(scheme: SchemeT, name: str, value: int) -> SchemeT:

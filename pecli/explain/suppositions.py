@@ -242,20 +242,33 @@ def _kinds_in_order(case: Case) -> list[type[Mistake]]:
 
 
 def _possible_groups(case: Case) -> set[MistakeGroup]:
-    """Return the groups of mistakes that one more mistake may be of, beside those supposed in a case."""
-    groups = set(MistakeGroup)
-    are_only_of_reading = all(mistake.changes_reading for mistake in case.mistakes)
-    if not are_only_of_reading:
-        # The others were measured in columns and rows as they are read, so that this is settled.
-        groups.remove(MistakeGroup.READING)
-    if case.frequencies_are_confirmed and case.mistakes_beside_storage:
-        # With the supposed mistakes, the schedule has the measured frequencies. If none is supposed,
-        # it may be wrong all the same: slow pairs in 16 bits do not show their frequencies, but
-        # show that they are not as expected.
-        groups.remove(MistakeGroup.SCHEDULE)
-    if _must_be_in_schedule(case):
-        groups.remove(MistakeGroup.OTHER)
+    """Return the groups that one more mistake may belong to, beside those that are supposed in a case."""
+    groups = {MistakeGroup.STEPS_AND_DAMAGE}  # These are always possible.
+    if not _is_reading_settled(case):
+        groups.add(MistakeGroup.READING)
+    if not _is_schedule_settled(case):
+        groups.add(MistakeGroup.SCHEDULE)
+    if not _must_be_in_schedule(case):
+        groups.add(MistakeGroup.OTHER)
     return groups
+
+
+def _is_reading_settled(case: Case) -> bool:
+    """Return True if a supposed mistake was measured in the columns and rows as they are read.
+
+    Another base, for example, follows from the frequencies of the columns. It would be another number if
+    the columns were exchanged.
+    """
+    return any(not mistake.changes_reading for mistake in case.mistakes)
+
+
+def _is_schedule_settled(case: Case) -> bool:
+    """Return True if the supposed mistakes lead to the measured frequencies, so that their formula is right.
+
+    Without a supposed mistake, the formula may be wrong although it agrees with all measured frequencies:
+    slow pairs in 16 bits do not show their frequencies, but show that they are not as expected.
+    """
+    return case.frequencies_are_confirmed and bool(case.mistakes_beside_storage)
 
 
 def _must_be_in_schedule(case: Case) -> bool:

@@ -21,7 +21,7 @@ from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import explain_cases
 from pecli.explain.hypothesis import Case
 from pecli.explain.observations import Observations, finest_dtype
-from pecli.explain.shapes import Shaped, shaped
+from pecli.explain.shapes import SchemeTables, fit_shapes
 from pecli.explain.subject import computation_of
 
 WAVES = ("cos", "sin", "pe")
@@ -74,7 +74,7 @@ def cases_of(scheme: Scheme, tensors: Mapping[str, Array]) -> Iterator[Case]:
 def _cases_of_waves(scheme: Positioned, tensors: Mapping[str, Array]) -> Iterator[Case]:
     if "axis" in tensors:  # It has the number of each pair's axis of positions, and no waves.
         return
-    for tables in shaped(scheme, tensors):
+    for tables in fit_shapes(scheme, tensors):
         if not _has_too_many_rows(tables):
             yield wave_case(tables)
 
@@ -119,7 +119,7 @@ def _has_shapes(scheme: Scheme, tensors: Mapping[str, Array]) -> bool:
     return all(name in made and made[name].shape == array.shape for name, array in tensors.items())
 
 
-def wave_case(tables: Shaped) -> Case:
+def wave_case(tables: SchemeTables) -> Case:
     """Return the case of tables of cosines and sines."""
     computation = computation_of(tables.scheme, tuple(tables.tensors))
     schedule = computation.schedule
@@ -130,7 +130,7 @@ def wave_case(tables: Shaped) -> Case:
     return case_of(tables.scheme, computation, tables.tensors, tables.edits)
 
 
-def _has_too_many_rows(tables: Shaped) -> bool:
+def _has_too_many_rows(tables: SchemeTables) -> bool:
     """Return True if the positions of its rows would take much memory beside the tables themselves.
 
     Tables of cosines and sines have many columns. 2 × 10^8 numbers, transposed, would be 10^8 rows of

@@ -20,7 +20,7 @@ class TokenRows:
     are_stated: bool  # whether positions were given, so that these are what may be wrong
 
     @classmethod
-    def without_padding(cls, expected: Floats) -> Self:
+    def only_tokens(cls, expected: Floats) -> Self:
         """Return rows that all are tokens, at stated positions (axes, rows)."""
         is_token = np.ones(expected.shape[1], bool)
         return cls(expected, is_token, padding=expected, are_stated=True)

@@ -115,19 +115,22 @@ LARGEST_ANGLE = 1e9
 def are_angles(values: Array) -> bool:
     """Return True if a table (rows, columns) holds angles: position × frequency, not yet their cosines.
 
-    Each column then grows in equal steps, 0 1.2 2.4 3.6, and some values are larger than a cosine times
-    any usual amplitude. Two rows show no equal steps, and some column has to grow at all.
+    1. Some angle is larger than any cosine, which is at most 1.5 with an attention factor, and none is
+       larger than that of the farthest position anybody uses.
+    2. Each column grows in equal steps, such as 0 1.2 2.4 3.6. Two rows are too few to show that.
+    3. Some column is not constant.
     """
     if len(values) < 3 or values.shape[1] == 0:
         return False
     block_rows = max(1, SCANNED_ELEMENTS // values.shape[1])
     lowest, highest = _ranges_of_columns(values, block_rows)
-    largest = np.maximum(highest, -lowest)  # the largest absolute value of each column
-    # False with NaN or infinity in any column, too: it is the largest value then.
-    is_of_angles = bool(LARGEST_COSINE < largest.max() <= LARGEST_ANGLE)
-    if not is_of_angles:
+    largest_of_columns = np.maximum(highest, -lowest)  # absolute values
+    largest = largest_of_columns.max()
+    # If the table holds NaN, the largest value is NaN, and both comparisons are False.
+    if not LARGEST_COSINE < largest <= LARGEST_ANGLE:
         return False
-    return _has_equal_steps(values, largest, block_rows) and bool((lowest < highest).any())
+    is_growing = lowest < highest
+    return _has_equal_steps(values, largest_of_columns, block_rows) and bool(is_growing.any())
 
 
 def _has_equal_steps(values: Array, largest: Floats, block_rows: int) -> bool:

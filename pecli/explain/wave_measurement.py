@@ -6,7 +6,7 @@ last fit leaves is the noise, against which everything later is judged.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -122,6 +122,17 @@ def wrap(angle: AnyArray) -> Floats:
     return np.asarray(angle - 2 * np.pi * np.rint(angle / (2 * np.pi)))
 
 
+def sharpened_frequency(frequency: Floats, angle: Floats, distance: float) -> Floats:
+    """Return the frequency nearest to an estimate that turns by an angle over a distance.
+
+    An angle is known only up to whole turns, and the estimate selects among these. Over 20 rows, 0.30
+    per row turns by 6.0. If the angle there is −0.24, or 6.04 with a whole turn, 0.04 are missing: the
+    frequency is 0.30 + 0.04 / 20 = 0.302.
+    """
+    missing_angle = wrap(angle - distance * frequency)
+    return np.asarray(frequency + missing_angle / distance)
+
+
 def measure(values: Complex | Floats, rows: Floats) -> MeasuredWaves | None:
     """Measure the frequency, phase, amplitude and noise of each column of a table.
 
@@ -222,40 +233,54 @@ class UnitWaves(NamedTuple):
 
 
 def _measure_cos_and_sin(data: Complex, rows: Floats, run_length: int) -> MeasuredWaves:
-    """Fit a wave to each column of cos + i·sin (rows, channels), whose first `run_length` rows are consecutive.
+    """Return the waves amplitude · exp(i·(frequency · row + phase)) nearest to columns of cos + i·sin.
 
-    The fit is repeated on ever more rows. A frequency that is off by 0.01 radians per row is half a turn
-    off after 314 rows, and would count their turns wrongly. The first 30 rows correct it to within what
-    60 rows need, and so on.
+    The consecutive rows at the beginning show each frequency roughly, and ever more rows sharpen it. All
+    rows at once would not do: with an error of 0.01 radians per row, the angle at row 314 is off by
+    half a turn, so that it does not show how often the wave has turned until then. The first 30 rows
+    make the error so small that 60 rows can be fitted, and so on.
+
+    Args:
+        data: cos + i·sin, (rows, channels).
+        rows: Positions in ascending order.
+        run_length: The number of consecutive positions at the beginning.
     """
     rows_from_0 = rows - rows[0]
-    first_guess = _frequency_by_lags(data[:run_length])
+    first_guess = _estimate_frequency_of_cos_and_sin(data[:run_length])
     waves = UnitWaves(first_guess, phase=np.zeros(data.shape[1]), centre=0.0)
     for count in _growing_row_counts(rows, run_length):
         waves = waves.refitted(data[:count], rows_from_0[:count])
     waves = waves.in_phase_with(data, rows_from_0)
+    fit = _with_amplitude_and_noise(waves, data, rows_from_0)
+    return _with_errors(fit, has_both_functions=True)
+
+
+def _with_amplitude_and_noise(waves: UnitWaves, data: Complex, rows_from_0: Floats) -> WaveFit:
+    """Return waves with the amplitude nearest to the data (rows, channels), and the noise that they leave.
+
+    The conjugate of a wave turns the data back to the angle 0: their real part there is the amplitude.
+    """
     waves_of_size_1 = waves.values_at(rows_from_0)
     amplitude = (data * waves_of_size_1.conj()).real.mean(axis=0)
     residual = data - amplitude * waves_of_size_1
     # Half of the power is in the real parts, and half in the imaginary ones.
     noise = np.sqrt((np.abs(residual) ** 2).mean(axis=0) / 2)
-    fit = WaveFit(waves.frequency, waves.phase, amplitude, noise, rows_from_0, waves.centre)
-    return _with_errors(fit, has_both_functions=True)
+    return WaveFit(waves.frequency, waves.phase, amplitude, noise, rows_from_0, waves.centre)
 
 
-def _frequency_by_lags(phasors: Complex) -> Floats:
+def _estimate_frequency_of_cos_and_sin(phasors: Complex) -> Floats:
     """Return a first estimate of each frequency from consecutive rows, by lags of 1, 2, 4, … rows.
 
     A lag of k compares each row z[p] with the k-th after it: z[p + k] · conj(z[p]) has the angle k·f,
     known up to whole turns. The estimate of the shorter lag selects the turn, and the longer lag
     divides the error of the angle by k.
     """
-    frequency = np.zeros(phasors.shape[1])
+    frequency: Floats = np.zeros(phasors.shape[1])
     longest_lag = max(1, len(phasors) // 2)
     lag = 1
     while lag <= longest_lag:
         angle = np.angle((phasors[lag:] * phasors[:-lag].conj()).mean(axis=0))
-        frequency += wrap(angle - lag * frequency) / lag
+        frequency = sharpened_frequency(frequency, angle, distance=lag)
         lag *= 2
     return frequency
 
@@ -359,12 +384,16 @@ class CosineWaves(NamedTuple):
 
 
 def _measure_one_function(data: Floats, rows: Floats, run_length: int) -> MeasuredWaves:
-    """Fit a wave to each column of a table that holds only cosines, or only sines.
+    """Return the wave amplitude · cos(frequency · row + phase) nearest to each column of a table.
 
-    The fit is repeated on ever more rows, since a first guess that is off by 0.01 radians per row counts the
-    turns wrongly after 314 rows. Columns that turn less than once do not show their amplitude, which is
-    that of the others: a table has only one. Frequencies are positive, since a single function does not
-    show the direction in which it turns.
+    It is for tables that hold only cosines, or only sines.
+
+    1. The consecutive rows at the beginning show each frequency roughly, and ever more rows sharpen
+       it. All rows at once would not do: with an error of 0.01 radians per row, the angle at row 314
+       is off by half a turn.
+    2. With its frequency known, each column shows its phase and its amplitude.
+    3. A column of less than one turn does not show its amplitude. It is fitted again, with the
+       amplitude of the others, since a table has only one.
 
     Args:
         data: The table, (rows, channels).
@@ -372,16 +401,16 @@ def _measure_one_function(data: Floats, rows: Floats, run_length: int) -> Measur
         run_length: The number of consecutive positions at the beginning.
     """
     rows_from_0 = rows - rows[0]
-    frequency = _frequency_by_sums(data[:run_length])
+    frequency = _estimate_frequency_of_one_function(data[:run_length])
     for count in _growing_row_counts(rows, run_length):
         frequency = _refined_frequency(data[:count], rows_from_0[:count], frequency)
     waves = _nearest_cosines(data, rows_from_0, frequency)
     radians_turned = np.abs(waves.frequency) * (rows_from_0[-1] + 1)
-    is_slow = radians_turned < 2 * np.pi
-    if is_slow.all():
+    turns_less_than_once = radians_turned < 2 * np.pi
+    if turns_less_than_once.all():
         return _measure_slow_cosines(waves, data, rows_from_0)
-    waves = _with_shared_amplitude(waves, is_slow, data, rows_from_0)
-    return _waves_of_cosines(waves, data, rows_from_0, amplitude_error=0.0)
+    waves = _refit_slow_columns(waves, turns_less_than_once, data, rows_from_0)
+    return _with_noise_and_errors(waves, data, rows_from_0, amplitude_error=0.0)
 
 
 def _measure_slow_cosines(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> MeasuredWaves:
@@ -394,8 +423,8 @@ def _measure_slow_cosines(waves: CosineWaves, data: Floats, rows_from_0: Floats)
     is_slower[fastest] = False
     offsets = rows_from_0 - rows_from_0.mean()
     amplitude_error = _amplitude_error(data[:, fastest], offsets, waves.frequency[fastest])
-    waves = _with_shared_amplitude(waves, is_slower, data, rows_from_0)
-    return _waves_of_cosines(waves, data, rows_from_0, amplitude_error)
+    waves = _refit_slow_columns(waves, is_slower, data, rows_from_0)
+    return _with_noise_and_errors(waves, data, rows_from_0, amplitude_error)
 
 
 def _nearest_cosines(data: Floats, rows_from_0: Floats, frequency: Floats) -> CosineWaves:
@@ -413,13 +442,16 @@ def _nearest_cosines(data: Floats, rows_from_0: Floats, frequency: Floats) -> Co
     )
 
 
-def _waves_of_cosines(
+def _with_noise_and_errors(
     waves: CosineWaves, data: Floats, rows_from_0: Floats, amplitude_error: float
 ) -> MeasuredWaves:
     """Return fitted waves with their noise and errors, and with positive frequencies.
 
-    An error is the larger one of two estimates: one from the noise only, and one from how much the
-    values of the column depend on the fitted number.
+    Each error is estimated twice, and the larger estimate is taken:
+
+    1. As if every row showed the angle of its wave, as it does with cosines and sines together.
+    2. As a single function shows it: near the top of a cosine, rows hardly show the angle. And a slow
+       wave shows its frequency only as well as its amplitude is known.
 
     Args:
         waves: The waves that were fitted to the columns.
@@ -428,13 +460,15 @@ def _waves_of_cosines(
         amplitude_error: The relative error of the amplitude.
     """
     fit = _fit_with_noise(waves, data, rows_from_0)
-    measured = _with_errors(fit, has_both_functions=False)
-    errors = _errors_of_one_function(data, fit)
-    frequency_error = _error_with_amplitude(errors.frequency, fit.frequency, amplitude_error)
+    as_of_both_functions = _with_errors(fit, has_both_functions=False)
+    of_one_function = _errors_of_one_function(data, fit)
+    frequency_error = _with_error_of_amplitude(
+        of_one_function.frequency, fit.frequency, amplitude_error
+    )
     with_larger_errors = replace(
-        measured,
-        error=np.maximum(measured.error, frequency_error),
-        phase_error=np.maximum(measured.phase_error, errors.phase),
+        as_of_both_functions,
+        error=np.maximum(as_of_both_functions.error, frequency_error),
+        phase_error=np.maximum(as_of_both_functions.phase_error, of_one_function.phase),
     )
     return _turning_forwards(with_larger_errors)
 
@@ -448,17 +482,27 @@ def _fit_with_noise(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> Wa
     return WaveFit(waves.frequency, waves.phase, waves.amplitude, noise, rows_from_0, centre)
 
 
-def _error_with_amplitude(error: Floats, frequency: Floats, amplitude_error: float) -> Floats:
-    """Return the error of frequencies, given also the relative error of an amplitude that slow waves share.
+def _with_error_of_amplitude(
+    frequency_error: Floats, frequency: Floats, amplitude_error: float
+) -> Floats:
+    """Return the error of frequencies, including the one that a wrong amplitude of slow waves causes.
 
     A slow wave a·sin(f·p) is nearly the line a·f·p, of which rows show the slope a·f. If a is taken 1 %
     too large, f is 1 % too small. Both errors are independent, so that their squares add up.
+
+    Args:
+        frequency_error: The error of each frequency, if the amplitude is right.
+        frequency: The frequencies.
+        amplitude_error: The relative error of the amplitude: 0.01 for 1 %.
     """
-    return np.hypot(error, np.abs(frequency) * amplitude_error)
+    return np.hypot(frequency_error, np.abs(frequency) * amplitude_error)
 
 
 def _turning_forwards(waves: MeasuredWaves) -> MeasuredWaves:
-    """Return waves of one function with positive frequencies: cos(−f·p + phase) is cos(f·p − phase)."""
+    """Return waves of one function with positive frequencies: cos(−f·p + phase) is cos(f·p − phase).
+
+    A single function does not show in which direction it turns.
+    """
     phase = np.where(waves.frequency < 0, -waves.phase, waves.phase)
     return replace(waves, frequency=np.abs(waves.frequency), phase=wrap(phase))
 
@@ -475,26 +519,27 @@ class Sinusoid(NamedTuple):
         """Return data (rows, channels) less the curve."""
         return np.asarray(data - self.cosine_part * self.cos - self.sine_part * self.sin)
 
-    def slope(self, offsets: Floats) -> Floats:
-        """Return the derivative by the frequency, p·(b·cos(f·p) − a·sin(f·p))."""
-        derivative = self.sine_part * self.cos - self.cosine_part * self.sin
-        return np.asarray(offsets[:, None] * derivative)
+    def derivatives(self, offsets: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the derivatives by a, by b and by f: cos(f·p), sin(f·p) and p·(b·cos(f·p) − a·sin(f·p))."""
+        slope = self.sine_part * self.cos - self.cosine_part * self.sin
+        by_frequency = np.asarray(offsets[:, None] * slope)
+        return self.cos, self.sin, by_frequency
 
 
 def _fit_sinusoid(data: Floats, offsets: Floats, frequency: Floats) -> Sinusoid:
     """Return the curve of a known frequency that is nearest to each column of data."""
     cos, sin = _cos_sin(offsets, frequency)
-    cosine_part, sine_part = _least_squares((cos, sin), data).solution
+    cosine_part, sine_part = _least_squares((cos, sin), data)
     return Sinusoid(cosine_part, sine_part, cos, sin)
 
 
 def _refined_frequency(data: Floats, rows_from_0: Floats, frequency: Floats) -> Floats:
-    """Return the frequencies at which a·cos(f·p) + b·sin(f·p) comes nearest to each column of data.
+    """Return the frequencies f at which a·cos(f·p) + b·sin(f·p) comes nearest to each column of data.
 
-    Over 100 rows, a first guess of 0.3 is off by half a radian at the end if 0.305 is right. By
-    Gauss-Newton steps: a step replaces the curve by its tangents, solves for the changes of a, b and f
-    that come nearest to the data, and moves there. Tangents say nothing about curves far away, so no
-    step turns the last row by more than a quarter turn.
+    Over 100 rows, a first guess of 0.3 is off by half a radian at the end if 0.305 is right. The numbers
+    a, b and f are changed in several steps. For small changes, the curve changes by
+    derivative(a) · change(a) + derivative(b) · change(b) + derivative(f) · change(f). Each step solves for
+    the changes with which this sum is nearest to what the curve leaves of the data.
 
     Args:
         data: Columns of only cosines or only sines, (rows, channels).
@@ -502,17 +547,17 @@ def _refined_frequency(data: Floats, rows_from_0: Floats, frequency: Floats) -> 
         frequency: A first guess per channel, in radians per row.
     """
     offsets = rows_from_0 - float(rows_from_0.mean())
-    largest_move = np.pi / (2 * rows_from_0[-1])
+    # The sum holds for small changes: no step turns the last row by more than a quarter turn.
+    largest_change = np.pi / (2 * rows_from_0[-1])
     cosine_part = np.zeros(data.shape[1])
     sine_part = np.zeros(data.shape[1])
     for _ in range(FIT_STEPS):
         curve = Sinusoid(cosine_part, sine_part, *_cos_sin(offsets, frequency))
-        tangents = (curve.cos, curve.sin, curve.slope(offsets))  # the derivatives by a, b and f
-        residual = curve.subtracted_from(data)
-        cosine_change, sine_change, move = _least_squares(tangents, residual).solution
+        changes = _least_squares(curve.derivatives(offsets), curve.subtracted_from(data))
+        cosine_change, sine_change, frequency_change = changes
         cosine_part = cosine_part + cosine_change
         sine_part = sine_part + sine_change
-        frequency = frequency + np.clip(move, -largest_move, largest_move)
+        frequency = frequency + np.clip(frequency_change, -largest_change, largest_change)
     return frequency
 
 
@@ -520,9 +565,9 @@ def _amplitude_error(data: Floats, offsets: Floats, frequency: Floats) -> float:
     """Return the relative standard error of the amplitude of one column (rows, 1) of less than one turn.
 
     The column is a·cos(f·p) + b·sin(f·p), with the amplitude √(a² + b²). Its error is taken to be
-    √(error(a)² + error(b)²), the largest that errors of a and b can cause. The less the column turns,
-    the more f makes up for a wrong amplitude, so that these errors are large: over 20 rows, sin(0.01·p)
-    and 2·sin(0.005·p) differ by 0.001 at most.
+    √(error(a)² + error(b)²), the largest that errors of a and b can cause. They are large, since another
+    frequency nearly makes up for a wrong amplitude: over 20 rows, sin(0.01·p) and 2·sin(0.005·p) differ
+    by 0.001 at most.
     """
     curve = _fit_sinusoid(data, offsets, frequency)
     amplitude = float(np.hypot(curve.cosine_part, curve.sine_part).max(initial=TINY))
@@ -530,14 +575,13 @@ def _amplitude_error(data: Floats, offsets: Floats, frequency: Floats) -> float:
     # Numbers in float32 are off by that much, even if those of one channel happen to leave less.
     float32_error = np.finfo(np.float32).eps * amplitude
     noise = float(np.sqrt((residual**2).mean())) + float32_error
-    # The variances of a, b and f at a noise of 1 follow from the derivatives by them.
-    derivatives = (curve.cos, curve.sin, curve.slope(offsets))
-    variance_of_a, variance_of_b, _ = _least_squares(derivatives, residual).variances
+    variances = _variances_at_unit_noise(curve.derivatives(offsets))
+    variance_of_a, variance_of_b, _ = variances  # the last one is that of f
     standard_error = noise * np.sqrt((variance_of_a + variance_of_b).sum())
     return float(standard_error) / amplitude
 
 
-def _with_shared_amplitude(
+def _refit_slow_columns(
     waves: CosineWaves, is_slow: Flags, data: Floats, rows_from_0: Floats
 ) -> CosineWaves:
     """Return waves in which slow columns are fitted again, with the amplitude of the others.
@@ -573,7 +617,7 @@ def _fit_slow_waves(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> Co
         derivative_by_frequency = derivative_by_phase * offsets[:, None]
         residual = data - amplitude * cos
         tangents = (derivative_by_frequency, derivative_by_phase)
-        frequency_move, phase_move = _least_squares(tangents, residual).solution
+        frequency_move, phase_move = _least_squares(tangents, residual)
         frequency = frequency + np.clip(
             frequency_move, -largest_frequency_move, largest_frequency_move
         )
@@ -596,7 +640,7 @@ def _errors_of_one_function(data: Floats, fit: WaveFit) -> FitErrors:
     """
     offsets = fit.rows_from_0 - fit.centre
     sin = np.sin(_angles(offsets, fit.frequency, fit.phase))
-    variances = _least_squares((sin * offsets[:, None], sin), data).variances
+    variances = _variances_at_unit_noise((sin * offsets[:, None], sin))
     amplitude = np.maximum(np.abs(fit.amplitude), TINY)
     noise = fit.common_noise
     errors = np.sqrt(variances) * noise / amplitude  # (2, channels)
@@ -632,41 +676,61 @@ def _cos_sin(
     return np.cos(angles), np.sin(angles)
 
 
-class LeastSquares(NamedTuple):
-    """The numbers by which columns are multiplied to come nearest to the data, and their variances at noise of 1."""
-
-    solution: Floats  # (columns, channels)
-    variances: Floats  # (columns, channels)
-
-
-def _least_squares(columns: Sequence[Floats], data: Floats) -> LeastSquares:
+def _least_squares(columns: Sequence[Floats], data: Floats) -> Floats:
     """Return the numbers a, b, … for which a·columns[0] + b·columns[1] + … comes nearest to the data.
 
-    Each channel has its own numbers; columns and data are (rows, channels). For the columns U of a
-    channel, scaled to length 1, the normal equations give: numbers = inverse(Uᵀ·U) · Uᵀ·data. With that
-    length, one threshold shows which columns the rows do not distinguish, whatever their units are;
-    such directions get the number 0.
+    Each channel has its own numbers. With its columns scaled to length 1 in a matrix U, they are
+    inverse(Uᵀ·U) · Uᵀ·data, divided by the lengths.
+
+    Args:
+        columns: The columns of all channels, (rows, channels) each.
+        data: The data of all channels, (rows, channels).
+
+    Returns:
+        The numbers, (columns, channels).
     """
-    lengths = [np.sqrt((column**2).sum(axis=0)) + TINY for column in columns]  # (channels,) each
-    unit_columns = [column / length for column, length in zip(columns, lengths, strict=True)]
-    inverse = np.linalg.pinv(_normal_matrices(unit_columns), rcond=SINGULAR, hermitian=True)
-    projections = np.stack([(column * data).sum(axis=0) for column in unit_columns], axis=-1)
-    # Uᵀ·data is (channels, columns); the result is (columns, channels).
-    solution_of_units = (inverse @ projections[..., None])[..., 0].T
-    variances_of_units = np.diagonal(inverse, axis1=1, axis2=2).T
-    return LeastSquares(
-        solution=solution_of_units / lengths,
-        variances=np.maximum(variances_of_units, 0) / np.square(lengths),
-    )
+    scaled = UnitColumns.of(columns)
+    projections = [(column * data).sum(axis=0) for column in scaled.columns]  # Uᵀ·data
+    vectors = np.stack(projections, axis=-1)[..., None]  # one per channel, (channels, columns, 1)
+    solutions = scaled.inverses() @ vectors
+    return np.asarray(solutions[..., 0].T / scaled.lengths)
 
 
-def _normal_matrices(columns: Sequence[Floats]) -> Floats:
-    """Return the matrix Uᵀ·U of each channel, (channels, columns, columns): products of every two columns."""
-    products = [[(first * second).sum(axis=0) for second in columns] for first in columns]
-    return np.moveaxis(np.array(products), -1, 0)
+def _variances_at_unit_noise(columns: Sequence[Floats]) -> Floats:
+    """Return the variances (columns, channels) of the numbers that `_least_squares` finds for these columns.
+
+    They hold for data with noise of size 1, and are the diagonal of inverse(Uᵀ·U), divided by the squares
+    of the lengths. The more alike two columns are, the larger are the variances of their numbers.
+    """
+    scaled = UnitColumns.of(columns)
+    variances = np.diagonal(scaled.inverses(), axis1=1, axis2=2).T
+    return np.asarray(np.maximum(variances, 0) / np.square(scaled.lengths))
 
 
-def _frequency_by_sums(data: Floats) -> Floats:
+class UnitColumns(NamedTuple):
+    """Columns of a fit by least squares, divided by their lengths so that each has length 1."""
+
+    columns: list[Floats]  # (rows, channels) each
+    lengths: Floats  # (columns, channels)
+
+    @classmethod
+    def of(cls, columns: Sequence[Floats]) -> Self:
+        """Return columns (rows, channels) divided by their lengths."""
+        lengths = np.array([np.sqrt((column**2).sum(axis=0)) + TINY for column in columns])
+        return cls([*map(np.divide, columns, lengths)], lengths)
+
+    def inverses(self) -> Floats:
+        """Return inverse(Uᵀ·U) for each channel, (channels, columns, columns); U holds its columns.
+
+        With columns of length 1, one threshold shows which columns the rows do not distinguish, whatever
+        their units are. The pseudo-inverse leaves these out: they get the number 0.
+        """
+        products = [[(a * b).sum(axis=0) for b in self.columns] for a in self.columns]
+        matrices = np.moveaxis(np.array(products), -1, 0)
+        return np.asarray(np.linalg.pinv(matrices, rcond=SINGULAR, hermitian=True))
+
+
+def _estimate_frequency_of_one_function(data: Floats) -> Floats:
     """Return a first estimate of each frequency of only cosines or only sines, from consecutive rows.
 
     It is measured over lags of 1, 2, 4, … rows. A column that turns by 0.1 per row turns by 0.8 over

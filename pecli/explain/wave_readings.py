@@ -106,9 +106,10 @@ class WaveReading:
 
     @property
     def waves(self) -> WaveComputation:
-        """The computation of such tables at positions 0 1 2 …, with zeros for unknown frequencies.
+        """The steps by which such tables are made at positions 0 1 2 …, except for the frequencies.
 
-        It serves to measure the frequencies: for that, only the layout of the columns has to be right.
+        A computation finds the cosine and the sine of each pair in the columns of a table, and measures
+        the frequency in them. Its own frequencies have no part in that, so that they are zeros here.
         """
         form = Columns(
             tensors=tuple(self.tensors),
@@ -257,8 +258,8 @@ def _readings_of_cos_and_sin(cos: Array, sin: Array, edits: tuple[Edit, ...]) ->
 def _readings_of_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
     """Yield the ways to read one matrix (rows, columns) as cosines and sines.
 
-    1. Each row holds both functions, side by side: the squares of its halves, or of its even and odd
-       columns, add up to a constant, as cos² + sin² does. Then nothing else is tried.
+    1. Each row holds both functions, side by side, as [c0 c1 | s0 s1] or [c0 s0 c1 s1]. If so, no other
+       way is tried.
     2. The upper half of the rows holds cosines, and the lower half sines.
     3. All rows hold cosines, or all hold sines.
 
@@ -267,18 +268,28 @@ def _readings_of_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readi
         edits: How it lies in the file, such as transposed; each reading adds how it was read.
     """
     layout = _find_doubling(array)
-    has_each_column_once = layout == "compact"
-    if has_each_column_once and array.shape[1] > 1:
-        side_by_side = _find_side_by_side(array)
+    # A matrix that has each column twice, c0 c0 c1 c1, holds only one function in a row.
+    side_by_side = _find_side_by_side(array) if layout == "compact" else []
+    if side_by_side:
         for arrangement in side_by_side:
             yield _read_side_by_side(array, arrangement, edits)
-        if side_by_side:
-            return
+        return
     yield from _readings_one_above_other(array, edits)
-    only_one_function = []
+    yield _read_as_one_function(array, layout, edits)
+
+
+def _read_as_one_function(array: Array, layout: str, edits: tuple[Edit, ...]) -> Readings:
+    """Return a matrix as cosines only, and as sines only.
+
+    Args:
+        array: The matrix.
+        layout: How each column is there twice, or «compact» if it is there once.
+        edits: How it lies in the file.
+    """
+    readings = []
     for edit, name in ONE_FUNCTION.items():
-        only_one_function.append(WaveReading({name: array}, layout, (*edits, edit)))
-    yield tuple(only_one_function)
+        readings.append(WaveReading({name: array}, layout, (*edits, edit)))
+    return tuple(readings)
 
 
 def _readings_one_above_other(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
@@ -291,7 +302,13 @@ def _readings_one_above_other(array: Array, edits: tuple[Edit, ...]) -> Iterator
 
 
 def _find_side_by_side(array: Array) -> list[str]:
-    """Return the arrangements in which the columns of a matrix are two functions like cosines and sines."""
+    """Return the arrangements, «halves» or «interleaved», in which columns hold cosines and sines.
+
+    The squares of both halves, or of the even and the odd columns, then add up to a constant, as
+    cos² + sin² does.
+    """
+    if array.shape[1] < 2:
+        return []
     return [name for name in CACHE if _is_power_constant(*_split_columns(array, name))]
 
 

@@ -124,14 +124,15 @@ def _measured_tables(
             two tables, or as only cosines and as only sines.
         schedules_in_file: Schedules of frequencies that the same file holds as a vector.
     """
-    first_reading, *other_readings = readings
-    frequencies = first_reading.measured_frequencies()
-    yield MeasuredTable(first_reading, frequencies, schedules_in_file)
-    for reading in other_readings:
-        # Only cosines and only sines are readings of the same columns, which are measured once.
-        if not reading.has_only_one_function:
-            frequencies = reading.measured_frequencies()
-        yield MeasuredTable(reading, frequencies, schedules_in_file)
+    have_same_columns = all(reading.has_only_one_function for reading in readings)
+    if have_same_columns:
+        # Cosines and sines of the same columns have the same frequencies, which are measured once.
+        frequencies = readings[0].measured_frequencies()
+        for reading in readings:
+            yield MeasuredTable(reading, frequencies, schedules_in_file)
+        return
+    for reading in readings:
+        yield MeasuredTable(reading, reading.measured_frequencies(), schedules_in_file)
 
 
 @dataclass(frozen=True)
@@ -227,37 +228,47 @@ class OrientedTable:
         Tables that are added to embeddings are sinusoidal: their frequencies are base^(−i/denominator) with
         one of several denominators. All other tables are rotary: their schedules may have a scaling.
         """
-        reading = self.reading
-        if not reading.is_added:
-            # A schedule that the same file holds as a vector is likelier than any other.
-            in_file = agreeing_schedules(self.schedules_in_file, self.measured)
-            return [*in_file, *rotary_schedules(self.measured)]
-        # Most programs divide by d/2, some by d/2 − 1 or d/2 − 0.5.
-        half_dim = float(reading.pairs)
-        if reading.layout == "interleaved":
-            half_dim = reading.width / 2  # 2.5 for an odd dim of 5, whose last sine has no cosine.
-        # Nothing is divided by 0 or less: 2 channels have no d/2 − 1.
-        denominators = tuple(half_dim - shift for shift in SHIFTS if half_dim > shift)
-        return sinusoidal_schedules(self.measured, denominators)
+        if self.reading.is_added:
+            return sinusoidal_schedules(self.measured, self._denominators())
+        # A schedule that the same file holds as a vector is likelier than any other.
+        in_file = agreeing_schedules(self.schedules_in_file, self.measured)
+        return [*in_file, *rotary_schedules(self.measured)]
+
+    def _denominators(self) -> tuple[float, ...]:
+        """Return the denominators that the exponents of a sinusoidal table may have, the likeliest first.
+
+        The frequency of pair i is base^(−i/denominator). Of 512 columns, most programs divide by 256, which
+        is half of them, and some by 255 or 255.5. A denominator of 0, 1 − 1 for 2 columns, is left out.
+        """
+        half_dim = float(self.reading.pairs)
+        if self.reading.layout == "interleaved":
+            # 2.5 for the 5 columns s0 c0 s1 c1 s2, whose last sine has no cosine.
+            half_dim = self.reading.width / 2
+        return tuple(half_dim - shift for shift in SHIFTS if half_dim > shift)
 
     def schemes(self, schedule: FrequencySchedule) -> Iterator[Positioned]:
         """Yield schemes that make the table from position 0 on, if its frequencies follow a schedule.
 
-        A schedule has no amplitude: there is a scheme for each usual amplitude near the measured one.
+        A schedule such as base^(−i/32) gives the frequencies. The layout of the columns, and the order of
+        cosines and sines, are those in which the table was read. There is a scheme for each usual
+        amplitude near the measured one.
         """
         reading = self.reading
         for amplitude in self._amplitudes(schedule):
-            table = waves_of_schedule(schedule, 2 * reading.pairs, reading.rows)._replace(
+            table = waves_of_schedule(schedule, self._dim, reading.rows)._replace(
                 amplitude=amplitude,
                 layout=reading.layout,
                 cos_first=reading.cos_first,
-                separate=not reading.is_added,
+                separate=not reading.is_added,  # Rotary cosines and sines are two tensors.
             )
-            if reading.is_added:
-                table = table._replace(dim=reading.width)  # It may have an odd number of columns.
             scheme = scheme_of_waves(table, dtype=reading.dtype)
             if scheme is not None:
                 yield scheme
+
+    @property
+    def _dim(self) -> int:
+        """The channels that the table encodes: all columns of an added one, or else two per pair."""
+        return self.reading.width if self.reading.is_added else 2 * self.reading.pairs
 
     def _amplitudes(self, schedule: FrequencySchedule) -> Iterator[float]:
         """Yield the amplitudes that the table may have, the usual ones first.
@@ -266,8 +277,8 @@ class OrientedTable:
         tables.
         """
         reading = self.reading
-        dim = reading.width if reading.is_added else 2 * reading.pairs
-        usual = (schedule.scaling.attention_value, 1.0, math.sqrt(2 / dim), 1 / math.sqrt(dim))
+        of_normalised = (math.sqrt(2 / self._dim), 1 / math.sqrt(self._dim))
+        usual = (schedule.scaling.attention_value, 1.0, *of_normalised)
         numbers = len(reading.observations.sampled_rows) * reading.pairs
         yield from possible_amplitudes(self.measured, numbers, usual)
 
@@ -434,16 +445,25 @@ def _prefer_usual_base(
         prior: The schedule with the fitted base.
         explanation: The explanation of the table by this schedule.
     """
-    fitted_base = prior.schedule.base
-    if fitted_base in USUAL_BASES or not explanation.has_edit(Runtime):
+    usual_base = _usual_base_before_rounding(prior.schedule.base)
+    if usual_base is None or not explanation.has_edit(Runtime):
         return explanation
-    for usual_base in numbers_near(USUAL_BASES, fitted_base, SAME_ROUNDED_BASE * fitted_base):
-        schemes = table.schemes(prior.schedule.having("base", usual_base))
-        likeliest = next(schemes, None)
-        if likeliest is not None:
-            by_runtimes = _explain_by_runtimes(_case(table.reading, likeliest))
-            return next(by_runtimes, explanation)
-    return explanation
+    with_usual_base = prior.schedule.having("base", usual_base)
+    likeliest_scheme = next(table.schemes(with_usual_base), None)
+    if likeliest_scheme is None:
+        return explanation
+    by_runtimes = _explain_by_runtimes(_case(table.reading, likeliest_scheme))
+    return next(by_runtimes, explanation)
+
+
+def _usual_base_before_rounding(base: float) -> float | None:
+    """Return the usual base that a runtime's rounding of frequencies may have turned into another base.
+
+    It is 1000000 for 1000002. None is returned for 1000000 itself, and if no usual base is so near.
+    """
+    if base in USUAL_BASES:
+        return None
+    return next(iter(numbers_near(USUAL_BASES, base, SAME_ROUNDED_BASE * base)), None)
 
 
 def _explain_by_runtimes(case: Case) -> Iterator[Explanation]:
@@ -478,21 +498,21 @@ class Attempt(NamedTuple):
     ) -> Iterator[Explanation]:
         """Yield explanations of a table by schemes whose frequencies follow one schedule.
 
-        There is a scheme for each usual amplitude near the measured one, the likeliest first. The
-        explanations include the edits of the reading, such as «transposed».
+        If the schedule is base^(−i/32) with the base 10000, these are `pecli rope --base 10000` with each
+        usual amplitude near the measured one. Each scheme's table is compared with the given one, right
+        or with the mistakes that this attempt supposes.
 
         Args:
             table: The cosines and sines, and their measured frequencies.
-            prior: A schedule that gives these frequencies, such as base 10000.
+            prior: The schedule, which gives these frequencies.
         """
         reading = table.reading
         for scheme in table.schemes(prior.schedule):
             case = _case(reading, scheme)
             for explanation in self.explain(reading, case):
-                with_edits_of_reading = explanation.with_suppositions(
-                    edits=reading.edits, cost=0.0, doubts=()
-                )
-                yield _prefer_usual_base(table, prior, with_edits_of_reading)
+                # The edits state how the tensors were read, such as «transposed».
+                with_edits = explanation.with_suppositions(reading.edits, cost=0.0, doubts=())
+                yield _prefer_usual_base(table, prior, with_edits)
 
 
 ATTEMPTS = (

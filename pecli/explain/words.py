@@ -239,23 +239,30 @@ def _display_name(name: str, context: Context) -> str:
 
 
 def _parameter_template(edit: Parameter) -> _Template:
-    """Return the words for a parameter: those for this very change come before more general ones.
+    """Return the words for another value of a parameter, from the most special ones that there are.
 
-    A scale of 2 where 1 is expected has words of its own («as by a second rotation»), and so has a scaling
-    that is none («the yarn scaling is missing»). Any other scale has the words for its name.
+    A scale of 2 where 1 is expected has words of its own: «… as by a second rotation». Any other scale has
+    the words for its name, «positions are multiplied by 3», and a parameter without any «base is 10000».
     """
     name = edit.name
     expected = edit.expected
     found = edit.found
-    if expected == found:  # It is named because the table has another scaling.
+    if expected == found:
+        # A factor is stated beside another kind of scaling: «factor is 4, as the spec says».
         return _Template("{name} is {found}{agreement}")
-    if found == f"{expected}, applied twice":
+    if found == f"{expected}, applied twice":  # a scaling: «yarn, applied twice»
         return _Template("the {expected} scaling is applied twice")
-    if name == "attention_factor" and math.isclose(found, (expected or 1.0) ** 2, rel_tol=1e-6):
+    if name == "attention_factor" and _is_square(found, expected or 1.0):
         return _Template("the attention factor is applied twice: {found}, not {expected}")
-    usual = _BY_NAME.get(name) or _Template("{name} is {found}", is_quoted=expected is not None)
-    for_any_expected = _BY_FOUND.get((name, found), usual)
-    return _BY_CHANGE.get((name, expected, found), for_any_expected)
+    general = _Template("{name} is {found}", is_quoted=expected is not None)
+    by_name = _BY_NAME.get(name, general)
+    by_found = _BY_FOUND.get((name, found), by_name)
+    return _BY_CHANGE.get((name, expected, found), by_found)
+
+
+def _is_square(value: float, root: float) -> bool:
+    """Return True if a value is the square of a factor, which multiplied it twice: 1.44 of 1.2."""
+    return math.isclose(value, root**2, rel_tol=1e-6)
 
 
 def _layout(edit: Layout, context: Context) -> Clause:
@@ -692,15 +699,16 @@ def _is_reproduced(edit: Edit, scheme_of_command: Scheme) -> bool:
     match edit:
         case Layout(found=layout):
             layout_of_scheme = scheme_of_command.value_of("layout", "")
+            # A command makes both functions, however they were put into the file.
             return layout in (layout_of_scheme, "stacked", "cos alone", "sin alone")
-        case Swapped():
+        case Swapped():  # Sinusoidal commands have `--cos-first`.
             return "cos_first" in scheme_of_command.parameters()
         case Scaled(by=factor):  # A rotary command scales by its attention factor.
             return scheme_of_command.attention_factor_value() == factor
         case Parameter():
             return _is_parameter_reproduced(edit, scheme_of_command)
         case Positions():
-            return scheme_of_command.value_of("positions", None) is not None
+            return _lists_positions(scheme_of_command)
         case Recipe(found=recipe):
             return bool(scheme_of_command.value_of("recipe", "exact") == recipe)
         case Rotation():
@@ -708,25 +716,36 @@ def _is_reproduced(edit: Edit, scheme_of_command: Scheme) -> bool:
         case Runtime():
             return True  # The command names it: `--runtime vllm`.
         case _:
-            return edit.storage  # The command is to make the numbers, not to store them alike.
+            # Rounding to four decimals, say, is storage: the command only has to make the numbers. All
+            # other edits, such as negated sines, have no option.
+            return edit.storage
+
+
+def _lists_positions(scheme_of_command: Scheme) -> bool:
+    """Return True if a command has `--positions`: it lists those at which the rows of the file are."""
+    return scheme_of_command.value_of("positions", None) is not None
 
 
 def _is_parameter_reproduced(edit: Parameter, scheme_of_command: Scheme) -> bool:
     """Return True if the command for a scheme gives a parameter the value that a file has.
 
-    Nearly all parameters are options of commands. But an attention factor may follow from the scaling, an
-    offset below 0 has no option, and names such as «slopes» stand for what no option changes.
+    The scheme has the values of the file wherever a command can: `--base 500000`. Some parameters are
+    compared, since the scheme may not have the value of the file.
+
+    Args:
+        edit: The name of the parameter, and the value that the file has (`found`).
+        scheme_of_command: The scheme that the command stands for.
     """
     value_in_file = edit.found
     match edit.name:
-        case "attention_factor":
+        case "attention_factor":  # It may follow from the scaling.
             return bool(scheme_of_command.attention_factor_value() == value_in_file)
-        case "offset":
+        case "offset":  # No option sets one below 0.
             return bool(scheme_of_command.first_position == value_in_file)
         case "padding_idx":
             return bool(scheme_of_command.value_of("padding_idx") == value_in_file)
-        case "positions":
-            return scheme_of_command.value_of("positions", None) is not None
+        case "positions":  # `found` holds words, such as «others».
+            return _lists_positions(scheme_of_command)
     return edit.name not in NO_OPTIONS
 
 

@@ -26,7 +26,7 @@ OTHER_COPIES = {
     "checks/verify/named_pairs.py": "LoadedFile",
     "explain/catalogue/scheme_parameters.py": "SchemeComputation",
     "explain/schedule_priors.py": "SchedulePrior",
-    "explain/shapes.py": "Shaped",
+    "explain/shapes.py": "SchemeTables",
     "explain/wave_readings.py": "WaveReading",
     "files/contents.py": "LoadedFile",
     "files/stated_shape.py": "LoadedFile",

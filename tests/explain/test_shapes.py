@@ -10,7 +10,7 @@ import pytest
 import pecli
 from pecli.engine.edits import Edit, Layout, Parameter, Repeated, Transposed
 from pecli.engine.schemes.positions import Positioned
-from pecli.explain.shapes import shaped
+from pecli.explain.shapes import fit_shapes
 
 COMPACT = pecli.Rope(6, 16)
 HALVES = pecli.Rope(6, 16, layout="halves")
@@ -23,7 +23,7 @@ TRANSPOSED = Transposed((1, 0))
 def edits_of(
     scheme: Positioned, shape: tuple[int, ...], name: str = "cos"
 ) -> list[tuple[Edit, ...]]:
-    return [tables.edits for tables in shaped(scheme, {name: np.zeros(shape)})]
+    return [tables.edits for tables in fit_shapes(scheme, {name: np.zeros(shape)})]
 
 
 def other_dim(dim: int) -> list[tuple[Edit, ...]]:
@@ -64,16 +64,16 @@ def test_a_table_of_the_expected_shape_is_transposed_only_if_it_is_square() -> N
 
 
 def test_copies_that_differ_are_none() -> None:
-    """An array of (2, 6, 8) may be two copies of a table of (6, 8). `shaped` yields that reading if
+    """An array of (2, 6, 8) may be two copies of a table of (6, 8). `fit_shapes` yields that reading if
     both are equal, also where both are NaN, and none if an element differs.
     """
     array = np.zeros((2, 6, 8))
     array[1, 3, 2] = 1
-    assert [*shaped(COMPACT, {"cos": array})] == []
+    assert [*fit_shapes(COMPACT, {"cos": array})] == []
     array[0, 3, 2] = 1
-    assert len([*shaped(COMPACT, {"cos": array})]) == 1
+    assert len([*fit_shapes(COMPACT, {"cos": array})]) == 1
     array[:, 0, 0] = np.nan
-    assert len([*shaped(COMPACT, {"cos": array})]) == 1
+    assert len([*fit_shapes(COMPACT, {"cos": array})]) == 1
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_frequencies_are_a_row_whose_dim_is_twice_its_width() -> None:
     """
     assert edits_of(COMPACT, (8,), "inv_freq") == [()]
     assert edits_of(HALVES, (4,), "inv_freq") == other_dim(8)
-    (first, _) = shaped(HALVES, {"inv_freq": np.zeros(4)})
+    (first, _) = fit_shapes(HALVES, {"inv_freq": np.zeros(4)})
     assert first.scheme.dim == 8
     assert first.exponent_dim is None
     assert first.rows == 1
@@ -115,7 +115,7 @@ def test_the_exponents_may_be_those_of_the_expected_dim() -> None:
     """4 pairs are those of dim 8. By the second reading their frequencies are base^(−2i/16), with the
     dim 16 of the spec, instead of base^(−2i/8).
     """
-    _, same_exponents, *_ = shaped(COMPACT, {"cos": np.zeros((6, 4))})
+    _, same_exponents, *_ = fit_shapes(COMPACT, {"cos": np.zeros((6, 4))})
     assert same_exponents.exponent_dim == 16
 
 
@@ -136,6 +136,6 @@ def test_tensors_of_other_names_are_no_tables_of_a_scheme() -> None:
 def test_all_columns_of_a_wider_table_rotate() -> None:
     """Half of each head of 16 channels rotates in the spec: 4 pairs. 6 pairs are a dim of 12."""
     half = pecli.Rope(6, 16, partial_rotary_factor=0.5)
-    schemes = [tables.scheme for tables in shaped(half, {"cos": np.zeros((6, 6))})]
+    schemes = [tables.scheme for tables in fit_shapes(half, {"cos": np.zeros((6, 6))})]
 
     assert pecli.Rope(6, 12) in schemes

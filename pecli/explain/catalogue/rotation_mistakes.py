@@ -376,7 +376,7 @@ def _with_first_pairs(pairs: int, rotated: RotatedComputation) -> RotatedComputa
 def _rotated_channels(case: Case, rotated: RotatedComputation) -> int:
     """Return the channels of a head up to the last one that differs from before, as an even number."""
     rows = case.observations.sampled_rows
-    before = rotated.heads.before.few.matrix(rows)  # (rows, heads · channels)
+    before = rotated.heads.before.first_few.matrix(rows)  # (rows, heads · channels)
     is_changed = (case.observations.sample != before).any(axis=0)
     is_channel_changed = is_changed.reshape(-1, rotated.heads.before.channels).any(axis=0)
     count = int(np.flatnonzero(is_channel_changed).max(initial=-1)) + 1
@@ -516,7 +516,7 @@ class FilledRows(NamedTuple):
 def filled_rows(case: Case, rotated: RotatedComputation) -> FilledRows:
     """Return which rows hold values before the rotation, and which do after it."""
     every_row = slice(None)
-    before = rotated.heads.before.few.matrix(every_row)
+    before = rotated.heads.before.first_few.matrix(every_row)
     after = case.observations.measured(every_row)
     return FilledRows(before=np.asarray(before.any(axis=1)), after=np.asarray(after.any(axis=1)))
 
