@@ -82,6 +82,12 @@ def _key_of_frequencies(case: Case) -> tuple[object, ...]:
     return frequencies.tobytes(), case.computation.storage
 
 
+def _has_specified_schedule(case: Case) -> bool:
+    """Return True if the specification is of waves whose frequencies follow one schedule."""
+    specification = case.specification
+    return isinstance(specification, WaveComputation) and specification.schedule is not None
+
+
 @dataclass(frozen=True, eq=False)
 class ScheduleMistake(WaveMistake):
     """A mistake in the schedule of the frequencies."""
@@ -105,7 +111,7 @@ class ScheduleMistake(WaveMistake):
         A grid whose axes have frequencies of their own has no schedule. If it is supposed that rows lie
         in consecutive order instead, there is one, which nobody specified.
         """
-        if case.expected_waves.schedule is not None:
+        if _has_specified_schedule(case):
             yield from super().proposals(case)
 
     @abstractmethod
@@ -136,7 +142,7 @@ class ScheduleMistake(WaveMistake):
     @classmethod
     def suppositions_for_case(cls, case: Case) -> Iterator[Self]:
         """Yield proposals, and typical instances: another mistake of the schedule may follow."""
-        if case.expected_waves.schedule is None:
+        if not _has_specified_schedule(case):
             return
         examples = cls.examples_for_schedule(schedule_of_waves(waves_of(case)))
         yield from dict.fromkeys((*examples, *cls.proposals(case)))
