@@ -150,12 +150,15 @@ def _prepare_process() -> None:
 
 def _exit_code(problem: BaseException) -> int:
     """Return the exit code of a signal; report everything else as a defect."""
-    # Before Python 3.12, an exception while a class is being made is the cause of a RuntimeError.
-    for reason in (problem, problem.__cause__):
+    # A signal may arrive while a class is made or a module imported; then its exception is the cause
+    # or the context of another one, such as a RuntimeError.
+    reason: BaseException | None = problem
+    while reason is not None:
         if isinstance(reason, Stopped):
             return EXIT_SIGNAL + int(reason.args[0])
         if isinstance(reason, KeyboardInterrupt):
             return EXIT_SIGNAL + signal.SIGINT
+        reason = reason.__cause__ or reason.__context__
     _report_defect(problem)
     return EXIT_DEFECT
 

@@ -209,10 +209,13 @@ def translated(problem: Exception) -> PecliError:
     """Return any exception as an error of pecli. Unrecognised exceptions become DefectError."""
     if isinstance(problem, PecliError):
         return problem
-    cause = problem.__cause__
-    if cause is not None and not isinstance(cause, Exception):
-        # Python before 3.12 wraps an interrupt that is raised while a class is being made.
-        raise cause
+    # A signal may arrive while a class is made or a module imported; then its exception, which is no
+    # Exception, is the cause or the context of another one.
+    reason = problem.__cause__ or problem.__context__
+    while reason is not None:
+        if not isinstance(reason, Exception):
+            raise reason
+        reason = reason.__cause__ or reason.__context__
     return _translation_of(problem) or DefectError(problem)
 
 

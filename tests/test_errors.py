@@ -221,6 +221,17 @@ def test_an_interrupt_while_a_class_is_made_stays_an_interrupt() -> None:
         errors.translated(problem)
 
 
+def test_an_interrupt_before_another_error_stays_an_interrupt() -> None:
+    """If the user interrupts while a module is imported, its clean-up may fail with an error of its own,
+    whose context is the KeyboardInterrupt.
+    """
+    problem = ImportError("the module is half imported")
+    problem.__context__ = AttributeError("no such name")
+    problem.__context__.__context__ = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        errors.translated(problem)
+
+
 def test_a_file_that_is_gone_while_pecli_runs_is_a_file_error() -> None:
     """2 is ENOENT. The file a.npy is the user's, so that this is no bug of pecli."""
     error = errors.translated(OSError(2, "", "a.npy"))

@@ -158,7 +158,7 @@ def test_ctrl_c_at_any_time_prints_no_traceback_and_leaves_no_file(tmp_path, wai
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=120)
 
-    assert child.returncode in (-signal.SIGINT, 130)
+    assert child.returncode in (-signal.SIGINT, 130), err
     if child.returncode == 130:  # the program itself ended, instead of the interpreter
         assert err == b""
     assert list(tmp_path.iterdir()) == []
