@@ -19,6 +19,7 @@ from pecli.explain.catalogue.columns import (
     InvertedFrequencies,
     NegatedFunctions,
     OtherLayout,
+    ReversedAlongAxes,
     ReversedPairs,
     SwappedFunctions,
 )
@@ -110,7 +111,7 @@ MISTAKES: list[type[Mistake]] = [
     RolledRows, OnePosition, Overflowed, Clamped, LeftPadded, MissingScaling, ScalingTwice, ScalingReadDifferently, OtherFactor,
     OtherLength, OtherOriginalLength, OtherTrainedLength, OtherBetaFast, OtherBetaSlow, OtherLowFactor,
     OtherHighFactor, OtherBase, OtherExponentDim, OtherScaling, OtherScalingNumber, OtherScale, FewerPairs, OtherTwoNumbers, OtherAmplitude, ReversedPairs,
-    InvertedFrequencies, RoundedSteps, CoarsePi, ComputedByRuntime, UsedPositions, OnlyInRows,
+    ReversedAlongAxes, InvertedFrequencies, RoundedSteps, CoarsePi, ComputedByRuntime, UsedPositions, OnlyInRows,
     OtherRule, OtherMaxBias, OtherShard, OtherForm, DistanceOffByOne, ReorderedHeads, NegatedBias, ScaledBias, RoundedSlopes,
     OtherMask, Unmasked, OtherSchemeParameter, OtherPlacement, OtherSections, OtherAxes, OtherGridSpan, OtherGridBase,
     OtherPlacementAndBase,

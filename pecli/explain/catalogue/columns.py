@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import numpy as np
+
 from pecli.engine.edits import Channels, Edit, Layout, Negated, Parameter, Swapped
 from pecli.explain.catalogue.kinds import WaveMistake
 from pecli.explain.catalogue.needs import (
-    has_one_axis,
     is_table,
     is_table_or_vector,
     is_vector,
@@ -132,7 +133,7 @@ class ReversedPairs(WaveMistake):
     stage = Stage.FORM
     weight = 1.5
     changes_reading = True
-    computation_needs = (is_table_or_vector, has_one_axis)
+    computation_needs = (is_table_or_vector,)
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         return with_form(waves, reversed=True)
@@ -143,6 +144,38 @@ class ReversedPairs(WaveMistake):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Channels("reversed"),)
+
+
+def has_frequencies_per_axis(waves: WaveComputation) -> bool:
+    """Return True for a grid each axis of which has several frequencies of its own."""
+    pairs_per_axis = np.bincount(waves.axes)
+    return waves.schedule is None and len(waves.positions) > 1 and bool(pairs_per_axis.max() > 1)
+
+
+@dataclass(frozen=True)
+class ReversedAlongAxes(WaveMistake):
+    """Frequencies of each axis of a grid in reverse order: the slowest pair of the axis first."""
+
+    summary = "frequencies of each axis of a grid in reverse order, the slowest first"
+    stage = Stage.FORM
+    weight = 1.5
+    changes_reading = True
+    computation_needs = (is_table, has_frequencies_per_axis)
+
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
+        """Return the waves with the frequencies 1, 0.1 | 1, 0.1 of two axes as 0.1, 1 | 0.1, 1."""
+        frequencies = np.array(waves.frequencies)
+        for axis in np.unique(waves.axes):
+            pairs = np.flatnonzero(waves.axes == axis)
+            frequencies[pairs] = waves.frequencies[pairs[::-1]]
+        return replace(waves, frequencies=frequencies)
+
+    @classmethod
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
+        yield cls()
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Channels("in reverse order along each axis"),)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from pecli.engine.arrays import Complex, Floats
 from pecli.engine.edits import Edit, Parameter
+from pecli.engine.named_values import required
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.catalogue.axis_sections import best_sections, best_split
@@ -58,9 +59,18 @@ def has_mrope_sections(scheme: Scheme) -> bool:
 
 
 def has_one_span(scheme: Scheme) -> bool:
-    """Return True if the positions of a grid are stretched as if it had another size."""
-    spans = scheme.value_of("grid_base") or ()
-    return len(spans) == 1
+    """Return True if the positions of a grid are stretched as if it had another size, or may be.
+
+    Without a `grid_base`, points are 1 apart, as if a grid of 12×12 were stretched over 12.
+    """
+    spans = scheme.value_of("grid_base")
+    if spans is not None:
+        return len(spans) == 1
+    grid = scheme.value_of("grid")
+    if grid is None or grid[-2] != grid[-1]:
+        return False
+    is_without_style_span = required(_placed(scheme).grid_style).grid_base is None
+    return is_without_style_span and permitted(scheme, grid_base=(grid[-1],)) is not None
 
 
 def shares_channels_among_axes(scheme: Scheme) -> bool:
@@ -226,8 +236,8 @@ def _sections_of(scheme: Scheme) -> tuple[int, ...]:
 
 
 def _span_of(scheme: Scheme) -> float:
-    """Return the size of the grid over which positions are stretched."""
-    (span,) = scheme.value_of("grid_base")
+    """Return the size of the grid over which positions are stretched: its own, unless another is stated."""
+    (span,) = scheme.value_of("grid_base") or scheme.value_of("grid")[-1:]
     return float(span)
 
 
@@ -281,9 +291,9 @@ class OtherGridSpan(OtherPlacement):
 
     @classmethod
     def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
-        """Yield a span of twice the model's."""
-        span = _span_of(scheme)
-        yield cls._with_span(scheme, span, 2 * span)
+        """Yield a span of twice the model's, if the model has one."""
+        if scheme.value_of("grid_base") is not None:
+            yield cls._with_span(scheme, 2 * _span_of(scheme))
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
@@ -297,10 +307,11 @@ class OtherGridSpan(OtherPlacement):
         error = STRETCH_ERROR * abs(stretch) * expected
         for span in plain_numbers(stretch * expected, error):
             if span != expected and span > 0:
-                yield cls._with_span(case.scheme, expected, span)
+                yield cls._with_span(case.scheme, span)
 
     @classmethod
-    def _with_span(cls, scheme: Scheme, expected: float, found: float) -> Self:
+    def _with_span(cls, scheme: Scheme, found: float) -> Self:
+        expected = None if scheme.value_of("grid_base") is None else _span_of(scheme)
         return cls.changed(scheme, Parameter("grid_base", expected, found), grid_base=(found,))
 
 
