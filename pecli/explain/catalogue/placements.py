@@ -25,7 +25,7 @@ from pecli.explain.catalogue.needs import (
     show_phasors,
 )
 from pecli.explain.catalogue.schedule_numbers import USUAL_BASES, fitted_number
-from pecli.explain.changed_schemes import permitted, with_parameters
+from pecli.explain.changed_schemes import permitted
 from pecli.explain.computation import Computation, WaveComputation
 from pecli.explain.hypothesis import Case, Needs, Stage
 from pecli.explain.known_mistakes import have_an_axis_each, mistaken_schemes
@@ -120,9 +120,13 @@ class OtherPlacement(WaveMistake):
                 yield mistake
 
     @classmethod
-    def changed(cls, scheme: Scheme, edit: Edit, **changes: object) -> Self:
-        """Return the mistake of a scheme with other parameters, named by an edit."""
-        return cls(_placed(with_parameters(scheme, **changes)), (edit,))
+    def changed(cls, scheme: Scheme, edit: Edit, **changes: object) -> Iterator[Self]:
+        """Yield the mistake of a scheme with other parameters, named by an edit, if there is such a
+        scheme.
+        """
+        other = permitted(scheme, **changes)
+        if other is not None:
+            yield cls(_placed(other), (edit,))
 
     def has_shape_of(self, computation: Computation) -> bool:
         """Return True if the scheme's table has the same rows and columns."""
@@ -157,7 +161,7 @@ class OtherSections(OtherPlacement):
         """Yield one pair more for time and one less for height: (17, 23, 24) for (16, 24, 24)."""
         sections = _sections_of(scheme)
         time, height, width = sections
-        yield cls._with_sections(scheme, sections, (time + 1, height - 1, width))
+        yield from cls._with_sections(scheme, sections, (time + 1, height - 1, width))
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
@@ -169,12 +173,12 @@ class OtherSections(OtherPlacement):
         expected = _sections_of(case.scheme)
         measured = best_sections(case, waves)
         if measured != expected:
-            yield cls._with_sections(case.scheme, expected, measured)
+            yield from cls._with_sections(case.scheme, expected, measured)
 
     @classmethod
     def _with_sections(
         cls, scheme: Scheme, expected: tuple[int, ...], found: tuple[int, ...]
-    ) -> Self:
+    ) -> Iterator[Self]:
         edit = Parameter("mrope_section", expected, found)
         return cls.changed(scheme, edit, mrope_section=found, mrope_interleaved=False)
 
@@ -195,7 +199,7 @@ class OtherAxes(OtherPlacement):
         if moved == channels:
             moved = (channels[0] + 2, *channels[1:-1], channels[-1] - 2)
         if min(moved) > 0:
-            yield cls._with_channels(scheme, channels, moved)
+            yield from cls._with_channels(scheme, channels, moved)
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
@@ -215,12 +219,12 @@ class OtherAxes(OtherPlacement):
         positions = waves.positions[:, case.observations.sampled_rows]  # (axes, rows)
         channels = _channels_following_each_axis(case.phasors, positions[axes_in_order])
         if channels != expected:
-            yield cls._with_channels(case.scheme, expected, channels)
+            yield from cls._with_channels(case.scheme, expected, channels)
 
     @classmethod
     def _with_channels(
         cls, scheme: Scheme, expected: tuple[int, ...], found: tuple[int, ...]
-    ) -> Self:
+    ) -> Iterator[Self]:
         return cls.changed(scheme, Parameter("axes", expected, found), axes=found)
 
 
@@ -293,7 +297,7 @@ class OtherGridSpan(OtherPlacement):
     def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
         """Yield a span of twice the model's, if the model has one."""
         if scheme.value_of("grid_base") is not None:
-            yield cls._with_span(scheme, 2 * _span_of(scheme))
+            yield from cls._with_span(scheme, 2 * _span_of(scheme))
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
@@ -307,10 +311,10 @@ class OtherGridSpan(OtherPlacement):
         error = STRETCH_ERROR * abs(stretch) * expected
         for span in plain_numbers(stretch * expected, error):
             if span != expected and span > 0:
-                yield cls._with_span(case.scheme, span)
+                yield from cls._with_span(case.scheme, span)
 
     @classmethod
-    def _with_span(cls, scheme: Scheme, found: float) -> Self:
+    def _with_span(cls, scheme: Scheme, found: float) -> Iterator[Self]:
         expected = None if scheme.value_of("grid_base") is None else _span_of(scheme)
         return cls.changed(scheme, Parameter("grid_base", expected, found), grid_base=(found,))
 
@@ -348,7 +352,7 @@ class OtherGridBase(OtherPlacement):
         """Yield the base of the rotary paper, or else that of Llama 3."""
         expected = _placed(scheme).base
         base = next(usual for usual in USUAL_BASES if usual != expected)
-        yield cls.changed(scheme, Parameter("base", expected, base), base=base)
+        yield from cls.changed(scheme, Parameter("base", expected, base), base=base)
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
@@ -356,7 +360,7 @@ class OtherGridBase(OtherPlacement):
         expected = _placed(case.scheme).base
         for base in _bases_to_test(_placed(case.scheme), case.measured_frequencies):
             if base != expected:
-                yield cls.changed(case.scheme, Parameter("base", expected, base), base=base)
+                yield from cls.changed(case.scheme, Parameter("base", expected, base), base=base)
 
 
 def _bases_to_test(scheme: Positioned, measured: MeasuredFrequencies | None) -> list[float]:
@@ -418,8 +422,9 @@ class OtherPlacementAndBase(OtherPlacement):
         expected = _placed(case.scheme).base
         for base in _bases_to_test(placement.scheme, case.measured_frequencies):
             if base not in (expected, placement.scheme.base):
-                moved = with_parameters(placement.scheme, base=base)
-                yield cls(moved, (*placement.named, Parameter("base", expected, base)))
+                moved = permitted(placement.scheme, base=base)
+                if moved is not None:
+                    yield cls(moved, (*placement.named, Parameter("base", expected, base)))
 
 
 def _solved_base(scheme: Positioned) -> tuple[float, ...]:
