@@ -71,6 +71,9 @@ MANY_SCATTERED = 2 * MIN_RUN
 MAX_CERTAIN_ANGLE = 2.5
 """Radians that a pair certainly turns from one place of a grid to the next; π and −π look alike."""
 
+LEAST_ANGLE = 0.1
+"""Radians from which on a sign certainly shows."""
+
 LEAST_GROWTH = 0.9
 """Share of a slower pair's angle that a faster one has at least; rounding makes equal ones differ."""
 
@@ -410,9 +413,7 @@ def _frequencies_along_axis(
     has_equal_steps = np.allclose(np.diff(different_positions), step)
     if has_equal_steps:
         return _frequencies_at_equal_steps(table, step, expected[pairs], rounding)
-    # Text around an image may be at 0, 1, 2, 8, 9, …
-    error_of_angle = max(rounding, _storage_error(table))
-    return frequencies_of(table, different_positions, error_of_angle)
+    return _frequencies_at_other_steps(table, different_positions, expected[pairs], rounding)
 
 
 def _mean_rows(
@@ -460,22 +461,51 @@ def _frequencies_at_equal_steps(
     return per_row._replace(values=per_row.values / step, errors=errors)
 
 
+def _frequencies_at_other_steps(
+    table: Complex, positions: Floats, expected: Floats, rounding: float
+) -> MeasuredFrequencies | None:
+    """Measure the frequencies of a table whose rows are at any positions: text around an image may be at
+    0, 1, 2, 8, 9, ….
+
+    None is returned if the positions do not show frequencies, or if the columns are not waves.
+
+    Args:
+        table: cos + i·sin, (rows, pairs).
+        positions: The position of each row.
+        expected: The frequency that each pair should have.
+        rounding: Error of an angle, in radians.
+    """
+    error_of_angle = max(rounding, _storage_error(table))
+    measured = frequencies_of(table, positions, error_of_angle)
+    if measured is None:
+        return None
+    # Rows are compared with their neighbours if these are 1 apart, and with position 0 otherwise.
+    distance = 1.0
+    if len(longest_run(positions)) < MIN_RUN:
+        distance = np.abs(positions[_nearest_to_0(positions)[0]])
+    in_doubt = expected * distance > MAX_CERTAIN_ANGLE
+    return measured._replace(errors=np.where(in_doubt, np.inf, measured.errors))
+
+
 def _may_turn_half(angles: Floats, expected: Floats) -> Flags:
     """Return which pairs may turn by half a turn or more from one row to the next.
 
     Whole turns do not show: an angle of 3.5 is read as one of 3.5 − 2π = −2.8. So an angle near π is in
-    doubt, and one that is smaller than that of a slower pair. So are those of all pairs that should turn
-    faster.
+    doubt, and one that is smaller than that of a slower pair or has another sign. So are those of all
+    pairs that should turn faster.
 
     >>> _may_turn_half(np.array([1.3, 2.6, -2.4, 1.4]), np.array([1.0, 2.0, 3.0, 4.0])).tolist()
     [False, True, True, True]
     """
     slowest_first = np.argsort(expected, kind="stable")
-    sizes = np.abs(angles[slowest_first])
+    ascending = angles[slowest_first]
+    sizes = np.abs(ascending)
     is_near_half = sizes > MAX_CERTAIN_ANGLE
     is_smaller = sizes < LEAST_GROWTH * np.maximum.accumulate(sizes)
+    direction = np.sign(np.cumsum(ascending) - ascending)  # of the slower pairs
+    is_opposite = (ascending * direction < 0) & (sizes > LEAST_ANGLE)
     in_doubt = np.empty(len(angles), bool)
-    in_doubt[slowest_first] = np.logical_or.accumulate(is_near_half | is_smaller)
+    in_doubt[slowest_first] = np.logical_or.accumulate(is_near_half | is_smaller | is_opposite)
     return in_doubt
 
 
