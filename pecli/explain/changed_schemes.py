@@ -15,7 +15,8 @@ def with_parameters(scheme: SchemeT, **changes: Any) -> SchemeT:
     The number of rows of a grid or of listed positions follows from these: a scheme states it, but
     refuses it as a parameter beside them.
     """
-    if not scheme.is_range:
+    length_follows = "seq_len" in scheme.inert_parameters
+    if length_follows:
         changes["seq_len"] = None
     return replace(scheme, **changes)
 

@@ -18,7 +18,7 @@ from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
-from pecli.explain.catalogue.placements import OtherGridBase, OtherGridSpan
+from pecli.explain.catalogue.placements import OtherAxisFactors, OtherGridBase, OtherGridSpan
 from pecli.explain.explanation import Explanation
 from pecli.explain.first_choice import explain_by_first
 from pecli.explain.hypotheses import explain_by_kind, explain_cases, with_storages
@@ -64,7 +64,7 @@ STYLES_OF_ROTARY: tuple[StyleAndChannels, ...] = (
     ),  # These models lay them out as Flux does.
 )
 
-OTHER_NUMBERS: tuple[type[Mistake], ...] = (OtherGridBase, OtherGridSpan)
+OTHER_NUMBERS: tuple[type[Mistake], ...] = (OtherGridBase, OtherGridSpan, OtherAxisFactors)
 """Numbers of a style that are solved from the data."""
 
 

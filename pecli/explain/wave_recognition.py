@@ -19,6 +19,7 @@ from pecli.explain.catalogue.columns import NegatedFunctions, ReversedPairs, Swa
 from pecli.explain.catalogue.runtimes import ComputedByRuntime, runtimes_of
 from pecli.explain.catalogue.schedule_numbers import USUAL_BASES
 from pecli.explain.catalogue.used_rows import ReversedRows, Wrapped
+from pecli.explain.changed_schemes import permitted
 from pecli.explain.computation import FLOAT32_FUNCTION, Columns, WaveComputation
 from pecli.explain.explanation import Explanation
 from pecli.explain.first_choice import explain_by_first, explain_by_priors
@@ -295,12 +296,33 @@ def _explain_from_any_start(reading: WaveReading, case: Case) -> Iterator[Explan
 
     They have no mistakes, but may state how the table was stored or computed.
     """
+    for scheme in _placed_schemes(reading, case):
+        explanations = explain_cases([_case(reading, scheme)], tolerance=0.0, most_mistakes=0)
+        by_scheme = [_made_by_scheme(explanation, scheme) for explanation in explanations]
+        yield from _with_scheme_of_recipe(by_scheme)
+
+
+def _placed_schemes(reading: WaveReading, case: Case) -> Iterator[Positioned]:
+    """Yield the scheme of a case from each position at which the first row may be, then with relative
+    positions.
+    """
+    scheme = _positioned(case)
     for start in _possible_starts(case):
-        for scheme in _with_padding_row(reading, _positioned(case), start):
-            case_from_start = _case(reading, scheme)
-            explanations = explain_cases([case_from_start], tolerance=0.0, most_mistakes=0)
-            by_scheme = [_made_by_scheme(explanation, scheme) for explanation in explanations]
-            yield from _with_scheme_of_recipe(by_scheme)
+        yield from _with_padding_row(reading, scheme, start)
+    relative = _with_relative_positions(reading, scheme)
+    if relative is not None:
+        yield relative
+
+
+def _with_relative_positions(reading: WaveReading, scheme: Positioned) -> Positioned | None:
+    """Return a scheme whose rows are at 2 1 0 −1 −2, as in Transformer-XL; None if it has none such.
+
+    There is an odd number of rows, of which the middle one is at position 0.
+    """
+    length, is_odd = divmod(reading.rows + 1, 2)
+    if is_odd or not reading.is_added:
+        return None
+    return permitted(scheme, seq_len=length, relative=True)
 
 
 def _explain_by_one_mistake(reading: WaveReading, case: Case) -> Iterator[Explanation]:

@@ -32,6 +32,7 @@ from pecli.explain.catalogue.damage import (
 )
 from pecli.explain.catalogue.placements import (
     OtherAxes,
+    OtherAxisFactors,
     OtherGridBase,
     OtherGridSpan,
     OtherPlacement,
@@ -114,7 +115,7 @@ MISTAKES: list[type[Mistake]] = [
     ReversedAlongAxes, InvertedFrequencies, RoundedSteps, CoarsePi, ComputedByRuntime, UsedPositions, OnlyInRows,
     OtherRule, OtherMaxBias, OtherShard, OtherForm, DistanceOffByOne, ReorderedHeads, NegatedBias, ScaledBias, RoundedSlopes,
     OtherMask, Unmasked, OtherSchemeParameter, OtherPlacement, OtherSections, OtherAxes, OtherGridSpan, OtherGridBase,
-    OtherPlacementAndBase,
+    OtherAxisFactors, OtherPlacementAndBase,
 ]  # fmt: skip
 
 

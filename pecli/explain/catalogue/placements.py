@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import ClassVar, Self
 
 import numpy as np
 
-from pecli.engine.arrays import Complex, Floats
+from pecli.engine.arrays import Complex, Floats, Indices
 from pecli.engine.edits import Edit, Parameter
 from pecli.engine.named_values import required
 from pecli.engine.schemes.positions import Positioned
@@ -24,13 +23,13 @@ from pecli.explain.catalogue.needs import (
     show_frequencies,
     show_phasors,
 )
-from pecli.explain.catalogue.schedule_numbers import USUAL_BASES, fitted_number
+from pecli.explain.catalogue.schedule_numbers import NO_FIT, USUAL_BASES, fitted_number
 from pecli.explain.changed_schemes import permitted
 from pecli.explain.computation import Computation, WaveComputation
 from pecli.explain.hypothesis import Case, Needs, Stage
 from pecli.explain.known_mistakes import have_an_axis_each, mistaken_schemes
-from pecli.explain.measure import MeasuredFrequencies
-from pecli.explain.numbers import numbers_near, plain_numbers
+from pecli.explain.measure import Fit, MeasuredFrequencies
+from pecli.explain.numbers import numbers_near, plain_numbers, plainest_number
 from pecli.explain.subject import computation_of
 
 MROPE_AXES = 3
@@ -71,6 +70,12 @@ def has_one_span(scheme: Scheme) -> bool:
         return False
     is_without_style_span = required(_placed(scheme).grid_style).grid_base is None
     return is_without_style_span and permitted(scheme, grid_base=(grid[-1],)) is not None
+
+
+def has_axis_factors(scheme: Scheme) -> bool:
+    """Return True if each axis of a grid has an NTK factor."""
+    style = _placed(scheme).grid_style
+    return style is not None and bool(scheme.value_of("axis_factors") or style.factors)
 
 
 def shares_channels_among_axes(scheme: Scheme) -> bool:
@@ -377,12 +382,85 @@ def _bases_to_test(scheme: Positioned, measured: MeasuredFrequencies | None) -> 
     """
     if measured is None:
         return [*USUAL_BASES]
-    frequencies_with = partial(_frequencies_with_base, scheme)
+
+    def frequencies_with(base: float) -> Floats:
+        return _frequencies_with(scheme, base=base)
+
     fit = fitted_number(frequencies_with, measured, USUAL_BASES)
     usual = numbers_near(USUAL_BASES, fit.value, fit.error)
     few_digits_first = plain_numbers(fit.value, fit.error)
     without_duplicates = dict.fromkeys((*usual, *few_digits_first))
     return [*without_duplicates]
+
+
+class OtherAxisFactors(OtherPlacement):
+    """A grid with other NTK factors of its axes."""
+
+    summary = "a grid with other NTK factors of its axes"
+    seen_in = ("Cosmos's rope_scale, which is another one for each resolution",)
+    weight = 1.2
+    computation_needs = (is_table, has_no_schedule)
+    scheme_needs = (has_axis_factors,)
+    data_needs = (have_specified_parameters, show_frequencies)
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        return _axis_factors(self.scheme)
+
+    @classmethod
+    def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
+        """Yield twice the factor of the last axis."""
+        expected = _axis_factors(scheme)
+        yield from cls._with_factors(scheme, (*expected[:-1], 2 * expected[-1]))
+
+    @classmethod
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+        """Fit the factor of each axis to the frequencies of its pairs; yield the plainest ones nearby.
+
+        An axis whose frequencies do not show, such as time in a single image, keeps its factor.
+        """
+        scheme = _placed(case.scheme)
+        factors = list(_axis_factors(scheme))
+        for axis in range(len(factors)):
+            fit = _fitted_axis_factor(scheme, axis, case.frequencies, waves.axes)
+            if fit != NO_FIT:
+                factors[axis] = plainest_number(fit.value, fit.error)
+        if tuple(factors) != _axis_factors(scheme):
+            yield from cls._with_factors(scheme, tuple(factors))
+
+    @classmethod
+    def _with_factors(cls, scheme: Scheme, found: tuple[float, ...]) -> Iterator[Self]:
+        edit = Parameter("axis_factors", _axis_factors(scheme), found)
+        yield from cls.changed(scheme, edit, axis_factors=found)
+
+
+def _axis_factors(scheme: Scheme) -> tuple[float, ...]:
+    """Return the NTK factor of each axis of a grid: those that are stated, or else those of the style."""
+    stated = scheme.value_of("axis_factors")
+    style = required(_placed(scheme).grid_style)
+    return tuple(stated or style.factors or ())
+
+
+def _fitted_axis_factor(
+    scheme: Positioned, axis: int, measured: MeasuredFrequencies, axis_of_pair: Indices
+) -> Fit:
+    """Return the NTK factor with which one axis has its measured frequencies; NO_FIT if none does.
+
+    Args:
+        scheme: The scheme on the grid, with the expected factors.
+        axis: The number of the axis.
+        measured: The frequencies of all pairs.
+        axis_of_pair: The axis that each pair follows.
+    """
+    expected = _axis_factors(scheme)
+    errors = np.where(axis_of_pair == axis, measured.errors, np.inf)  # Others are not fitted.
+
+    def frequencies_with(factor: float) -> Floats:
+        factors = (*expected[:axis], factor, *expected[axis + 1 :])
+        return _frequencies_with(scheme, axis_factors=factors)
+
+    first_guesses = (expected[axis], 2 * expected[axis])
+    return fitted_number(frequencies_with, measured._replace(errors=errors), first_guesses)
 
 
 class OtherPlacementAndBase(OtherPlacement):
@@ -432,9 +510,9 @@ def _solved_base(scheme: Positioned) -> tuple[float, ...]:
     return () if scheme.base in USUAL_BASES else (scheme.base,)
 
 
-def _frequencies_with_base(scheme: Positioned, base: float) -> Floats:
-    """Return the frequencies of a scheme with another base; NaN if it has no such base."""
-    other = permitted(scheme, base=base)
+def _frequencies_with(scheme: Positioned, **changes: object) -> Floats:
+    """Return the frequencies of a scheme with other parameters; NaN if it refuses them."""
+    other = permitted(scheme, **changes)
     if other is None:
         return np.full(len(scheme.angular_frequencies()), np.nan)
     return np.array(other.angular_frequencies())
