@@ -477,13 +477,15 @@ class PaddedRows(WaveMistake):
         """Count the rows of zeros at the start and at the end of a table, and yield each count.
 
         fairseq puts rows of zeros before its table, and a cache that is longer than the prompt ends
-        with them. Nothing is yielded if all rows are zeros, or if some should be.
+        with them. Nothing is yielded if all rows are zeros, or if some should be. A table of sines from
+        position 0 on begins with a row of zeros as well, which is no padding.
         """
         is_zero = case.observations.rows_of_zeros()
         # The index of the first row with values, counted from either edge; 0 if no row has any.
         zeros_at_start = int(np.argmin(is_zero))
         zeros_at_end = int(np.argmin(is_zero[::-1]))
-        if zeros_at_start > 0:
+        is_position_before = zeros_at_start == 1 and _is_zero_before_first_row(waves)
+        if zeros_at_start > 0 and not is_position_before:
             yield cls(zeros_at_start, at_end=False)
         if zeros_at_end > 0:
             yield cls(zeros_at_end, at_end=True)
@@ -495,6 +497,12 @@ class PaddedRows(WaveMistake):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Rows("padded at the end" if self.at_end else "padded", self.rows),)
+
+
+def _is_zero_before_first_row(waves: WaveComputation) -> bool:
+    """Return True if the row before the first one would be zeros, as that of sines at position 0 is."""
+    one_earlier = replace(waves, positions=waves.positions - 1)
+    return not one_earlier.rendered(np.array([0])).any()
 
 
 @dataclass(frozen=True)
