@@ -168,15 +168,23 @@ def _readings_of_one_tensor(array: Array, edits: tuple[Edit, ...]) -> Iterator[R
         case (_, _):
             yield from _readings_of_matrix(array, edits)
         case (_, _, 2, 2):
-            layout = Layout("compact", "matrices")
-            cos = array[..., 0, 0]
-            sin = array[..., 1, 0]
-            yield from _readings_of_cos_and_sin(cos, sin, (layout, *edits))
+            if _are_rotations(array):
+                layout = Layout("compact", "matrices")
+                cos = array[..., 0, 0]
+                sin = array[..., 1, 0]
+                yield from _readings_of_cos_and_sin(cos, sin, (layout, *edits))
         case (_, _, 2):
             layout = Layout("compact", "pairs")
             yield from _readings_of_cos_and_sin(array[..., 0], array[..., 1], (layout, *edits))
         case (2, _, _):
             yield from _readings_of_cos_and_sin(array[0], array[1], edits)
+
+
+def _are_rotations(matrices: Array) -> bool:
+    """Return True if all 2 × 2 matrices are [[c, −s], [s, c]]: both elements of a diagonal say the same."""
+    has_cosine_twice = np.array_equal(matrices[..., 0, 0], matrices[..., 1, 1])
+    minus_sine = np.negative(matrices[..., 1, 0])
+    return has_cosine_twice and np.array_equal(matrices[..., 0, 1], minus_sine)
 
 
 class Arranged(NamedTuple):

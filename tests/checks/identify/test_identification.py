@@ -230,6 +230,20 @@ def negatives() -> dict[str, np.ndarray]:
 TABLES_OF_NO_SCHEME = negatives()
 
 
+@pytest.mark.parametrize("row, column", [(0, 1), (1, 1)])
+def test_rotation_matrices_with_a_wrong_element_are_not_identified(row: int, column: int) -> None:
+    """A rotation [[c, −s], [s, c]] states c and s twice. One matrix of the table has another −s, or
+    another c in its second row, so that the file does not hold a table of cosines and sines.
+    """
+    tables = pecli.Rope(12, 16).tables()
+    cos, sin = tables["cos"], tables["sin"]
+    rotations = np.stack([np.stack([cos, -sin], axis=-1), np.stack([sin, cos], axis=-1)], axis=-2)
+    assert pecli.identify({"cos_sin_cache": rotations}).identified
+
+    rotations[3, 2, row, column] += 0.5
+    assert not pecli.identify({"cos_sin_cache": rotations}).identified
+
+
 @pytest.mark.parametrize("name", TABLES_OF_NO_SCHEME)
 @pytest.mark.sample(8)
 def test_matrices_of_no_scheme_are_not_identified(name: str) -> None:
