@@ -48,6 +48,23 @@ def test_diff_of_random_pairs_has_one_verdict_and_count_in_both_orders() -> None
     assert seeds_of_disagreeing_pairs(range(50)) == []
 
 
+@pytest.mark.parametrize(
+    ("coarse", "fine"), [("float32", "float64"), ("complex64", "complex128")]
+)
+def test_numbers_that_one_file_has_more_precisely_differ_in_both_orders(
+    coarse: str, fine: str
+) -> None:
+    """0.1 is no number of float32: the nearest one is off by 1.5e-9, and the file with 53 bits shows that
+    whichever file comes first. No error is allowed.
+    """
+    a = {"pe": np.full((6, 6), 0.1, coarse)}
+    b = {"pe": np.full((6, 6), 0.1, fine)}
+    first = pecli.diff(a, b, reasons=False).tensors[0]
+    second = pecli.diff(b, a, reasons=False).tensors[0]
+    assert first.mismatched == 36
+    assert second.mismatched == 36
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("first", range(0, 10_000, 1000))
 def test_diff_of_many_random_pairs_has_one_verdict_and_count_in_both_orders(first: int) -> None:
