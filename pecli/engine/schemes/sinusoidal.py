@@ -179,7 +179,7 @@ class Sinusoidal(Positioned):
         A style of grids, such as "mae", is kept: it also defines the positions on the grid. Any
         other style, such as "fairseq", only stands for parameters, and is replaced by them.
         """
-        self._check_early("style", "dim")
+        self._check_early("style", "dim", "relative")
         self._refuse_if(self.dim is None, "dim", self.parameters()["dim"].rule)
         style = self.grid_style
         if style is not None:
