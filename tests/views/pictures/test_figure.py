@@ -24,6 +24,7 @@ import pecli
 from pecli.views.pictures import palettes
 from pecli.views.pictures.figure import render
 from pecli.views.pictures.figure_files import save, svg
+from pecli.views.pictures.figure_size import GIF_DPI
 from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Level, Picture, TablePoint
 from pecli.views.pictures.plot_sources import PlotRequest
 from pecli.views.pictures.theme import colour_map, theme
@@ -581,7 +582,7 @@ def test_hands_of_pairs_turn_by_their_frequency_in_a_gif(
     """
     picture = drawn_picture("circle", scheme, request=PlotRequest(channels=pairs))
     figure = render(picture)
-    save(figure, str(tmp_path / "x.gif"), about={"command": "it"})
+    save(figure, str(tmp_path / "x.gif"), GIF_DPI, about={"command": "it"})
 
     assert (tmp_path / "x.gif").stat().st_size <= 1 << 20
     with Image.open(tmp_path / "x.gif") as image:
