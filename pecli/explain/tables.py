@@ -30,6 +30,9 @@ WAVES = ("cos", "sin", "pe")
 VECTORS = ("inv_freq", "slopes")
 """Tensors that are compared relatively: their own dtype grants them nothing."""
 
+FORMS_OF_ONE_QUERY = ("key", "key-last")
+"""Forms of ALiBi's bias that are the same for all queries."""
+
 MAX_POSITION_BYTES = 1 << 26
 """Memory for positions that any table may take: 8 million rows."""
 
@@ -176,13 +179,26 @@ def bias_cases(scheme: Alibi, name: str, array: Array) -> Iterator[Case]:
         return
     for bias in _as_heads(scheme, array):
         heads, queries, keys = bias.values.shape
-        resized = permitted(scheme, seq_len=keys, **_sizes_of_heads(scheme, heads))
-        if resized is None:
-            continue
-        has_as_many_queries = BiasComputation.of(resized, name).queries == queries
-        if has_as_many_queries:
+        sizes = {"seq_len": keys, **_sizes_of_heads(scheme, heads)}
+        resized = _with_as_many_queries(scheme, name, queries, sizes)
+        if resized is not None:
             matrix = bias.values.reshape(-1, keys)  # (heads · queries, keys)
             yield _case_of_alibi(scheme, resized, name, matrix, bias.transposed)
+
+
+def _with_as_many_queries(
+    scheme: Alibi, name: str, queries: int, sizes: Mapping[str, int]
+) -> Alibi | None:
+    """Return the scheme with the sizes of an array, in its own form or in one with so many queries.
+
+    BLOOM adds the same row to all queries, so that its bias has one: (heads, 1, keys). None is
+    returned if the scheme refuses the sizes, or if no form has so many queries.
+    """
+    for form in (scheme.form, *FORMS_OF_ONE_QUERY):
+        resized = permitted(scheme, form=form, **sizes)
+        if resized is not None and BiasComputation.of(resized, name).queries == queries:
+            return resized
+    return None
 
 
 def _slopes_cases(scheme: Alibi, array: Array) -> Iterator[Case]:
@@ -217,11 +233,13 @@ def _case_of_alibi(
 
 
 def _edits_of_sizes(expected: Alibi, resized: Alibi) -> Iterator[Edit]:
-    """Yield the number of heads and of keys if it is another one than expected."""
+    """Yield the number of heads and of keys, and the form, if it is another one than expected."""
     if resized.heads != expected.heads:
         yield Parameter("heads", expected.heads, resized.heads)
     if resized.seq_len != expected.seq_len:
         yield Parameter("seq_len", expected.seq_len, resized.seq_len)
+    if resized.form != expected.form:
+        yield Parameter("form", expected.form, resized.form)
 
 
 class ReadBias(NamedTuple):

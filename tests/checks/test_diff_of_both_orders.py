@@ -48,9 +48,7 @@ def test_diff_of_random_pairs_has_one_verdict_and_count_in_both_orders() -> None
     assert seeds_of_disagreeing_pairs(range(50)) == []
 
 
-@pytest.mark.parametrize(
-    ("coarse", "fine"), [("float32", "float64"), ("complex64", "complex128")]
-)
+@pytest.mark.parametrize(("coarse", "fine"), [("float32", "float64"), ("complex64", "complex128")])
 def test_numbers_that_one_file_has_more_precisely_differ_in_both_orders(
     coarse: str, fine: str
 ) -> None:

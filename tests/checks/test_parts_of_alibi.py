@@ -67,6 +67,17 @@ def test_a_part_of_a_bias_that_is_reversed_and_doubled_fails(name: str) -> None:
     assert not pecli.verify(wrong, BLOOM_OF_16_HEADS, atol=1e-5, reasons=False).passed
 
 
+@pytest.mark.parametrize("form", ["causal", "symmetric"])
+def test_the_bias_of_bloom_is_named_where_each_query_has_a_row_of_its_own(form: str) -> None:
+    """BLOOM adds slope · key to all queries alike, so that its bias is (heads, 1, keys). The paper's
+    has a row for each query.
+    """
+    slopes = 2.0 ** -np.arange(1, 9)  # the paper's, of 8 heads
+    bias_of_bloom = (slopes[:, None, None] * np.arange(64)).astype(np.float32)
+    result = pecli.verify({"bias": bias_of_bloom}, pecli.Alibi(8, 64, form=form))
+    assert result.diagnosis[0] == f"bias: form is key (the spec says {form}); exact"
+
+
 @pytest.mark.parametrize("form", ["causal", "symmetric", "key"])
 def test_slopes_pass_beside_their_bias(form: str) -> None:
     """A file has both tensors. Whether a pass rules out mistakes of masks is tried on the bias;

@@ -53,7 +53,9 @@ EVERY = [
 
 
 @pytest.mark.parametrize(("case", "runtime"), EVERY)
-@pytest.mark.sample(4)
+@pytest.mark.sample(
+    "linear-8-mlx-lm", "linear-8-vllm", "qwen3-yarn-4-llama.cpp", "phi-2-transformers"
+)
 def test_verify_names_the_runtime(case: str, runtime: str) -> None:
     """The dump has 32 rows that the runtime's own code computed for a config, and is checked against
     this config. The reason names the runtime, maybe among others that compute the same; if it

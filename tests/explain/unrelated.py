@@ -142,13 +142,13 @@ def of_another(rng: Rng, rows: int, dim: int) -> tuple[Scheme, dict[str, Array]]
     drawn = LearnedInit(rows, dim, seed=int(rng.integers(1 << 30))).tables()["weight"]
     waves = Rope(rows, dim).tables()["cos"]
     wide = np.concatenate([waves, waves], axis=1)
-    pe = Sinusoidal(rows, dim).tables()["pe"]
+    of_other_base = Sinusoidal(rows, dim, base=5000.0).tables()["pe"]
     cases: list[tuple[Scheme, dict[str, Array]]] = [
         (Sinusoidal(rows, dim), {"pe": drawn}),
         (Sinusoidal(dim, dim), {"pe": bias[3]}),
         (Rope(rows, dim, layout="halves"), {"cos": drawn, "sin": drawn[::-1]}),
         (LearnedInit(rows, dim), {"weight": wide}),
-        (LearnedInit(rows, dim), {"weight": pe}),
+        (LearnedInit(rows, dim), {"weight": of_other_base}),  # its init may be of base 10000
         (Alibi(8, dim), {"bias": rng.normal(size=(8, dim, dim))}),
         (Alibi(8), {"slopes": rng.uniform(size=8)}),
     ]

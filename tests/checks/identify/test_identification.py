@@ -230,7 +230,7 @@ def negatives() -> dict[str, np.ndarray]:
 TABLES_OF_NO_SCHEME = negatives()
 
 
-@pytest.mark.parametrize("row, column", [(0, 1), (1, 1)])
+@pytest.mark.parametrize(("row", "column"), [(0, 1), (1, 1)])
 def test_rotation_matrices_with_a_wrong_element_are_not_identified(row: int, column: int) -> None:
     """A rotation [[c, −s], [s, c]] states c and s twice. One matrix of the table has another −s, or
     another c in its second row, so that the file does not hold a table of cosines and sines.

@@ -107,7 +107,7 @@ def test_a_nameless_array_passes_in_any_layout(tmp_path, form) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.sample(2)
+@pytest.mark.sample("sin", "megatron", "stacked")
 def test_another_first_position_is_named_in_any_layout(form) -> None:
     """Each of FORMS is a table as one program keeps it, such as vLLM's [cos | sin]. With offset=1,
     position 1 is expected in the first row, and the table begins at 0.

@@ -138,7 +138,7 @@ NOT_IDENTIFIED = {
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in NOT_IDENTIFIED])
-@pytest.mark.sample("flux2", "sam2", "wan-animate")
+@pytest.mark.sample("flux2", "sam2", "wan-animate", "ltx2")
 def test_tables_of_other_projects_are_identified(name: str, tmp_path: Path) -> None:
     """identify gets the other library's table only; the scheme that it finds makes the table of the
     command. It may be the same in float32 arithmetic, whose angles of up to 112π radians are off by
@@ -314,7 +314,7 @@ def test_scalings_apply_at_listed_positions() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.sample(1)
+@pytest.mark.sample("pixel", "ltx")
 def test_verify_names_the_base_of_a_table_of_another_project(name: str) -> None:
     """`tables_of` has the table of another library, and the spec 2.5 times its base: the diagnosis of
     `verify` states both.
@@ -331,7 +331,7 @@ def test_verify_names_the_base_of_a_table_of_another_project(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.sample(1)
+@pytest.mark.sample("cosmos", "ltx2")
 def test_verify_names_a_grid_whose_rows_and_columns_are_exchanged(name: str) -> None:
     """The rows of the other library's table are put in the order of the transposed grid: row (a, b)
     has the values of (b, a). Then channels that should follow rows follow columns, which verify

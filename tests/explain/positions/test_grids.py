@@ -73,7 +73,7 @@ def test_the_command_of_identify_makes_the_table_of_another_project_again(
         Rope(grid=(3, 4, 5), dim=32, style="ltx", base=3000.0),
     ],
 )
-@pytest.mark.sample("scheme4", "scheme7")
+@pytest.mark.sample("scheme2", "scheme3", "scheme4", "scheme7", "scheme8")
 def test_schemes_on_grids_are_identified_from_their_own_tables(scheme: Scheme) -> None:
     """A round trip: `identify` is given the tables of `scheme`, and nothing else. The scheme that it
     finds must make the same tables within 1e-5 (float32 rounding of the angles), and have the same
@@ -218,7 +218,12 @@ HALVES = {name: np.tile(with_reversed_columns(LARGE, 16, 16)[name], 2) for name 
             "grid_scale is none (the spec says 2)"),
     ],
 )  # fmt: skip
-@pytest.mark.sample(3)
+@pytest.mark.sample(
+    "tables2-spec2-channels are in reverse order",
+    "tables4-spec4-channels are in reverse order along each axis",
+    "tables9-spec9-positions along h are off by -1",
+    "tables16-spec16-grid_scale is none (the spec says 2)",
+)
 def test_wrong_positions_along_the_axes_of_a_grid_are_named(
     tables: dict[str, np.ndarray], spec: Scheme, words: str
 ) -> None:

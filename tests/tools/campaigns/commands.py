@@ -271,7 +271,8 @@ def most_errors(words: list[str]) -> int:
     if words[0] not in ("config", "verify", "identify"):
         return 1
     before, separator, after = " ".join(words[1:]).partition("-- ")
-    files = [word for word in before.split() if not word.startswith("-")]
+    # A lone dash is standard input.
+    files = [word for word in before.split() if word == "-" or not word.startswith("-")]
     files += [word for word in before.split() if word in ("--config", "--model")]
     if separator:  # Whatever follows is a file, even if it looks like an option.
         files += after.split()
