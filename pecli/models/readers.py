@@ -87,7 +87,8 @@ def _only_place(
         return OnlyPlace(key=NEW_SETTINGS, missed_by="code written for transformers 4")
     if was_read_from_old_place and not has_new_place:
         program = f"code that reads only {NEW_SETTINGS}, as transformers 5 writes it,"
-        return OnlyPlace(key=old_key, missed_by=program)
+        place = old_key if old_key in keys else OLD_SETTINGS
+        return OnlyPlace(key=place, missed_by=program)
     return None
 
 

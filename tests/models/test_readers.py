@@ -20,6 +20,10 @@ YARN_SCALING = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embed
     [
         ({"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}, ["theta is only in rope_parameters"]),
         ({"rope_theta": 5e5}, ["theta is only in rope_theta"]),
+        (
+            {"rope_scaling": {**YARN_SCALING, "rope_theta": 5e5}},
+            ["theta is only in rope_scaling", "scaling is only in rope_scaling"],
+        ),
         ({"rope_theta": 5e5, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}, []),
         # Every program falls back to this base.
         ({"rope_theta": 10000.0}, []),
