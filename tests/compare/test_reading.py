@@ -167,7 +167,7 @@ def test_an_array_with_an_axis_of_length_1_is_read_with_and_without_that_axis(
 ) -> None:
     """`expected` has the number of positions of each reading. (4, 12, 8) may be 12 or 4 positions; so
     (4, 1, 12, 8) is read as 12 or 4 positions with its second axis, and again without it. The axis of
-    length 1 never counts positions.
+    length 1 does not count positions.
     """
     assert numbers_of_positions(shape, COSINES_OF_ANY_LENGTH) == expected
 

@@ -703,9 +703,9 @@ def test_the_command_apply_takes_positions_from_an_attention_mask(run_pecli, tmp
 
 
 def test_tables_repeated_for_heads_are_not_read_as_sequences() -> None:
-    """The axes are (24 positions, 30 heads, 32 frequencies), and all heads have the same numbers. Read
-    as 24 sequences of 30 positions, each sequence would have one position 30 times. The reason is one
-    for the whole table: it begins at position 7 instead of 0.
+    """The axes are (24 positions, 30 heads, 32 frequencies), and all heads have the same numbers. As
+    there are more heads than positions, the table could be mistaken for 24 sequences of 30 positions,
+    of which each has one position 30 times. But it only begins at position 7 instead of 0.
     """
     positions = 7 + np.arange(24)
     frequencies = 10000.0 ** (-np.arange(32) / 32)
