@@ -7,6 +7,11 @@ from numpy.typing import NDArray
 
 Queries = NDArray[np.float32]  # (tokens, heads, D)
 
+INDENT = " " * 37
+"""The blanks before the elements of a tensor; lists within them have one or two more."""
+BEGINNING_OF_TOKEN = f"{INDENT} ["
+BEGINNING_OF_HEAD = f"{INDENT}  ["
+
 
 def printed_indices(length: int, edge: int) -> Iterator[int | None]:
     """Yield the indices that are printed of an axis, and None for dots.
@@ -24,17 +29,16 @@ def printed_indices(length: int, edge: int) -> Iterator[int | None]:
 
 def block(tensor: Queries, edge: int) -> str:
     """Return the elements of a tensor."""
-    indent = " " * 37
-    lines = [f"{indent}["]
+    lines = [f"{INDENT}["]
     for token in printed_indices(tensor.shape[0], edge):
         if token is None:
-            lines.append(f"{indent} ..., ")
+            lines.append(f"{INDENT} ..., ")
             continue
-        lines.append(f"{indent} [")
+        lines.append(BEGINNING_OF_TOKEN)
         for head in printed_indices(tensor.shape[1], edge):
-            lines.append(f"{indent}  ..., " if head is None else row(tensor[token, head], edge))
-        lines.append(f"{indent} ],")
-    lines += [f"{indent}]", f"{indent}sum = {tensor.sum():.6f}"]
+            lines.append(f"{INDENT}  ..., " if head is None else row(tensor[token, head], edge))
+        lines.append(f"{INDENT} ],")
+    lines += [f"{INDENT}]", f"{INDENT}sum = {tensor.sum():.6f}"]
     return "\n".join(lines)
 
 
@@ -46,7 +50,7 @@ def row(channels: Queries, edge: int) -> str:
         else:
             comma = ", " if channel < len(channels) - 1 else ""
             cells.append(f"{channels[channel]:12.4f}{comma}")
-    return f"{' ' * 39}[{''.join(cells)}],"
+    return f"{BEGINNING_OF_HEAD}{''.join(cells)}],"
 
 
 def operation(name: str, kind: str, source: str, tensor: Queries, edge: int) -> str:

@@ -122,12 +122,12 @@ def test_a_departure_fails_a_strict_comparison(run: Run, folder: Path) -> None:
     assert code == CHECK_FAILED
 
 
-def test_a_scaling_that_an_added_runtime_lacks_is_refused(run: Run, folder: Path) -> None:
-    """The toy is a runtime that was registered with the scalings «none» and «linear»; it cannot make a
-    table with YaRN.
+def test_a_scaling_that_an_added_runtime_lacks_is_refused(run: Run, tmp_path: Path) -> None:
+    """TOY registers the scalings «none» and «linear», so that `pecli rope` cannot make a table with
+    YaRN. The command line is right: the exit code is that of the answer «no», and not of wrong usage.
     """
-    yarn = "rope --seq-len 4 --dim 8 --scaling yarn --factor 2 --original-len 64"
-    code, output = run(folder, f"{yarn} --runtime toy")
+    yarn = "--scaling yarn --factor 2 --original-len 64"
+    code, output = run(tmp_path, f"rope --seq-len 4 --dim 8 {yarn} --runtime toy")
 
     assert code == CHECK_FAILED
     assert "--runtime is toy; it has no yarn scaling" in output

@@ -170,24 +170,35 @@ def test_rows_that_are_equal_in_the_exact_table_are_not_counted() -> None:
     assert drift_of(audit(Rope(dim=16, positions=(5, 5, 6)), ["float32"])).first_equal is None
 
 
-def test_the_first_position_beyond_a_tolerance_follows_from_phases_in_float32() -> None:
-    """Expected are transformers' phases, position · (1 / base^(2i / 64)), in NumPy's float32: the
-    first position whose cosine or sine is off by more than 1e-4.
-    """
-    powers = np.array([10000.0 ** (2 * i / 64) for i in range(32)])
-    rounded_frequencies = np.float32(1) / powers.astype(np.float32)
-    positions = np.arange(4000)
-    phases = positions.astype(np.float32)[:, None] * rounded_frequencies
-    exact = positions[:, None] / powers
-    phases = phases.astype(np.float64)
-    cos_error = np.abs(np.cos(phases) - np.cos(exact))
-    sin_error = np.abs(np.sin(phases) - np.sin(exact))
-    error = np.maximum(cos_error, sin_error).max(axis=1)
-    found = audit(Rope(4000, 64), ["float32"], 1e-4)
+def errors_of_phases_in_float32(positions: Array, dim: int) -> Array:
+    """Return the largest error of a cosine or sine at each position, computed as transformers does.
 
-    is_beyond = error > 1e-4
-    assert is_beyond.any()
-    assert drift_of(found).first_beyond == is_beyond.argmax()
+    It rounds base^(2i/dim), 1 / base^(2i/dim) and position / base^(2i/dim) to float32 in turn. The
+    exact phase is position / base^(2i/dim) in float64.
+    """
+    powers = 10000.0 ** (2 * np.arange(dim // 2) / dim)
+    exact_phases = positions[:, None] / powers
+
+    frequencies = np.float32(1) / powers.astype(np.float32)
+    rounded_phases = positions.astype(np.float32)[:, None] * frequencies
+
+    phases = rounded_phases.astype(np.float64)
+    cos_errors = np.abs(np.cos(phases) - np.cos(exact_phases))
+    sin_errors = np.abs(np.sin(phases) - np.sin(exact_phases))
+    return np.maximum(cos_errors, sin_errors).max(axis=1)
+
+
+def test_the_first_position_beyond_a_tolerance_is_reported() -> None:
+    """Expected errors are those of phases in NumPy's float32. At the reported position, the error is
+    over the tolerance of 1e-4; at all positions before, it is not.
+    """
+    drift = drift_of(audit(Rope(4000, 64), ["float32"], tolerance=1e-4))
+    errors = errors_of_phases_in_float32(np.arange(4000), dim=64)
+    first = drift.first_beyond
+
+    assert first is not None
+    assert errors[first] > 1e-4
+    assert errors[:first].max() <= 1e-4
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 from pecli.compare.arrangement import find_arrangements
 from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import CandidateTable, MadeTables, candidate_of
+from pecli.compare.factors import Axis
 from pecli.compare.forms import Form
 from pecli.compare.reading_conflicts import Doubling
 from pecli.compare.reading_notes import note_on
@@ -126,38 +127,57 @@ def test_a_bias_of_any_number_of_heads_takes_the_axis_of_heads_as_it_is() -> Non
 
 
 def axes_of_copies(shape: tuple[int, ...], candidate: CandidateTable) -> list[tuple[int, ...]]:
-    """The axes along which the table is repeated, for each way to read an array of this shape."""
-    found = find_arrangements(shape, candidate, Form("alone"))
-    return [arrangement.copy_axes for arrangement in found]
+    """Return the axes along which the table is repeated, for each way to read an array of this shape."""
+    arrangements = find_arrangements(shape, candidate, Form("alone"))
+    return [arrangement.copy_axes for arrangement in arrangements]
+
+
+def numbers_of_positions(shape: tuple[int, ...], candidate: CandidateTable) -> list[int]:
+    """Return the number of positions in each way to read an array of this shape, in order of trial."""
+    numbers = []
+    for arrangement in find_arrangements(shape, candidate, Form("alone")):
+        (positions,) = [factor for factor in arrangement.factors if factor.axis == Axis.ROW]
+        numbers.append(positions.size)
+    return numbers
+
+
+COSINES_OF_ANY_LENGTH = CandidateTable(("cos",), (None, 8), no_tables, has_frequencies=True)
+"""An expected table of 8 frequencies and any number of positions."""
+
+
+def test_the_axis_before_the_frequencies_is_tried_first_for_positions() -> None:
+    """An array (2, 12, 8) has 8 frequencies. It is read as 2 copies of 12 positions (a batch), and then
+    as 2 positions with 12 copies (heads).
+    """
+    shape = (2, 12, 8)
+    assert numbers_of_positions(shape, COSINES_OF_ANY_LENGTH) == [12, 2]
+    assert axes_of_copies(shape, COSINES_OF_ANY_LENGTH) == [(0,), (1,)]
 
 
 @pytest.mark.parametrize(
     ("shape", "expected"),
     [
-        pytest.param((2, 12, 8), [(0,), (1,)], id="two axes may count positions"),
-        pytest.param((1, 12, 8), [(), ()], id="with and without an axis of length 1"),
-        pytest.param(
-            (4, 1, 12, 8),
-            [(0,), (2,), (0,), (2,)],
-            id="two axes, with and without one of length 1 between them",
-        ),
+        pytest.param((12, 8), [12], id="no axis of length 1"),
+        pytest.param((1, 12, 8), [12, 12], id="one way to read, tried twice"),
+        pytest.param((4, 1, 12, 8), [12, 4, 12, 4], id="two ways to read, tried twice"),
     ],
 )
-def test_the_axis_before_the_channels_is_tried_first_for_positions(
-    shape: tuple[int, ...], expected: list[tuple[int, ...]]
+def test_an_array_with_an_axis_of_length_1_is_read_with_and_without_that_axis(
+    shape: tuple[int, ...], expected: list[int]
 ) -> None:
-    """The expected cosines have 8 channels and any number of positions. One axis before the channels
-    counts positions, the others count copies, such as the heads of a model; each way to read the
-    array has one entry, the axes of its copies, in the order of trial.
-
-    (2, 12, 8) is first 12 positions with copies along axis 0, then 2 positions with copies along
-    axis 1. An axis of length 1 has neither positions nor copies, and the array is read twice: as it
-    is, and without that axis. So (1, 12, 8) and (12, 8) have one reading each, 12 positions without
-    copies; and (4, 1, 12, 8) and (4, 12, 8) have two each, with copies along axis 0 (of length 4)
-    or axis 2 (of length 12). Axes are numbered as in the array, also if one is left out.
+    """`expected` has the number of positions of each reading. (4, 12, 8) may be 12 or 4 positions; so
+    (4, 1, 12, 8) is read as 12 or 4 positions with its second axis, and again without it. The axis of
+    length 1 does not count positions.
     """
-    candidate = CandidateTable(("cos",), (None, 8), no_tables, has_frequencies=True)
-    assert axes_of_copies(shape, candidate) == expected
+    assert numbers_of_positions(shape, COSINES_OF_ANY_LENGTH) == expected
+
+
+def test_axes_of_copies_are_numbered_as_in_the_array() -> None:
+    """In (4, 1, 12, 8), the 4 is axis 0 and the 12 is axis 2, also if the axis of length 1 between them
+    is left out (the last two of four readings).
+    """
+    copies = axes_of_copies((4, 1, 12, 8), COSINES_OF_ANY_LENGTH)
+    assert copies == [(0,), (2,), (0,), (2,)]
 
 
 def test_a_number_of_rows_tells_copies_from_rows() -> None:

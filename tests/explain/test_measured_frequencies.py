@@ -95,8 +95,11 @@ def test_a_base_that_is_whole_stays_a_real_number() -> None:
     assert type(SCHEDULE.having("base", 500.0).value("base")) is float
 
 
-def test_a_parameter_of_another_scaling_changes_nothing() -> None:
-    """YaRN's `beta_fast` is none of llama3's numbers; two mistakes may exclude each other."""
+def test_setting_a_parameter_that_the_scaling_lacks_changes_nothing() -> None:
+    """`beta_fast` is a parameter of YaRN; SCHEDULE has the scaling llama3. A search supposes several
+    mistakes at once: one that replaces YaRN by llama3 leaves nothing to do for one in beta_fast.
+    """
+    assert SCHEDULE.scaling_name == "llama3"
     assert SCHEDULE.having("beta_fast", 16.0) == SCHEDULE
 
 

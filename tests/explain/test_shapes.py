@@ -17,17 +17,25 @@ HALVES = pecli.Rope(6, 16, layout="halves")
 LONGER = Parameter("seq_len", 6, 9)
 TO_COMPACT = Layout("halves", "compact")
 SAME_EXPONENTS = Parameter("exponent_dim", 16, "same")
+"""The dim is another one, but frequencies are still base^(−2i/16), with the 16 of the spec."""
 TRANSPOSED = Transposed((1, 0))
 
 
 def edits_of(
     scheme: Positioned, shape: tuple[int, ...], name: str = "cos"
 ) -> list[tuple[Edit, ...]]:
+    """Return the edits of each way in which a tensor of this shape may belong to the scheme."""
     return [tables.edits for tables in fit_shapes(scheme, {name: np.zeros(shape)})]
 
 
+def edits_without_transposition(
+    scheme: Positioned, shape: tuple[int, ...], name: str = "cos"
+) -> list[tuple[Edit, ...]]:
+    return [edits for edits in edits_of(scheme, shape, name) if TRANSPOSED not in edits]
+
+
 def other_dim(dim: int) -> list[tuple[Edit, ...]]:
-    """Return the two ways in which frequencies may follow from another dim."""
+    """Return the two ways to have another dim: base^(−2i/dim), or still base^(−2i/16)."""
     edit = Parameter("dim", 16, dim)
     return [(edit,), (edit, SAME_EXPONENTS)]
 
@@ -94,8 +102,7 @@ def test_columns_are_those_of_another_layout_or_dim(
     compact; or, by the last reading, compact with the exponents of another dim. 12 columns are of
     dim 12, or compact of dim 24.
     """
-    found = [each for each in edits_of(scheme, (6, width)) if TRANSPOSED not in each]
-    assert found == edits
+    assert edits_without_transposition(scheme, (6, width)) == edits
 
 
 def test_frequencies_are_a_row_whose_dim_is_twice_its_width() -> None:
@@ -119,14 +126,16 @@ def test_the_exponents_may_be_those_of_the_expected_dim() -> None:
     assert same_exponents.exponent_dim == 16
 
 
-def test_a_sinusoidal_table_has_another_dim_but_no_other_layout() -> None:
-    """12 columns instead of 16 are dim 12, with exponents over 12 or still over 16. Rotary tables of
-    this width may also be compact; sinusoidal ones have all columns, whatever their layout. Transposed
-    tables have tests of their own.
+def test_a_sinusoidal_table_of_fewer_columns_has_another_dim_and_no_other_layout() -> None:
+    """Both schemes have dim 16, and the table has 12 columns instead of 16. The rotary one may have dim
+    12, or dim 24 with one column per pair (compact). A sinusoidal table has a sine and a cosine per
+    pair in every layout: it has dim 12.
     """
-    scheme = pecli.Sinusoidal(6, 16)
-    found = [each for each in edits_of(scheme, (6, 12), "pe") if TRANSPOSED not in each]
-    assert found == other_dim(12)
+    rotary = edits_without_transposition(HALVES, (6, 12), "cos")
+    sinusoidal = edits_without_transposition(pecli.Sinusoidal(6, 16), (6, 12), "pe")
+
+    assert rotary == [*other_dim(12), *other_dim(24)]
+    assert sinusoidal == other_dim(12)
 
 
 def test_tensors_of_other_names_are_no_tables_of_a_scheme() -> None:

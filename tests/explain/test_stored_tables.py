@@ -194,18 +194,31 @@ def test_another_first_position_is_named_in_integers_that_were_cut_off() -> None
     assert kinds_of_edits(answer) == [["parameter", "rounding_mode"]]
 
 
-@pytest.mark.parametrize(("steps_off", "passed"), [(0, True), (400, False)])
-def test_integers_of_32_bits_are_finer_than_float32(steps_off: int, passed: bool) -> None:
-    """The exact table in steps of 2^-31 passes. 400 steps off are 400 · 2^-31 = 1.9e-7, more than
-    the rounding of float32 (6e-8), and fail.
-    """
-    scheme = pecli.Sinusoidal(64, 32)
-    largest = 2**31 - 1
-    exact = pecli.Sinusoidal(64, 32, dtype="float64").tables()["pe"]
-    integers = np.rint(exact * largest) - steps_off
-    stored = np.clip(integers, -largest, largest).astype(np.int32)
+LARGEST_INT32 = 2**31 - 1
+"""The integer that stands for 1 in a table of 32 bits."""
 
-    assert pecli.verify(stored, scheme, reasons=False).passed == passed
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_table_in_int32_may_have_been_made_from_float32_or_float64(dtype: str) -> None:
+    """Integers of 32 bits distinguish the numbers of float32 from exact ones. The scheme promises
+    float32, so that both pass.
+    """
+    table = pecli.Sinusoidal(64, 32, dtype=dtype).tables()["pe"].astype(np.float64)
+    stored = np.rint(table * LARGEST_INT32).astype(np.int32)
+
+    assert pecli.verify(stored, pecli.Sinusoidal(64, 32), reasons=False).passed
+
+
+@pytest.mark.parametrize("steps_off", [-256, 256])
+def test_an_element_in_int32_fails_if_it_is_further_off_than_float32_rounds(steps_off: int) -> None:
+    """The element is sin 1 = 0.84. Between 0.5 and 1, numbers of float32 are 2^-24 apart, which are
+    2^31 / 2^24 = 128 steps of int32: it is off by two numbers of float32.
+    """
+    table = pecli.Sinusoidal(64, 32, dtype="float64").tables()["pe"]
+    stored = np.rint(table * LARGEST_INT32).astype(np.int32)
+    stored[1, 0] += steps_off  # position 1, the first channel
+
+    assert not pecli.verify(stored, pecli.Sinusoidal(64, 32), reasons=False).passed
 
 
 def test_float32_values_in_a_file_of_float64_are_named() -> None:

@@ -14,8 +14,14 @@ import numpy as np
 import pytest
 
 from pecli.errors import FileError
-from pecli.files.load import load_file
-from tests.eval_callback_log import Queries, eval_callback_log
+from pecli.files.load import LoadedFile, load_file
+from tests.eval_callback_log import (
+    BEGINNING_OF_HEAD,
+    BEGINNING_OF_TOKEN,
+    INDENT,
+    Queries,
+    eval_callback_log,
+)
 
 DATA = Path(__file__).parent / "data"
 
@@ -28,6 +34,25 @@ def random_queries(tokens: int, heads: int, dim: int) -> Queries:
 def write_log(path: Path, log: str) -> str:
     path.write_text(log)
     return str(path)
+
+
+def changed(log: str, old: str, new: str) -> str:
+    """Return a log with a text replaced wherever it is; it must be there."""
+    assert old in log
+    return log.replace(old, new)
+
+
+def assert_loaded(file: LoadedFile, queries: Queries) -> None:
+    """Assert that the result of the operation ROPE has these numbers.
+
+    The log has four decimals, so that they are up to 5e-5 off. Loaded tensors have heads first.
+    """
+    loaded = file.tensors["Qcur-0"].swapaxes(0, 1)
+    np.testing.assert_allclose(loaded, queries, rtol=0, atol=5.1e-5)
+
+
+WHOLE_SIDES = {"tokens": 2, "heads": 2, "dim": 6}
+"""Sides of queries that a log prints without gaps: up to three elements from each end of an axis."""
 
 
 def test_the_example_of_eval_callback_in_the_readme_of_llama_cpp_is_read() -> None:
@@ -80,7 +105,7 @@ def test_a_log_that_prints_all_elements_is_loaded_as_whole_tensors(tmp_path: Pat
     file = load_file(write_log(tmp_path / "x.log", log))
 
     assert not file.parts
-    assert np.allclose(file.tensors["Qcur-0"].swapaxes(0, 1), queries, atol=5.1e-5)
+    assert_loaded(file, queries)
 
 
 def test_a_log_of_llama_cpp_since_2026_is_read(tmp_path: Path) -> None:
@@ -90,9 +115,10 @@ def test_a_log_of_llama_cpp_since_2026_is_read(tmp_path: Path) -> None:
     """
     queries = random_queries(tokens=5, heads=4, dim=64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
-    newer = log.replace("ggml_debug:", "common_debug_cb_eval:")
-    newer = newer.replace(" " * 37, " " * 4)  # the indentation
-    newer = newer.replace("..., ", "   ..., ").replace("],\n", "  ],\n")  # the blanks
+    newer = changed(log, "ggml_debug:", "common_debug_cb_eval:")
+    newer = changed(newer, INDENT, " " * 4)
+    newer = changed(newer, "..., ", "   ..., ")
+    newer = changed(newer, "],\n", "  ],\n")
     file = load_file(write_log(tmp_path / "x.log", newer))
 
     assert file.parts["Qcur-0"].shape == (4, 5, 64)
@@ -118,7 +144,7 @@ def test_a_log_without_the_inputs_of_the_rotation_is_refused(tmp_path: Path) -> 
     """
     queries = random_queries(tokens=5, heads=4, dim=64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
-    filtered = log.replace("Qcur-0 (reshaped) =", "other =")
+    filtered = changed(log, "Qcur-0 (reshaped) =", "other =")
 
     with pytest.raises(FileError, match="the elements of their inputs are not printed"):
         load_file(write_log(tmp_path / "x.log", filtered))
@@ -131,19 +157,21 @@ def test_a_rotation_of_several_batches_is_left_out(tmp_path: Path) -> None:
     queries = random_queries(5, 4, 64)
     one_batch = eval_callback_log({"Kcur-0": queries}, {"Kcur-0": queries})
     two_batches = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
-    two_batches = two_batches.replace("{64, 4, 5, 1}", "{64, 4, 5, 2}")
+    two_batches = changed(two_batches, "{64, 4, 5, 1}", "{64, 4, 5, 2}")
     file = load_file(write_log(tmp_path / "x.log", one_batch + two_batches))
 
     assert [*file.tensors] == ["Kcur-0_before", "Kcur-0"]
 
 
 def test_a_rotation_of_another_shape_than_its_input_is_left_out(tmp_path: Path) -> None:
-    """The input of the only ROPE has 32 channels, its result 64: nothing can be compared."""
+    """The input of the only ROPE, «Qcur-0 (reshaped)», has 32 channels, its result 64: nothing can be
+    compared.
+    """
     queries = random_queries(5, 4, 64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
-    reshaped = log.replace(" (reshaped) = (f32)    RESHAPE", "").replace(
-        "} = {64, 4, 5, 1}", "} = {32, 4, 5, 1}", 1
-    )
+    sides = "}) = {64, 4, 5, 1}"
+    assert log.count(sides) == 2  # of the input, and then of the result
+    reshaped = log.replace(sides, "}) = {32, 4, 5, 1}", 1)
 
     with pytest.raises(FileError, match="the elements of their inputs are not printed"):
         load_file(write_log(tmp_path / "x.log", reshaped))
@@ -151,35 +179,38 @@ def test_a_rotation_of_another_shape_than_its_input_is_left_out(tmp_path: Path) 
 
 @pytest.mark.parametrize("line", ["main: 3 tokens decoded", "load_tensors: 1.5 MiB", "0.5, 0.25"])
 def test_lines_of_other_programs_among_the_elements_are_ignored(tmp_path: Path, line: str) -> None:
-    """A server's log mixes with the elements; a row of these begins with a bracket."""
-    queries = random_queries(2, 2, 6)
+    """A server's own line, which may contain numbers, stands before the elements of each head. Those
+    begin with a bracket, and the line does not.
+    """
+    queries = random_queries(**WHOLE_SIDES)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
-    row_start = " " * 39 + "["
-    mixed = log.replace(row_start, f"{line}\n{row_start}")
+    mixed = changed(log, BEGINNING_OF_HEAD, f"{line}\n{BEGINNING_OF_HEAD}")
     file = load_file(write_log(tmp_path / "x.log", mixed))
 
-    np.testing.assert_allclose(file.tensors["Qcur-0"].swapaxes(0, 1), queries, atol=5.1e-5)
+    assert_loaded(file, queries)
 
 
 def test_a_line_in_brackets_between_tokens_is_ignored(tmp_path: Path) -> None:
-    """Rows of numbers stand within the list of a token only."""
-    queries = random_queries(2, 2, 6)
+    """The line «[INFO] next token» stands before the list of each token. It begins with a bracket, as
+    the elements of a head do, but those stand within the list of a token only.
+    """
+    queries = random_queries(**WHOLE_SIDES)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
-    token_start = " " * 38 + "[\n"
-    mixed = log.replace(token_start, f"[INFO] next token\n{token_start}")
+    token = f"{BEGINNING_OF_TOKEN}\n"
+    mixed = changed(log, token, f"[INFO] next token\n{token}")
     file = load_file(write_log(tmp_path / "x.log", mixed))
 
-    np.testing.assert_allclose(file.tensors["Qcur-0"].swapaxes(0, 1), queries, atol=5.1e-5)
+    assert_loaded(file, queries)
 
 
 def test_lists_after_the_elements_of_an_operation_are_ignored(tmp_path: Path) -> None:
     """The closing bracket of the tensor ends it: a program may print a list of its own below."""
-    queries = random_queries(2, 2, 6)
+    queries = random_queries(**WHOLE_SIDES)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
     own_list = "[\n[\n[1.0, 2.0],\n]\n]\n"
     file = load_file(write_log(tmp_path / "x.log", log + own_list))
 
-    np.testing.assert_allclose(file.tensors["Qcur-0"].swapaxes(0, 1), queries, atol=5.1e-5)
+    assert_loaded(file, queries)
 
 
 def test_dots_for_no_channel_are_refused(tmp_path: Path) -> None:
@@ -188,7 +219,7 @@ def test_dots_for_no_channel_are_refused(tmp_path: Path) -> None:
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
 
     with pytest.raises(FileError, match="are not those of its shape"):
-        load_file(write_log(tmp_path / "x.log", log.replace("{7, ", "{6, ")))
+        load_file(write_log(tmp_path / "x.log", changed(log, "{7, ", "{6, ")))
 
 
 @pytest.mark.parametrize("missing_characters", [250, 400, 900])
@@ -211,7 +242,7 @@ def test_a_shape_beyond_the_printed_elements_is_refused_without_taking_memory(
     """
     queries = random_queries(tokens=40, heads=32, dim=64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
-    hostile = log.replace("{64, 32, 40, 1}", "{999999999, 999999999, 999999999, 1}")
+    hostile = changed(log, "{64, 32, 40, 1}", "{999999999, 999999999, 999999999, 1}")
 
     with pytest.raises(FileError, match="are not those of its shape"):
         load_file(write_log(tmp_path / "x.log", hostile))
@@ -221,7 +252,7 @@ def test_operations_on_several_batches_are_left_out(tmp_path: Path) -> None:
     """Elements are printed of the first batch only."""
     queries = random_queries(5, 4, 64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
-    of_two = log.replace("{64, 4, 5, 1}", "{64, 4, 5, 2}")
+    of_two = changed(log, "{64, 4, 5, 1}", "{64, 4, 5, 2}")
 
     with pytest.raises(FileError, match="the elements of their inputs are not printed"):
         load_file(write_log(tmp_path / "x.log", of_two))

@@ -4,7 +4,7 @@ import json
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pecli.models.encoding import Encoding
 from pecli.models.find import Model, load_config
@@ -100,26 +100,48 @@ def value(item: Any) -> bytes:
     return struct.pack("<If", 6, item) if isinstance(item, float) else struct.pack("<II", 4, item)
 
 
+class GgmlType(NamedTuple):
+    """A type of numbers: its number in GGML, and its letter in Python's `struct`."""
+
+    number: int
+    letter: str
+
+
+GGML_TYPES = {
+    "float32": GgmlType(0, "f"),
+    "float16": GgmlType(1, "e"),
+    "float64": GgmlType(28, "d"),
+}
+
+
 def write_gguf(
     path: Path,
     arch: str,
     values: Mapping[str, Any],
     tensors: Mapping[str, list[float]] | None = None,
     version: int = 3,
+    dtype: str = "float32",
 ) -> Path:
-    """A file with the keys of an architecture, and with tensors of floats."""
+    """Write a file with the keys of an architecture, and with tensors of a dtype.
+
+    The data of each tensor begins at a multiple of 32 bytes.
+    """
     tensors = tensors or {}
+    ggml_type = GGML_TYPES[dtype]
+    data_of_tensors = [
+        struct.pack(f"<{len(numbers)}{ggml_type.letter}", *numbers) for numbers in tensors.values()
+    ]
     every = {"general.architecture": arch, "tokenizer.ggml.tokens": ["a", "bc", ""]}
     every |= {f"{arch}.{name}": item for name, item in values.items()}
     data = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(every))
     data += b"".join(text(name) + value(item) for name, item in every.items())
     offset = 0
-    for name, numbers in tensors.items():
-        data += text(name) + struct.pack("<IQIQ", 1, len(numbers), 0, offset)
-        offset += -(-4 * len(numbers) // 32) * 32
+    for (name, numbers), data_of_tensor in zip(tensors.items(), data_of_tensors, strict=True):
+        data += text(name) + struct.pack("<IQIQ", 1, len(numbers), ggml_type.number, offset)
+        offset += len(data_of_tensor) + -len(data_of_tensor) % 32
     data += b"\0" * (-len(data) % 32)
-    for numbers in tensors.values():
-        data += struct.pack(f"<{len(numbers)}f", *numbers)
+    for data_of_tensor in data_of_tensors:
+        data += data_of_tensor
         data += b"\0" * (-len(data) % 32)
     path.write_bytes(data)
     return path

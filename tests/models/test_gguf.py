@@ -74,45 +74,42 @@ def test_gemma_4_divides_by_1e30_where_nothing_rotates(tmp_path: Path) -> None:
     assert frequencies[-1] < 1e-29
 
 
-def test_a_tensor_of_float32_divides_the_frequencies(tmp_path: Path) -> None:
-    """llama.cpp divides the frequencies base^(−2i/dim) by the numbers of rope_freqs.weight. The file
-    has base 500000 and 8 rotary channels, 4 pairs.
-    """
-    factors = [1.0, 1.5, 4.0, 8.0]
+def write_gguf_with_divisors(path: Path, divisors: list[float], dtype: str) -> Path:
+    """Write the header of a Llama with base 500000 and 8 rotary channels, and its rope_freqs.weight."""
     header = {**LLAMA_3_1_HEADER, "rope.dimension_count": 8}
-    path = write_gguf(tmp_path / "m.gguf", "llama", header, {ROPE_FREQS: factors})
-    encoding = only_encoding(path)
-    expected = [500000.0 ** (-i / 4) / factor for i, factor in enumerate(factors)]
+    return write_gguf(path, "llama", header, {ROPE_FREQS: divisors}, dtype=dtype)
 
-    assert encoding.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_a_tensor_of_any_float_type_divides_the_frequencies(tmp_path: Path, dtype: str) -> None:
+    """llama.cpp divides the frequencies base^(−2i/dim) by the numbers of rope_freqs.weight. 8 rotary
+    channels are 4 pairs; the divisors are exact in every type.
+    """
+    path = write_gguf_with_divisors(tmp_path / "m.gguf", [1.0, 1.5, 4.0, 8.0], dtype)
+    frequencies = only_encoding(path).inverse_frequencies()
+
+    unscaled = [500000.0 ** (-2 * i / 8) for i in range(4)]
+    expected = [unscaled[0], unscaled[1] / 1.5, unscaled[2] / 4.0, unscaled[3] / 8.0]
+    assert frequencies == pytest.approx(expected, rel=1e-14)
+
+
+def test_a_tensor_that_divides_the_frequencies_changes_nothing_else(tmp_path: Path) -> None:
+    """Cosines and sines have amplitude 1, and llama.cpp interleaves pairs of a Llama, as without
+    rope_freqs.weight.
+    """
+    path = write_gguf_with_divisors(tmp_path / "m.gguf", [1.0, 1.5, 4.0, 8.0], "float32")
+    encoding = only_encoding(path)
+
     assert encoding.attention_factor() == 1.0
     assert encoding.layout == "interleaved"
-    assert pecli.verify(path, path).passed
 
 
-@pytest.mark.parametrize(("code", "ggml_type"), [("e", 1), ("d", 28)], ids=["float16", "float64"])
-def test_a_tensor_of_another_float_type_divides_the_frequencies_alike(
-    tmp_path: Path, code: str, ggml_type: int
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_a_file_whose_tensor_divides_the_frequencies_passes_against_itself(
+    tmp_path: Path, dtype: str
 ) -> None:
-    """`write_gguf` writes rope_freqs.weight in float32, GGML's type 0. Here its entry in the header
-    (axes, length, type, offset) and its 4 numbers are replaced by those of another type; `code` is
-    the type's letter in `struct`. These factors are exact in every type.
-    """
-    factors = [1.0, 1.5, 4.0, 8.0]
-    header = {**LLAMA_3_1_HEADER, "rope.dimension_count": 8}
-    path = write_gguf(tmp_path / "m.gguf", "llama", header, {ROPE_FREQS: factors})
-
-    in_float32 = path.read_bytes()
-    entry_of_float32 = struct.pack("<IQIQ", 1, 4, 0, 0)
-    assert entry_of_float32 in in_float32
-    changed = in_float32.replace(entry_of_float32, struct.pack("<IQIQ", 1, 4, ggml_type, 0))
-    path.write_bytes(changed[:-32] + struct.pack(f"<4{code}", *factors))
-
-    encoding = only_encoding(path)
-    expected = [500000.0 ** (-i / 4) / factor for i, factor in enumerate(factors)]
-    assert encoding.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
-    assert encoding.attention_factor() == 1.0
-    assert encoding.layout == "interleaved"
+    """The file is verified as a checkpoint, and is also the model that it is verified against."""
+    path = write_gguf_with_divisors(tmp_path / "m.gguf", [1.0, 1.5, 4.0, 8.0], dtype)
     assert pecli.verify(path, path).passed
 
 

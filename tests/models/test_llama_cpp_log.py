@@ -90,7 +90,9 @@ def test_lines_of_print_info_take_precedence_over_stored_keys(tmp_path: Path) ->
 
 
 def test_a_scale_that_the_server_overrides_is_warned_about(tmp_path: Path) -> None:
-    """0.25 scales positions by four; the model's own scale in LOG_OF_LLAMA is 1."""
+    """llama.cpp multiplies positions by freq_scale: 0.25 divides them by four. The model's own is 1, as
+    LOG_OF_LLAMA states in freq_scale_train.
+    """
     model = model_of_log(tmp_path, LOG_OF_LLAMA + "llama_context: freq_scale    = 0.25\n")
     (warning,) = model.warnings
 

@@ -267,7 +267,11 @@ class ReportOfFiles(NamedTuple):
 
 @pytest.fixture(scope="module")
 def report_of_three_files(tmp_path_factory: pytest.TempPathFactory) -> ReportOfFiles:
-    """A report of cosines that are right, of base 10000, and right but only three rows."""
+    """Return a report on config.json, whose base is 500000, and three files of cosines.
+
+    right.npz has the cosines of the config, wrong.npz those of base 10000, and short.npz the first
+    three rows of right.npz. The tolerance is 0.001.
+    """
     folder = tmp_path_factory.mktemp("three files")
     (folder / "config.json").write_text(json.dumps(LLAMA3_CONFIG))
     right = RIGHT_ROPE.tables()["cos"]
@@ -326,18 +330,30 @@ def test_failed_and_weak_verdicts_have_their_reasons(page_of_three_files: str) -
     assert weak in page_of_three_files
 
 
-def test_files_are_verified_against_the_model_and_compared_with_the_first(
-    page_of_three_files: str,
-) -> None:
-    """right.npz and short.npz, three rows of it, are right; wrong.npz has base 10000, the config
-    500000. Each is verified against the model, and wrong.npz is compared with right.npz as well.
-    """
+def test_each_file_of_a_report_is_verified_against_the_model(page_of_three_files: str) -> None:
+    """right.npz and short.npz have the base of the config, and wrong.npz has another."""
     words = words_of(page_of_three_files)
     assert words.count("Verified against config.json") == 3
-    assert "passed right.npz rope" in words
-    assert "FAILED wrong.npz rope" in words
+    assert "Verified against config.json passed right.npz" in words
+    assert "Verified against config.json FAILED wrong.npz" in words
+    assert "Verified against config.json passed short.npz" in words
+
+
+def test_later_files_of_a_report_are_compared_with_the_first(page_of_three_files: str) -> None:
+    """right.npz is the first file (A). wrong.npz differs from it in its base, and short.npz in its
+    number of rows. The two later files are not compared with each other.
+    """
+    words = words_of(page_of_three_files)
     assert "DIFFERENT A: right.npz B: wrong.npz" in words
-    assert "pecli verify wrong.npz --config config.json --atol 0.001" in words
+    assert "DIFFERENT A: right.npz B: short.npz" in words
+    assert "A: wrong.npz" not in words
+
+
+@pytest.mark.parametrize("file", ["right.npz", "wrong.npz", "short.npz"])
+def test_a_report_has_the_command_that_repeats_a_check(page_of_three_files: str, file: str) -> None:
+    """The report was made with `atol=1e-3`, and its model is config.json."""
+    command = f"pecli verify {file} --config config.json --atol 0.001"
+    assert command in words_of(page_of_three_files)
 
 
 def test_failures_and_differences_have_pictures(report_of_three_files: ReportOfFiles) -> None:

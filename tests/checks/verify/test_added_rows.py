@@ -81,10 +81,13 @@ def test_rows_that_were_added_at_wrong_positions_are_named_with_their_sequence()
 
 
 def test_wrong_rows_are_not_searched_for_without_reasons() -> None:
-    """Rows 1 to 5 were added where 0 to 4 belong; with reasons=False no search for that is made."""
+    """Rows 1 to 5 were added where 0 to 4 belong. With reasons=False the check fails without a search
+    for the rows that were added.
+    """
     dump = INPUTS_OF_ONES[0] + LEARNED_TABLE[1:6]
     result = pecli.verify(dump, LEARNED_TABLE, before=INPUTS_OF_ONES[0], atol=1e-6, reasons=False)
 
+    assert not result.passed
     assert result.diagnosis == ()
 
 

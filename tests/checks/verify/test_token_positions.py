@@ -702,15 +702,23 @@ def test_the_command_apply_takes_positions_from_an_attention_mask(run_pecli, tmp
     assert run_pecli(*words, "--offset", "1").exit_code == USAGE_ERROR
 
 
-def test_tables_repeated_for_heads_are_not_of_a_batch() -> None:
-    """The axes are (24 positions, 30 heads, 32 frequencies), and each row is the same for all
-    heads. The tables begin at position 7 instead of 0.
+def test_tables_repeated_for_heads_are_not_read_as_sequences() -> None:
+    """The axes are (24 positions, 30 heads, 32 frequencies), and all heads have the same numbers. As
+    there are more heads than positions, the table could be mistaken for 24 sequences of 30 positions,
+    of which each has one position 30 times. But it only begins at position 7 instead of 0.
     """
-    tables = {name: table[:, :32] for name, table in tables_at(POSITIONS_0_TO_23 + 7).items()}
-    dump = {name: np.repeat(table[:, None], 30, axis=1) for name, table in tables.items()}
-    sentence, *_ = pecli.verify(dump, llama_of_base_10000(), atol=1e-6).diagnosis
+    positions = 7 + np.arange(24)
+    frequencies = 10000.0 ** (-np.arange(32) / 32)
+    angles = np.outer(positions, frequencies)
+    angles_by_head = np.stack([angles] * 30, axis=1)
+    dump = {
+        "cos": np.cos(angles_by_head).astype(np.float32),
+        "sin": np.sin(angles_by_head).astype(np.float32),
+    }
+    diagnosis = pecli.verify(dump, llama_of_base_10000(), atol=1e-6).diagnosis
 
-    assert sentence == "cos, sin: positions start at 7 (the spec says 0); exact"
+    assert diagnosis[0] == "cos, sin: positions start at 7 (the spec says 0); exact"
+    assert "sequence" not in " ".join(diagnosis)
 
 
 def test_tables_of_a_batch_are_found_beside_other_tensors() -> None:

@@ -168,8 +168,11 @@ def test_models_with_equal_numbers_of_pairs_share_an_axis_of_pairs() -> None:
 
 
 def of_models(*names: str) -> Picture:
-    subjects = [subject for name in names for subject in of_model(pecli.load_model(name), name, 64)]
-    return kinds.picture("wavelengths", labelled(subjects), PlotRequest())
+    """Return the picture of wavelengths of some presets."""
+    sources = []
+    for name in names:
+        sources += of_model(pecli.load_model(name), name)
+    return kinds.picture("wavelengths", labelled(sources), PlotRequest())
 
 
 def test_the_levels_of_a_model_are_its_contexts() -> None:
@@ -200,23 +203,51 @@ def test_longrope_is_drawn_with_its_short_and_its_long_factors() -> None:
     np.testing.assert_allclose(unscaled.y, law, rtol=1e-9)
 
 
-def test_contexts_of_many_models_are_dots_on_their_curves() -> None:
-    """Of several models, contexts are no levels but in the labels. Llama 3.1 was trained on 8,192
-    positions and serves 131,072; Gemma 3 1B has 32,768, and its sliding layers see 512.
+def chart_of_three_models() -> Chart:
+    """Return the chart of Llama 3.1 8B, Qwen3 8B and Gemma 3 1B, which has a curve per layer type."""
+    chart = of_models("llama-3.1-8b", "qwen3-8b", "gemma-3-1b").panels[0]
+    assert isinstance(chart, Chart)
+    return chart
 
-    A dot (x, y) lies on the straight line between the neighbouring points of its curve, on the
-    logarithmic axis.
+
+CONTEXTS = {
+    "llama-3.1-8b, 8,192 → 131,072": [8192.0, 131072.0],
+    "qwen3-8b, 40,960": [40960.0],
+    "gemma-3-1b full_attention, 32,768": [32768.0],
+    "gemma-3-1b sliding_attention, 32,768, window 512": [512.0, 32768.0],
+}
+"""By label of the curve, the lengths in the published configs: the original context and the extended
+one, the context, or the sliding window and the context.
+"""
+
+
+def test_curves_of_several_models_have_their_contexts_in_their_labels() -> None:
+    """A single model has a horizontal line (a level) for each context. With several models, they could
+    not be distinguished, so that there are none.
     """
-    chart = of_models("llama-3.1-8b", "gpt-oss-20b", "qwen3-8b", "gemma-3-1b").panels[0]
-    labels = [curve.label for curve in chart.curves]
-
-    assert labels[0] == "llama-3.1-8b, 8,192 → 131,072"
-    assert labels[-1] == "gemma-3-1b sliding_attention, 32,768, window 512"
+    chart = chart_of_three_models()
+    assert [curve.label for curve in chart.curves] == [*CONTEXTS]
     assert not chart.levels
-    for curve in chart.curves:
+
+
+def test_curves_of_several_models_have_a_dot_at_the_height_of_each_context() -> None:
+    """A mark (x, y) of a curve is drawn as a dot, and its height y is a wavelength as long as the
+    context.
+    """
+    chart = chart_of_three_models()
+    heights = {curve.label: [y for _, y in curve.marks] for curve in chart.curves}
+
+    assert heights == CONTEXTS
+
+
+def test_dots_of_contexts_lie_on_their_curves() -> None:
+    """The vertical axis is logarithmic: log y of a dot (x, y) lies on the straight line between the
+    neighbouring points of its curve, by NumPy's linear interpolation.
+    """
+    for curve in chart_of_three_models().curves:
         for x, y in curve.marks:
-            assert math.exp(np.interp(x, curve.x, np.log(curve.y))) == pytest.approx(y, rel=1e-9)
-    assert [y for _, y in chart.curves[0].marks] == [8192.0, 131072.0]
+            log_of_curve = np.interp(x, curve.x, np.log(curve.y))
+            assert log_of_curve == pytest.approx(math.log(y), abs=1e-9)
 
 
 def test_dynamic_scaling_is_drawn_up_to_its_original_length_and_at_the_context() -> None:
