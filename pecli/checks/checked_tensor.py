@@ -127,10 +127,12 @@ def _are_copies_alike(reading: Reading, tolerance: Tolerance) -> bool:
     """Return True if all copies of a table in a tensor agree, so that one mistake may explain all.
 
     Of a batch of 3 tables, all three have to agree. The two columns of a frequency in c0 c1 c0 c1 may
-    differ: the search for a mistake takes both of them.
+    differ, since the search for a mistake takes both of them. It takes one of a tensor that holds
+    cosines and sines, so that these must agree: columns of other frequencies would be left out.
     """
     allowed_difference = max(tolerance.atol, MAX_COPY_ERROR)
-    return reading.has_equal_copies(allowed_difference, columns_may_differ=True)
+    takes_both_columns = reading.form.function_count == 1
+    return reading.has_equal_copies(allowed_difference, columns_may_differ=takes_both_columns)
 
 
 def _find_problem_of_learned(values: Array) -> Problem | None:

@@ -80,6 +80,7 @@ class Command(HelpWithExamples, typer.core.TyperCommand):
         Typer's own error has them only in its sentence. Therefore Typer is told to return them, and
         the error is raised here, unless the shell completes an unfinished command line.
         """
+        _refuse_several_files_to_verify(args)
         takes_extra = ctx.allow_extra_args
         ctx.allow_extra_args = True
         rest: list[str] = super().parse_args(ctx, args)
@@ -112,6 +113,14 @@ class Command(HelpWithExamples, typer.core.TyperCommand):
 
         rich_utils.highlighter = OneNamePerLine()  # Typer has no setting for it.
         super().format_help(ctx, formatter)
+
+
+def _refuse_several_files_to_verify(arguments: Sequence[str]) -> None:
+    """Raise ParameterError if `--verify` is given twice: the first file would pass without a check."""
+    files = [word for word in arguments if word == "--verify" or word.startswith("--verify=")]
+    if len(files) > 1:
+        rule = "it takes one file"
+        raise ParameterError("verify", "given twice", rule, "pecli verify checks several files")
 
 
 def name_lines(names: str) -> list[str]:

@@ -36,6 +36,10 @@ _PLAIN_ROW = re.compile(rb"[-+0-9.eE,; \t\r\n]+")
 """A line of numbers only, which needs no search for labels: most lines are."""
 _BRACKET = re.compile(rb"[\[\]{}]")
 _COMMENT = re.compile(rb"/\*.*?\*/|//.*|#.*")
+_PROMPT = re.compile(rb"\s*(?:>>>|In \[\d+\]:)\s")
+"""What Python and IPython print before the line that a user types."""
+_PRINTED = re.compile(rb"(?:print\()?\s*([A-Za-z_][\w.]*)\s*(?:\[[^\]=]*\])?\s*\)?\s*")
+"""A line that prints a tensor: `print(cos[:8])`, `cos[:8]`, `cos`."""
 _WRAPPER = re.compile(
     rb"\b(?:(?:np|jnp|mx|torch|numpy)\.)?"
     rb"(?:tensor|array|Array|Float(?:32|64|16)Array|vec!|vector)(?:\(\d+\)\s*(?=\[))?"
@@ -168,6 +172,7 @@ class _TextReader:
             text = pattern.sub(lambda match: b" " * len(match[0]), text)
         start = 0
         if self._may_have_label:
+            text = _without_prompt(text)
             start = self._read_label(text, piece.offset)
         self._read_numbers(text[start:], piece.offset + start)
 
@@ -405,6 +410,23 @@ class _TextReader:
         if self.sentences:
             notes.append(f"{counted(self.sentences, 'line')} without numbers left out")
         return notes
+
+
+def _without_prompt(line: bytes) -> bytes:
+    """Return a line that was typed at a prompt of Python as the name of the tensor that it prints.
+
+    Everything else becomes blanks, so that columns stay as they are: `>>> print(cos[:8])` becomes
+    `cos` at the same place, and `>>> cos = torch.load("f.pt")`, which prints nothing, is left blank.
+    """
+    prompt = _PROMPT.match(line)
+    if prompt is None:
+        return line
+    blank = b" " * len(line)
+    printed = _PRINTED.fullmatch(line, prompt.end())
+    if printed is None:
+        return blank
+    start, end = printed.span(1)
+    return blank[:start] + printed[1] + blank[end:]
 
 
 def _with_numbers(label: str, tensors: list[AnyArray]) -> dict[str, AnyArray]:

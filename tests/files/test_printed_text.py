@@ -105,6 +105,25 @@ def test_the_label_before_printed_numbers_names_the_tensor(text: str, name: str)
     assert tensors[name].reshape(2, 2).tolist() == [[1.5, 0.5], [-2.0, 0.25]]
 
 
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        (">>> print(cos[:2])", "cos"),
+        (">>> rope.cos", "rope.cos"),
+        ("In [3]: cos[0, :2]", "cos"),
+        (">>> import torch", "array"),
+        ('>>> cos = torch.load("8.pt")', "array"),
+    ],
+)
+def test_a_line_typed_at_a_prompt_names_what_it_prints(typed: str, name: str) -> None:
+    """A terminal is pasted with its prompts. A line that prints nothing names nothing, and its numbers
+    are none of the tensor.
+    """
+    Path("paste.txt").write_text(f"{typed}\ntensor([[ 1.5,  0.5],\n        [-2.0,  0.25]])\n")
+    tensors = load_file("paste.txt").tensors
+    assert {key: table.tolist() for key, table in tensors.items()} == {name: TWO_ROWS}
+
+
 def test_rows_of_two_tensors_may_alternate() -> None:
     """A loop that prints one line of each table per position is read as two tables."""
     lines = [f"cos[{row}] = {row}.5 1\nsin[{row}] = {row}.25 2\n" for row in range(3)]

@@ -302,6 +302,17 @@ def test_the_source_of_an_overridden_value_names_flag_and_key() -> None:
     assert encoding.sources["factor"] == "--hf-overrides.rope_scaling.factor"
 
 
+def test_keys_after_dots_are_one_object() -> None:
+    """vLLM makes {"rope_parameters": {"rope_type": "linear", "factor": 2}} of two flags, one per key."""
+    flags = (
+        "vllm serve --hf-overrides.rope_scaling.rope_type linear"
+        " --hf-overrides.rope_scaling.factor 2"
+    )
+    encoding = pecli.load_model("llama-2-7b", flags).one()
+    assert encoding.parameters["scaling"] == "linear"
+    assert encoding.parameters["factor"] == 2
+
+
 def test_an_override_that_drops_the_sections_of_images_is_a_problem() -> None:
     """vLLM replaces all of rope_scaling, so that Qwen2.5-VL's mrope_section is lost."""
     flags = """vllm serve --hf-overrides '{"rope_scaling": {"rope_type": "yarn", "factor": 4}}'"""

@@ -43,7 +43,8 @@ def replaced_keys(settings: FlagSettings, meaning: Meaning) -> NamedValues:
 def settings_of(flags: Iterable[ReadFlag]) -> FlagSettings:
     """Return the values of flags; of a repeated flag the last one counts, as in every server.
 
-    `--override-kv` may be repeated, each time for another key: all of these count.
+    `--override-kv` may be repeated, each time for another key: all of these count. So do all keys of
+    `--hf-overrides.rope_parameters.rope_type yarn --hf-overrides.rope_parameters.factor 4`.
 
     Raises:
         ParameterError: A value is missing or wrong.
@@ -51,11 +52,27 @@ def settings_of(flags: Iterable[ReadFlag]) -> FlagSettings:
     settings: FlagSettings = {}
     for flag, meanings in flags:
         for meaning, setting in _settings_of_flag(flag, meanings):
-            if meaning in MERGED:
-                merged = {**replaced_keys(settings, meaning), **setting.value}
-                setting = setting.with_value(merged)
+            before = replaced_keys(settings, meaning) if meaning in settings else {}
+            if flag.path:
+                setting = setting.with_value(_merged_objects(before, setting.value))
+            elif meaning in MERGED:
+                setting = setting.with_value({**before, **setting.value})
             settings[meaning] = setting
     return settings
+
+
+def _merged_objects(first: object, second: object) -> object:
+    """Return two objects as one that has the keys of both, and so have the objects within them.
+
+    >>> _merged_objects({"rope": {"type": "yarn"}}, {"rope": {"factor": 4}})
+    {'rope': {'type': 'yarn', 'factor': 4}}
+    """
+    if not isinstance(first, Mapping) or not isinstance(second, Mapping):
+        return second
+    merged = dict(first)
+    for key, value in second.items():
+        merged[key] = _merged_objects(merged[key], value) if key in merged else value
+    return merged
 
 
 def _settings_of_flag(
