@@ -127,12 +127,13 @@ def _are_copies_alike(reading: Reading, tolerance: Tolerance) -> bool:
     """Return True if all copies of a table in a tensor agree, so that one mistake may explain all.
 
     Of a batch of 3 tables, all three have to agree. The two columns of a frequency in c0 c1 c0 c1 may
-    differ, since the search for a mistake takes both of them. It takes one of a tensor that holds
-    cosines and sines, so that these must agree: columns of other frequencies would be left out.
+    differ if the search for a mistake takes both of them. If it takes one, they must agree, since a
+    reason would leave the other one out.
     """
     allowed_difference = max(tolerance.atol, MAX_COPY_ERROR)
-    takes_both_columns = reading.form.function_count == 1
-    return reading.has_equal_copies(allowed_difference, columns_may_differ=takes_both_columns)
+    return reading.has_equal_copies(
+        allowed_difference, columns_may_differ=reading.explains_both_columns
+    )
 
 
 def _find_problem_of_learned(values: Array) -> Problem | None:

@@ -196,12 +196,21 @@ class Reading:
         layout. A scheme without a layout makes one column per frequency, and only that is returned.
         """
         scheme = self.scheme
-        doubling = self.form.doubled  # halves or interleaved; empty for one column per frequency
-        if not doubling or scheme is None or "layout" not in scheme.parameters():
+        if scheme is None or not self.explains_both_columns:
             return FoundTables(scheme, self.take_first_copies())
+        doubling = self.form.doubled  # halves or interleaved
         layout: NamedValues = {"layout": doubling}
         both_columns = joined(self._take_both_columns(), doubling)
         return FoundTables(replace(scheme, **layout), {self.name: both_columns})
+
+    @property
+    def explains_both_columns(self) -> bool:
+        """True if a search for a mistake gets both columns of each frequency, not one of two alike.
+
+        It gets one of a tensor that holds cosines and sines, and of one whose scheme has no layout.
+        """
+        is_doubled = self.form.doubled != "" and self.form.function_count == 1
+        return is_doubled and self.scheme is not None and "layout" in self.scheme.parameters()
 
     def _take_both_columns(self) -> list[AnyArray]:
         """Return one copy of the first and of the second columns of all frequencies.

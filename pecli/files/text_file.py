@@ -415,8 +415,8 @@ class _TextReader:
 def _without_prompt(line: bytes) -> bytes:
     """Return a line that was typed at a prompt of Python as the name of the tensor that it prints.
 
-    Everything else becomes blanks, so that columns stay as they are: `>>> print(cos[:8])` becomes
-    `cos` at the same place, and `>>> cos = torch.load("f.pt")`, which prints nothing, is left blank.
+    Everything else becomes blanks, so that columns stay as they are: `In [3]: print(cos[:8])` becomes
+    `cos` at the same place. A line that prints nothing, such as an assignment, is left blank.
     """
     prompt = _PROMPT.match(line)
     if prompt is None:
