@@ -89,8 +89,8 @@ def _explain_tensors(
         rounding = _explain_rounding(match, result)
         if rounding is not None:
             by_rounding.append(rounding)
-        elif not _is_noise(result):
-            unexplained += match.pairs()
+        elif not _is_noise(result) and not match.has_copies_that_differ:
+            unexplained += match.pairs()  # A reason for one copy would not be one for the others.
     with time_limit.time_limit():
         by_search = _explain_tables(unexplained[:MAX_EXPLAINED_TABLES], scheme, tolerance)
     return [*by_rounding, *by_search]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.checks.array_reader import ArrayReader, ReadingRules, Side, find_both_functions
+from pecli.checks.checked_tensor import MAX_COPY_ERROR
 from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import cos_and_sin
 from pecli.compare.comparison import Comparison
@@ -72,6 +73,11 @@ class TensorMatch:
         """Compare B with A; without a reading, their shapes are what differs."""
         a, b = self.arrays
         return Comparison.of_shape(self.name, b.shape, bracketed(a.shape))
+
+    @property
+    def has_copies_that_differ(self) -> bool:
+        """True if a table stands several times in a file, and not always with the same values."""
+        return False
 
     def pairs(self) -> list[TablePair]:
         """Return each table as A has it and as B has it, to search for the reason of a difference."""
@@ -139,6 +145,11 @@ class ReadMatch(TensorMatch):
             # Integers are compared with floats by their values.
             result = replace(result, finding=None)
         return result.swapped() if self.reads_a else result
+
+    @property
+    def has_copies_that_differ(self) -> bool:
+        has_copies = any(part.copies for part in self.reading.parts)
+        return has_copies and not self.reading.has_equal_copies(MAX_COPY_ERROR)
 
     def pairs(self) -> list[TablePair]:
         """Return each table as A has it and as B has it.

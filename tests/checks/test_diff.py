@@ -759,3 +759,17 @@ def test_no_layer_departs_if_only_one_side_of_the_rotation_is_dumped(side: str) 
     result = pecli.diff(a, b)
 
     assert result.diagnosis == (f"layers.1.q.{side}: in B, values are scaled by 2; exact",)
+
+
+def test_half_of_the_columns_is_no_reason_for_all_of_them(tmp_path: Path) -> None:
+    """B has 64 frequencies over the 128 channels of a head, where A has 32 over 64: every second column
+    of cosines in B is one of A, with angles in float32. That explains no more than half of them.
+    """
+    a = tmp_path / "a.safetensors"
+    pecli.save(a, pecli.Rope(2048, 64))
+    frequencies = (10000.0 ** (-np.arange(64) / 64)).astype(np.float32)
+    angles = np.arange(2048, dtype=np.float32)[:, None] * frequencies
+    b = {"cos": np.cos(angles), "sin": np.sin(angles)}
+    result = pecli.diff(a, b, atol=1e-3)
+    assert not result.passed
+    assert [line for line in result.diagnosis if line.startswith("cos")] == []
