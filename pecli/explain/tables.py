@@ -181,7 +181,7 @@ def bias_cases(scheme: Alibi, name: str, array: Array) -> Iterator[Case]:
         heads, queries, keys = bias.values.shape
         sizes = {"seq_len": keys, **_sizes_of_heads(scheme, heads)}
         resized = _with_as_many_queries(scheme, name, queries, sizes)
-        if resized is not None:
+        if resized is not None and resized.shard_heads == heads:
             matrix = bias.values.reshape(-1, keys)  # (heads · queries, keys)
             yield _case_of_alibi(scheme, resized, name, matrix, bias.transposed)
 
@@ -205,7 +205,7 @@ def _slopes_cases(scheme: Alibi, array: Array) -> Iterator[Case]:
     """Yield the case of a vector of slopes, one per head, if ALiBi can have so many heads."""
     slopes = array.reshape(-1, 1)
     resized = permitted(scheme, **_sizes_of_heads(scheme, len(slopes)))
-    if resized is not None:
+    if resized is not None and resized.shard_heads == len(slopes):
         yield _case_of_alibi(scheme, resized, "slopes", slopes, ())
 
 
@@ -277,6 +277,6 @@ def _sizes_of_heads(scheme: Alibi, heads: int) -> dict[str, int]:
     """Return the parameter that gives a scheme as many heads as an array has.
 
     It is none if the scheme has as many already: the heads of a shard are some of the scheme's heads,
-    which stay as they are.
+    which stay as they are. No number of heads gives a shard other heads than its own.
     """
     return {} if heads == scheme.shard_heads else {"heads": heads}

@@ -158,3 +158,14 @@ def test_a_bias_of_another_shape_fails_with_its_shape(shape: tuple[int, ...]) ->
     result = pecli.verify({"bias": np.zeros(shape, np.float32)}, key_form)
 
     assert "its shape is" in result.problems[0]
+
+
+@pytest.mark.parametrize("tensor", ["bias", "slopes"])
+def test_all_heads_in_the_place_of_a_shard_fail(tensor: str) -> None:
+    """The spec is that of heads 2 and 3 of 4, and the file has all 4: another shape, for which a search
+    for reasons must not look beyond the heads of the shard.
+    """
+    all_heads = pecli.Alibi(4, 4).tables()[tensor]
+    shard = pecli.Alibi(4, 4, head_range=(2, 4))
+    assert not pecli.verify({tensor: all_heads}, shard)
+    assert not pecli.verify({tensor: all_heads + 1}, shard)
