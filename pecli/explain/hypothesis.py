@@ -453,7 +453,8 @@ class Case:
         """
         waves = self.waves
         assert waves is not None  # Only mistakes of cosines and sines ask for them.
-        key = ("positions", waves.form, waves.frequencies.tobytes())
+        axes = waves.axes.tobytes(), len(waves.positions)
+        key = ("positions", waves.form, waves.frequencies.tobytes(), axes)
         return self.once(key, lambda: self._solve_positions(waves))
 
     def _solve_positions(self, waves: WaveComputation) -> Floats | None:

@@ -438,3 +438,15 @@ def test_pairs_follow_the_axes_of_their_blocks(pairs: int, axes: list[int]) -> N
     prior = GridPrior(ADDED["mae"], None, blocks, phasors=np.ones((9, pairs), complex))
 
     assert prior.axis_of_pair.tolist() == axes
+
+
+def test_channels_reversed_along_the_axes_of_another_grid_are_named() -> None:
+    """The table of a grid of 4×8×1 has one column of points where the spec's 4×1×8 has one row. Time has
+    two pairs here, which are exchanged; height and width have one each.
+    """
+    tables = Rope(grid=(4, 8, 1), dim=8, style="wan").tables()
+    reversed_pairs = [1, 0, 2, 3]
+    found = {name: tables[name][:, reversed_pairs] for name in ("cos", "sin")}
+    reason = pecli.verify(found, Rope(grid=(4, 1, 8), dim=8, style="wan"), atol=1e-3).diagnosis[0]
+    words = "grid is 4x8x1 (the spec says 4x1x8), and channels are in reverse order along each axis"
+    assert reason == f"cos, sin: {words}; exact"
