@@ -259,13 +259,13 @@ class Compared:
         After two rows come 4, 8, 16, … up to a million, or up to tables that are too large to be
         made. Rows at positions that were given, 5 and 900, are replaced by two rows from 0 on.
         Nothing is yielded for frequencies and slopes: they have no rows, and are the same for any
-        length.
+        length. Nor is it for grids and relative positions, whose rows take long to place.
         """
         scheme = self.scheme
         if scheme.value_of("positions") is not None:
             scheme = _place_consecutively(scheme)
         length = scheme.value_of("seq_len") or 0
-        if not self._have_rows(length):
+        if not scheme.is_range or not self._have_rows(length):
             return
         for doubled in _list_doubled_lengths(length):
             longer = self._find_longer_table(scheme, doubled)
