@@ -17,7 +17,7 @@ from types import ModuleType
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import AnyArray, Complex, Floats, Singles, aligned_buffer
+from pecli.engine.arrays import AnyArray, Complex, Floats, Indices, Singles, aligned_buffer
 from pecli.engine.numerics import Frequencies, bits_for
 from pecli.engine.numerics.correct_rounding import round_waves
 from pecli.engine.numerics.kernels import compiled_loops
@@ -169,9 +169,7 @@ class _WaveMaker(threading.local):
             numbers,
             self._doubtful_numbers,
         )
-        # Number 5 is in row 2 and column 1 of the pairs.
-        rows, columns = np.divmod(self._doubtful_numbers[:doubtful_count], 2)
-        return Doubtful(rows, columns)
+        return _doubtful(self._doubtful_numbers[:doubtful_count])
 
     def _directions_of(self, angles: Singles, *, sine_first: bool) -> Complex:
         """Return the direction of each angle, both parts within _WAVE_ERROR ULPs.
@@ -264,7 +262,9 @@ class _WaveMaker(threading.local):
         if distances.min() > _LARGEST_IN_DOUBT:
             return _NOTHING_IN_DOUBT
         is_in_doubt = distances <= _LARGEST_IN_DOUBT
-        return Doubtful(*np.nonzero(is_in_doubt))
+        # The pairs are read as one row of numbers, in which NumPy searches 40 times as fast.
+        numbers_in_doubt = np.flatnonzero(is_in_doubt)
+        return _doubtful(numbers_in_doubt)
 
     def _distances_to_ties(self, directions: Complex) -> AnyArray:
         """Return how far each part of directions is above the number 256 ULPs below a tie.
@@ -307,6 +307,12 @@ def _sign(*, sine_first: bool) -> int:
     With sines first, sin(s + x) + i·cos(s + x) = (sin s + i·cos s) · (cos x − i·sin x).
     """
     return -1 if sine_first else 1
+
+
+def _doubtful(numbers: Indices) -> Doubtful:
+    """Return the rows and columns of some numbers of pairs: number 5 is in row 2 and column 1."""
+    rows, columns = np.divmod(numbers, 2)
+    return Doubtful(rows, columns)
 
 
 def _write_rounded(directions: Complex, out: Singles) -> None:
