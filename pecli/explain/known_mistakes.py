@@ -205,7 +205,7 @@ def _with_exponents_over_head(scheme: Rope) -> Iterator[Mistaken[Rope]]:
     """
     channels_by_axis = _channels_in_exponents(scheme)
     are_all_of_head = channels_by_axis == [scheme.dim]  # Then the mistake changes nothing.
-    if are_all_of_head or not _depend_only_on_base(scheme):
+    if are_all_of_head or not _has_frequencies_of_base_only(scheme):
         return
     if len(set(channels_by_axis)) == 1:
         yield from _with_exponents_over_head_on_all_axes(scheme, channels_by_axis[0])
@@ -222,11 +222,11 @@ def _channels_in_exponents(scheme: Rope) -> list[int]:
     return channels_by_axis or [scheme.exponent_dim]
 
 
-def _depend_only_on_base(scheme: Rope) -> bool:
+def _has_frequencies_of_base_only(scheme: Rope) -> bool:
     """Return True if a scheme's frequencies are base^(−2i/d), perhaps all divided by one factor.
 
-    Another base changes nothing else then. With YaRN's scaling, it would also change which frequencies
-    are divided.
+    Then a wrong number d is the same as a wrong base. With YaRN's scaling it is not: another base would
+    also change which frequencies are divided.
     """
     has_simple_scaling = scheme.scaling in ("none", "linear")
     return has_simple_scaling and _has_plain_frequencies(scheme)

@@ -503,8 +503,8 @@ def _may_turn_half(angles: Floats, expected: Floats) -> Flags:
     """Return for each pair True if it may turn by half a turn or more from one row to the next.
 
     Whole turns do not show: an angle of 3.5 is measured as 3.5 − 2π = −2.8. Right angles grow from the
-    slowest pair to the fastest. So it may have lost a turn if it is near half a turn (π), if it is
-    smaller than that of a slower pair, or if it has another sign. All faster pairs may have as well.
+    slowest pair to the fastest. So a pair may have lost a turn if its angle is near half a turn (π), if
+    it is smaller than that of a slower pair, or if it has another sign; all faster pairs then as well.
 
     >>> _may_turn_half(np.array([1.3, 2.6, -2.4, 1.4]), np.array([1.0, 2.0, 3.0, 4.0])).tolist()
     [False, True, True, True]
@@ -949,9 +949,8 @@ def _are_rows_of_positions(positions: Floats, phasors: Complex, frequencies: Flo
     total_weights = weights.sum(axis=1)
     has_weight = total_weights > 0
     mean_distances = (distances * weights).sum(axis=1) / np.where(has_weight, total_weights, 1.0)
-    return np.asarray(
-        has_weight & (mean_distances <= _allowed_distances(weights.max(axis=1, initial=0.0)))
-    )
+    allowed_distances = _allowed_distances(fastest=weights.max(axis=1, initial=0.0))
+    return np.asarray(has_weight & (mean_distances <= allowed_distances))
 
 
 def _allowed_distances(fastest: Floats) -> Floats:
