@@ -326,23 +326,32 @@ def _explain_by_scheme(bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
 def _cases_with_mistakes(
     case: Case, bias: HeadBias, computation: BiasComputation
 ) -> Iterator[Case]:
-    """Yield a bias with each mistake that it may have: in the mask, the sign, both, or the slopes.
+    """Yield cases with known mistakes: each states how the bias may have been made, and is compared later.
 
-    +1 instead of −1 one key away is the wrong sign, and −65504 instead of −∞ another mask.
+    A right bias is slope · distance, such as 0.5 · −3 for a key three tokens back, and −∞ for masked
+    keys. The mistakes are another mask (−65504 instead of −∞), the wrong sign (0.5 · 3), both of these,
+    and slopes that were rounded to 16 bits before they were multiplied.
+
+    Args:
+        case: The bias, supposed to be right.
+        bias: The same bias, as numbers. Nothing is yielded for a vector of slopes: it has no mask and
+            no distances with which these mistakes could be made.
+        computation: How a right bias is made.
     """
     if bias.name == "slopes":
-        return  # A vector of slopes has neither signs of distances nor a mask.
-    masks = [*_masks(widened(bias.values[0]), computation)]
-    yield from map(case.supposing, masks)
+        return
+    first_head = widened(bias.values[0])  # All heads have the same mask.
+    mask_mistakes = [*_mask_mistakes(first_head, computation)]
+    yield from map(case.supposing, mask_mistakes)
     negated = case.supposing(NegatedBias())
     yield negated
-    yield from map(negated.supposing, masks)
+    yield from map(negated.supposing, mask_mistakes)
     for dtype in ("bfloat16", "float16"):
         yield case.supposing(RoundedSlopes(dtype))
 
 
-def _masks(values: Floats, computation: BiasComputation) -> Iterator[BiasMistake]:
-    """Yield another number for the mask, and a bias without one.
+def _mask_mistakes(values: Floats, computation: BiasComputation) -> Iterator[BiasMistake]:
+    """Yield the mistakes of another number for the mask, and of no mask at all.
 
     The mask is above the diagonal: if −1e9 is everywhere there, it may be the number.
 

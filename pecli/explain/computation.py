@@ -598,16 +598,21 @@ class WaveComputation(Computation):
     def _positions_of_phasors(self, phasors: Complex, expected: Floats) -> Floats:
         """Return the positions (axes, rows) at which rows of cos + i·sin (rows, pairs) were computed.
 
-        Each axis is solved from the pairs that follow it, without those that something was written over.
-        An axis that no pair follows keeps its expected positions.
+        The angle of a pair is position · frequency: a pair of frequency 0.01 with an angle of 0.37 is at
+        position 37. So the positions along an axis follow from the pairs that turn with this axis. Pairs
+        whose columns were overwritten are left out. An axis without pairs keeps its expected positions.
+
+        Args:
+            phasors: cos + i·sin of each row and pair, as the data hold them.
+            expected: The positions at which the rows should be, (axes, rows).
         """
         positions = np.array(expected)
-        is_steady = measure.steady_pairs(phasors)
-        for axis in range(len(positions)):
-            pairs = (self.axes == axis) & is_steady
-            if pairs.any():
+        is_intact = measure.are_intact(phasors)
+        for axis, expected_on_axis in enumerate(expected):
+            pairs = np.flatnonzero(is_intact & (self.axes == axis))
+            if len(pairs):
                 positions[axis] = _positions_on_axis(
-                    phasors[:, pairs], self.frequencies[pairs], expected[axis]
+                    phasors[:, pairs], self.frequencies[pairs], expected_on_axis
                 )
         return positions
 

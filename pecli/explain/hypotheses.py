@@ -14,7 +14,7 @@ from pecli.explain.catalogue.runtimes import ComputedByRuntime
 from pecli.explain.catalogue.used_rows import OtherPaddingRow, PaddedRows
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypothesis import Case, Mistake, accept
-from pecli.explain.readable import is_readable
+from pecli.explain.readable import may_have_several_mistakes
 from pecli.explain.suppositions import cases_with_mistakes
 from pecli.explain.time_limit import OutOfTimeError
 
@@ -149,7 +149,7 @@ class Search:
         Combinations of two and more mistakes are many. So the cases that show nothing, such as
         random numbers, are removed from the search before, for three mistakes as well.
         """
-        self.cases = [case for case in _coarsest(self.cases) if is_readable(case)]
+        self.cases = [case for case in _coarsest(self.cases) if may_have_several_mistakes(case)]
         return self._find_combinations_of(2)
 
     def _find_combinations_of(self, count: int) -> bool:

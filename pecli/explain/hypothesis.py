@@ -652,36 +652,38 @@ class Errors(NamedTuple):
 
 
 def accept(case: Case) -> Explanation | None:
-    """Return the explanation of a file's numbers by some mistakes; None if these do not make every number.
+    """Return the explanation of a file's numbers by the mistakes of a case; None if they do not explain all.
+
+    The table is computed with the mistakes, and must have every number of the file, up to rounding. What
+    is left of the differences is stated as well: the largest (`residual`) and their root mean square.
 
     Args:
         case: The numbers, the scheme that should have made them, and the mistakes that are supposed,
             such as «the base is 10000 instead of 500000».
     """
-    unexplained = _unexplained_by_accepted(case)
-    if unexplained is None:
+    differences = _differences_if_accepted(case)
+    if differences is None:
         return None
     statement = _statement(case)
-    residual = unexplained.largest
-    recipe_residual = 0.0
+    residual = differences.largest
+    residual_of_recipe = 0.0  # It is stated only beside edits such as «computed in float32».
     if statement.is_only_precision:
-        # Powers in float32 differ from library to library: the engine's own table in float32 may be
-        # nearer to the file than the one that was compared.
-        recipe_residual = _largest_difference_from_recipe(case, statement.edits)
-        residual = min(residual, recipe_residual)
+        residual_of_recipe = _largest_difference_from_recipe(case, statement.edits)
+        # Two tables were compared with the file, and the nearer one counts.
+        residual = min(residual, residual_of_recipe)
     return Explanation(
         edits=statement.edits,
         scheme=_scheme_with_mistakes(case, statement.edits),
         tensors=_affected_tensors(case),
         cost=statement.cost,
         residual=residual,
-        recipe_residual=recipe_residual,
-        noise=unexplained.noise,
-        compared=_compared_rows(case, unexplained),
+        recipe_residual=residual_of_recipe,
+        noise=differences.noise,
+        compared=_compared_rows(case, differences),
     )
 
 
-def _unexplained_by_accepted(case: Case) -> "UnexplainedDifferences | None":
+def _differences_if_accepted(case: Case) -> "UnexplainedDifferences | None":
     """Return the differences that the mistakes of a case leave unexplained; None if it is rejected.
 
     The table with the mistakes is computed and compared with the data, a few rows first. A case is
@@ -689,12 +691,12 @@ def _unexplained_by_accepted(case: Case) -> "UnexplainedDifferences | None":
     """
     if _is_refuted_soon(case):
         return None
-    unexplained = _compare_all_rows(case)
-    if unexplained is None:
+    differences = _compare_all_rows(case)
+    if differences is None:
         return None  # An element is wrong.
     if not _has_evidence(case) or _has_superfluous_mistake(case):
         return None
-    return unexplained
+    return differences
 
 
 def _is_refuted_soon(case: Case) -> bool:
@@ -819,28 +821,33 @@ def _with_recipe(edits: tuple[Edit, ...], dtype: str) -> tuple[Edit, ...]:
 
 
 def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> float:
-    """Return the largest difference of the data from the table that the engine computes by a recipe.
+    """Return how far the data are at most from the table of `pecli rope --recipe …`, with the recipe of edits.
 
-    A recipe, such as «float32», states how each step is rounded. Float32 powers of different
-    libraries differ in the last place. A recipe has those of PyTorch, so that its table may be nearer
-    to the data than the predicted one. Infinity is returned if the edits name no recipe, or if the
-    scheme has no such tensor.
+    A recipe such as «float32» states how each step is rounded. Its table may be nearer to the data than
+    the one that the case predicts: float32 powers of libraries differ in the last place, and a recipe
+    has those of PyTorch.
+
+    Args:
+        case: The data, and the scheme that made them.
+        edits: The edits of an explanation, such as Recipe("float32").
+
+    Returns:
+        The difference; infinity if the edits name no recipe, or if the scheme has no such tensor.
     """
     recipe = _recipe_of(edits)
     if recipe is None or not isinstance(case.computation, WaveComputation):
         return math.inf
     dtype = case.observations.held_dtype
-    tables = named_tensors(with_parameters(case.scheme, recipe=recipe, dtype=dtype))
-    differences = [
-        _largest_difference(tables.get(name), array)
-        for name, array in case.observations.tensors.items()
-    ]
-    return float(
-        np.nanmax([0.0, *differences])
-    )  # Without NaN, which rows not yet compared may hold.
+    tables_of_recipe = named_tensors(with_parameters(case.scheme, recipe=recipe, dtype=dtype))
+    largest = 0.0
+    for name, array in case.observations.tensors.items():
+        difference = _largest_difference(array, tables_of_recipe.get(name))
+        # It is NaN if there was no time to compare rows with NaN, which fmax ignores.
+        largest = float(np.fmax(largest, difference))
+    return largest
 
 
-def _largest_difference(table: Table | None, array: Array) -> float:
+def _largest_difference(array: Array, table: Table | None) -> float:
     """Return the largest difference of an array from a table; infinity if there is none of its shape."""
     if table is None or table.shape != array.shape:
         return math.inf

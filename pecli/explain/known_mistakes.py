@@ -159,31 +159,35 @@ def _with_other_order_of_sections(scheme: Rope) -> Iterator[Mistaken[Rope]]:
 
 
 def _with_shared_frequencies(scheme: Rope) -> Iterator[Mistaken[Rope]]:
-    """Yield a grid whose axes share the frequencies of the whole head, one block after the other.
+    """Yield the mistake that the axes of a grid divide the head's frequencies instead of having their own.
 
     With 64 channels, height and width should have 16 frequencies each, both 1, 10000^(−1/16), ….
     By mistake, the 32 frequencies of the head, 10000^(−i/32), are divided: the height has the first
     16, and the width the last 16.
-
-    M-RoPE divides the frequencies of a head into sections like this, one per axis of positions. So
-    the scheme with the mistake is M-RoPE, at a list of the positions that the points of the grid have.
     """
     if scheme.grid is None or scheme.seq_len > MAX_LISTED_EXAMPLE:
         return
     style = _style_of(scheme)
-    are_multiples_of_2_pi = style.in_turns  # Lists hold rational positions only.
-    blocks = scheme.axis_blocks  # the frequencies of one axis each
-    if are_multiples_of_2_pi or not have_an_axis_each(blocks):
+    has_irrational_positions = style.in_turns  # They are multiples of 2π, which no list can hold.
+    if has_irrational_positions or not have_an_axis_each(scheme.axis_blocks):
         return
-    positions_of_axes = Points.of(scheme, style).listed()
     edit = Parameter("axis_frequencies", "their own", "shared")
-    yield from _with_mistake_named(
-        [edit],
-        scheme,
-        positions=PositionList(tuple(positions_of_axes[block.axis]) for block in blocks),
-        mrope_section=tuple(block.pairs for block in blocks),
-        **dict.fromkeys(ROTARY_GRID_PARAMETERS),  # None: the list replaces the grid.
-    )
+    parameters = _parameters_for_divided_frequencies(scheme, style)
+    yield from _with_mistake_named([edit], scheme, **parameters)
+
+
+def _parameters_for_divided_frequencies(scheme: Rope, style: GridStyle) -> dict[str, object]:
+    """Return the parameters by which the axes of a grid divide the frequencies of the head.
+
+    M-RoPE, the encoding of Qwen2-VL, does that: `mrope_section` (16, 16) gives the first 16 frequencies
+    to the first axis, and the other 16 to the second. It has a list of positions instead of a grid.
+    """
+    blocks = scheme.axis_blocks  # the frequencies of one axis each
+    positions_of_axes = Points.of(scheme, style).listed()
+    parameters: dict[str, object] = dict.fromkeys(ROTARY_GRID_PARAMETERS)  # None for each: no grid
+    parameters["positions"] = PositionList(tuple(positions_of_axes[block.axis]) for block in blocks)
+    parameters["mrope_section"] = tuple(block.pairs for block in blocks)
+    return parameters
 
 
 def have_an_axis_each(blocks: Sequence[AxisBlock]) -> bool:
@@ -196,20 +200,36 @@ def _with_exponents_over_head(scheme: Rope) -> Iterator[Mistaken[Rope]]:
     """Yield the mistake of dividing exponents by the channels of the head, not by those of an axis.
 
     If 32 of 128 channels follow the height, its frequencies should be 10000^(−2i/32). By mistake they
-    are 10000^(−2i/128).
+    are 10000^(−2i/128). A scheme has no parameter for that, but another base gives the same frequencies:
+    10000^(−2i/128) = 10^(−2i/32).
     """
-    channels_by_axis = [block.channels for block in sorted(scheme.axis_blocks)]
-    if not channels_by_axis:  # All axes share the frequencies of the channels that rotate.
-        channels_by_axis = [scheme.exponent_dim]
-    has_whole_head = channels_by_axis == [scheme.dim]  # Both numbers of channels are the same.
-    # Another base gives the wrong frequencies. Most scalings would depend on it in other ways too.
-    is_scaled_by_base = scheme.scaling not in ("none", "linear")
-    if has_whole_head or is_scaled_by_base or not _has_plain_frequencies(scheme):
+    channels_by_axis = _channels_in_exponents(scheme)
+    are_all_of_head = channels_by_axis == [scheme.dim]  # Then the mistake changes nothing.
+    if are_all_of_head or not _has_frequencies_of_base_only(scheme):
         return
     if len(set(channels_by_axis)) == 1:
         yield from _with_exponents_over_head_on_all_axes(scheme, channels_by_axis[0])
     else:
         yield from _with_exponents_over_head_on_each_axis(scheme, channels_by_axis)
+
+
+def _channels_in_exponents(scheme: Rope) -> list[int]:
+    """Return the channels of each axis, d in its exponents −2i/d: [16, 56, 56] for time, height and width.
+
+    It is one number, the channels that rotate, if all axes share their frequencies.
+    """
+    channels_by_axis = [block.channels for block in sorted(scheme.axis_blocks)]
+    return channels_by_axis or [scheme.exponent_dim]
+
+
+def _has_frequencies_of_base_only(scheme: Rope) -> bool:
+    """Return True if a scheme's frequencies are base^(−2i/d), perhaps all divided by one factor.
+
+    Then a wrong number d is the same as a wrong base. With YaRN's scaling it is not: another base would
+    also change which frequencies are divided.
+    """
+    has_simple_scaling = scheme.scaling in ("none", "linear")
+    return has_simple_scaling and _has_plain_frequencies(scheme)
 
 
 def _with_exponents_over_head_on_all_axes(scheme: Rope, channels: int) -> Iterator[Mistaken[Rope]]:
@@ -348,15 +368,21 @@ def _with_points_at_wrong_positions(scheme: PlacedT) -> Iterator[Mistaken[Placed
     exchanged axes; at (37, 37), if both axes count the rows of the table; or at (3, 5), shifted along
     the height. In DETR, whose positions are shares of the size, they may be 1, 2, … without
     `normalize`.
+
+    Each wrong scheme lists its positions. Nothing is yielded if the table also has rows of zeros, which
+    no position has: those of class tokens, in a table that is added to embeddings.
     """
     style = _style_of(scheme)
-    if scheme.keep and style.layout:
-        return  # Rows beside the grid have zeros in this layout, which listed positions never have.
+    is_added_to_embeddings = style.layout != ""  # Only such styles lay sines and cosines out.
+    has_class_tokens = bool(scheme.keep)
+    if is_added_to_embeddings and has_class_tokens:
+        return
     points = Points.of(scheme, style)
     yield from _with_height_and_width_exchanged(scheme, points)
     yield from _counting_rows(scheme, points)
     yield from _shifted_along_axes(scheme, points)
-    if style.coordinate == "share":
+    has_shares_of_size = style.coordinate == "share"
+    if has_shares_of_size:
         edit = Parameter("normalize", True, False)
         yield from _at_positions(scheme, points.numbered_from_one(), edit)
 

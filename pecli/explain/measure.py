@@ -413,7 +413,7 @@ def _frequencies_along_axis(
     has_equal_steps = np.allclose(np.diff(different_positions), step)
     if has_equal_steps:
         return _frequencies_at_equal_steps(table, step, expected[pairs], rounding)
-    return _frequencies_at_other_steps(table, different_positions, expected[pairs], rounding)
+    return _frequencies_at_unequal_steps(table, different_positions, expected[pairs], rounding)
 
 
 def _mean_rows(
@@ -461,52 +461,70 @@ def _frequencies_at_equal_steps(
     return per_row._replace(values=per_row.values / step, errors=errors)
 
 
-def _frequencies_at_other_steps(
+def _frequencies_at_unequal_steps(
     table: Complex, positions: Floats, expected: Floats, rounding: float
 ) -> MeasuredFrequencies | None:
-    """Measure the frequencies of a table whose rows are at any positions: text around an image may be at
-    0, 1, 2, 8, 9, ….
+    """Measure the frequencies of a table whose rows have unequal distances.
 
-    None is returned if the positions do not show frequencies, or if the columns are not waves.
+    Text around an image may be at 0, 1, 2, 8, 9, …. A frequency is uncertain, with an infinite error, if
+    its pair may turn by half a turn over the shortest distance: angles of π + 0.1 and −π + 0.1 look alike.
 
     Args:
         table: cos + i·sin, (rows, pairs).
         positions: The position of each row.
         expected: The frequency that each pair should have.
         rounding: Error of an angle, in radians.
+
+    Returns:
+        The frequencies; None if the positions do not show them, or if the columns are not waves.
     """
     error_of_angle = max(rounding, _storage_error(table))
     measured = frequencies_of(table, positions, error_of_angle)
     if measured is None:
         return None
-    # Rows are compared with their neighbours if these are 1 apart, and with position 0 otherwise.
-    distance = 1.0
-    if len(longest_run(positions)) < MIN_RUN:
-        distance = np.abs(positions[_nearest_to_0(positions)[0]])
-    in_doubt = expected * distance > MAX_CERTAIN_ANGLE
-    return measured._replace(errors=np.where(in_doubt, np.inf, measured.errors))
+    shortest_angles = expected * _shortest_measured_distance(positions)
+    is_uncertain = shortest_angles > MAX_CERTAIN_ANGLE
+    return measured._replace(errors=np.where(is_uncertain, np.inf, measured.errors))
+
+
+def _shortest_measured_distance(positions: Floats) -> float:
+    """Return the shortest distance over which `frequencies_of` compares angles.
+
+    In a long run of consecutive positions, rows are compared with their neighbours: it is 1. Other rows,
+    such as those at 3, 7 and 20, are compared with position 0, of which the nearest is 3 away.
+    """
+    if len(longest_run(positions)) >= MIN_RUN:
+        return 1.0
+    nearest_row, *_ = _nearest_to_0(positions)
+    return float(np.abs(positions[nearest_row]))
 
 
 def _may_turn_half(angles: Floats, expected: Floats) -> Flags:
-    """Return which pairs may turn by half a turn or more from one row to the next.
+    """Return for each pair True if it may turn by half a turn or more from one row to the next.
 
-    Whole turns do not show: an angle of 3.5 is read as one of 3.5 − 2π = −2.8. So an angle near π is in
-    doubt, and one that is smaller than that of a slower pair or has another sign. So are those of all
-    pairs that should turn faster.
+    Whole turns do not show: an angle of 3.5 is measured as 3.5 − 2π = −2.8. Right angles grow from the
+    slowest pair to the fastest. So a pair may have lost a turn if its angle is near half a turn (π), if
+    it is smaller than that of a slower pair, or if it has another sign; all faster pairs then as well.
 
     >>> _may_turn_half(np.array([1.3, 2.6, -2.4, 1.4]), np.array([1.0, 2.0, 3.0, 4.0])).tolist()
     [False, True, True, True]
+
+    Args:
+        angles: The measured angle of each pair from row to row, in radians.
+        expected: The frequency that each pair should have, which shows the order of the pairs.
     """
     slowest_first = np.argsort(expected, kind="stable")
-    ascending = angles[slowest_first]
-    sizes = np.abs(ascending)
+    growing = angles[slowest_first]
+    sizes = np.abs(growing)
     is_near_half = sizes > MAX_CERTAIN_ANGLE
-    is_smaller = sizes < LEAST_GROWTH * np.maximum.accumulate(sizes)
-    direction = np.sign(np.cumsum(ascending) - ascending)  # of the slower pairs
-    is_opposite = (ascending * direction < 0) & (sizes > LEAST_ANGLE)
-    in_doubt = np.empty(len(angles), bool)
-    in_doubt[slowest_first] = np.logical_or.accumulate(is_near_half | is_smaller | is_opposite)
-    return in_doubt
+    largest_so_far = np.maximum.accumulate(sizes)
+    is_smaller = sizes < LEAST_GROWTH * largest_so_far
+    sum_of_slower = np.cumsum(growing) - growing  # Its sign is the direction of the slower pairs.
+    is_opposite = (growing * sum_of_slower < 0) & (sizes > LEAST_ANGLE)
+    may_turn_half = np.empty(len(angles), bool)
+    # From the first pair in doubt on, all are.
+    may_turn_half[slowest_first] = np.logical_or.accumulate(is_near_half | is_smaller | is_opposite)
+    return may_turn_half
 
 
 def _storage_error(phasors: Complex) -> float:
@@ -597,28 +615,31 @@ def fit_number(
 ) -> Fit | None:
     """Return the positive number, such as a base, for which a schedule gives the measured frequencies.
 
-    Frequencies 1, 0.1 and 0.01 of the schedule b^(−i/4) lead to b = 10000.
+    Frequencies 1, 0.1 and 0.01 of the schedule b^(−i/4) lead to b = 10000. Logarithms are fitted, since
+    those of most schedules are straight lines: ln f = −i/4 · ln b.
 
     Args:
         schedule: Returns the frequencies of all pairs for a number.
         measured: The frequencies of a table.
-        starts: Numbers to begin with. Schedules with rounded limits (YaRN's) have several local solutions,
-            so that the start which comes nearest is refined.
+        starts: Numbers to begin with, the expected one first. Schedules with rounded limits (YaRN's)
+            have several local solutions, so that the start which comes nearest is refined.
 
     Returns:
-        The number and its error; None if it changes no frequency that is wrong, or if the fit diverges.
+        The number and its error. None if no number can explain the frequencies: none is known, pairs are
+        in the wrong order, one that the number does not change is wrong, or the fit diverges.
     """
     is_known = measured.is_known & (measured.values > 0)
     if not is_known.any():
         return None
-    first_start, *_ = starts
-    if _are_in_other_order(measured.values[is_known], schedule(first_start)[is_known]):
+    known_frequencies = measured.values[is_known]
+    expected_number, *_ = starts
+    if _are_in_other_order(known_frequencies, schedule(expected_number)[is_known]):
         return None
     fit = _NumberFit(
         schedule=schedule,
         is_known=is_known,
-        logs=np.log(measured.values[is_known]),
-        errors=measured.errors[is_known] / measured.values[is_known],
+        logs=np.log(known_frequencies),
+        errors=measured.errors[is_known] / known_frequencies,  # 1 % of f is 0.01 of ln f.
     )
     log_starts = [math.log(start) for start in starts if start > 0]
     with np.errstate(all="ignore"):
@@ -868,8 +889,12 @@ def _sum_of_squares(residuals: Floats) -> float:
     return float((residuals**2).sum())
 
 
-def steady_pairs(phasors: Complex) -> Flags:
-    """Return which pairs have phasors of one size (rows, pairs): if a column was overwritten, those of its pair vary."""
+def are_intact(phasors: Complex) -> Flags:
+    """Return for each pair True unless one of its columns was overwritten.
+
+    Phasors cos + i·sin (rows, pairs) of one pair all have the same size; if something was written over
+    its cosines or sines, their sizes vary from row to row.
+    """
     sizes = np.nan_to_num(np.abs(phasors))
     usual = np.median(sizes, axis=0)
     spread = np.median(np.abs(sizes - usual), axis=0)
@@ -904,12 +929,16 @@ def solve_positions(phasors: Complex, frequencies: Floats, expected: Floats) -> 
 
 
 def _are_rows_of_positions(positions: Floats, phasors: Complex, frequencies: Floats) -> Flags:
-    """Return which rows of cos + i·sin (rows, pairs) are near exp(i · position · frequency).
+    """Return for each row of cos + i·sin (rows, pairs) True if it is the row of a position.
 
-    One position farther, a pair of frequency 1 turns by a radian, and one of frequency 0.001 by hardly
-    anything. So fast pairs show best whether a row is at its position: the distances of all pairs are
-    averaged with their frequencies as weights. The mean may be an eighth of the distance by which
-    the next position would move the fastest pair.
+    The row of a position has exp(i · position · frequency) in each pair. The distances of all pairs from
+    it are averaged, with their frequencies as weights: one position farther, a pair of frequency 1 moves
+    by 1, and one of 0.001 hardly moves. The mean may be 0.12 of the distance to the next position.
+
+    Args:
+        positions: The position of each row, as it was solved from the phasors.
+        phasors: cos + i·sin of the rows. A row without any phasor, all zeros, is at no position.
+        frequencies: Radians per position, one per pair.
     """
     sizes = np.abs(phasors)
     has_angle = sizes > 0
@@ -917,12 +946,22 @@ def _are_rows_of_positions(positions: Floats, phasors: Complex, frequencies: Flo
     expected = np.exp(1j * np.multiply.outer(positions, frequencies))
     distances = np.abs(phasors_of_size_1 - expected)
     weights = np.where(has_angle, np.abs(frequencies), 0.0)  # (rows, pairs)
-    total_weight = weights.sum(axis=1)
-    move_to_next_position = np.minimum(weights.max(axis=1, initial=0.0), 1.0)  # of the fastest pair
-    allowed_mean = MAX_MISMATCH * move_to_next_position
-    # The mean is compared without a division, since the total weight may be 0.
-    is_near = (distances * weights).sum(axis=1) <= allowed_mean * total_weight
-    return np.asarray(is_near & (total_weight > 0))
+    total_weights = weights.sum(axis=1)
+    has_weight = total_weights > 0
+    mean_distances = (distances * weights).sum(axis=1) / np.where(has_weight, total_weights, 1.0)
+    allowed_distances = _allowed_distances(fastest=weights.max(axis=1, initial=0.0))
+    return np.asarray(has_weight & (mean_distances <= allowed_distances))
+
+
+def _allowed_distances(fastest: Floats) -> Floats:
+    """Return how far a row of phasors may be from that of its position, given its fastest frequency.
+
+    One position farther, a pair of frequency 0.5 moves by 0.5, of which the row may miss 0.12. A pair
+    that turns by more than a radian counts as one that turns by a radian: phasors of size 1 are never
+    far apart.
+    """
+    distances_to_next_position = np.minimum(fastest, 1.0)
+    return np.asarray(MAX_MISMATCH * distances_to_next_position)
 
 
 def match_positions(matrix: Floats, render: Callable[[Floats], Floats], expected: Floats) -> Floats:

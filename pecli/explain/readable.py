@@ -23,26 +23,26 @@ STRAIGHT = 0.05
 """Share of the largest value by which neighbouring biases may bend: bfloat16 rounds to a tenth of this."""
 
 
-def is_readable(case: Case) -> bool:
-    """Return True if several mistakes at once may be looked for: the data show something of the scheme.
+def may_have_several_mistakes(case: Case) -> bool:
+    """Return True if it makes sense to look for several mistakes at once in the numbers of a file.
 
-    Three mistakes together explain nearly anything, noise included. So a table must at least hold waves
-    or known positions, a bias must have straight rows, and heads must be rotated alike. Data whose
-    frequencies, positions and amplitude are all right have no mistake left to find: the rest is noise.
+    Three mistakes together explain nearly anything, noise included. So the numbers must show something
+    of their scheme: a bias straight rows, rotated heads a common rotation, and a table of cosines
+    and sines waves or positions. Nothing is required of other tensors.
     """
     if isinstance(case.computation, BiasComputation):
         return _has_straight_rows(case)
     waves = case.waves
-    if waves is None:
+    if waves is None:  # Other tensors hold no cosines and sines.
         return True
     if is_as_supposed(case):
-        return False  # What is wrong is noise.
+        return False  # Frequencies, positions and amplitude are right: what is wrong is noise.
     if isinstance(waves, RotatedComputation):
-        return _are_heads_readable(case, waves)
+        return _shows_rotated_heads(case, waves)
     return _shows_waves(case) or _has_positions(case)
 
 
-def _are_heads_readable(case: Case, rotated: RotatedComputation) -> bool:
+def _shows_rotated_heads(case: Case, rotated: RotatedComputation) -> bool:
     """Return True if all heads are rotated alike; a single one has to show waves or positions as well.
 
     One head can be taken for rotated by whatever rotations lead to it.

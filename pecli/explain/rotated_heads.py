@@ -92,8 +92,8 @@ class NormalEquations(NamedTuple):
     cos_after: Floats
     sin_after: Floats
 
-    def including(self, a: Floats, b: Floats, y: Floats) -> "NormalEquations":
-        """Return the equations after a·c + b·s = y is required of every head as well.
+    def with_equation(self, a: Floats, b: Floats, y: Floats) -> "NormalEquations":
+        """Return the equations with one more that every head has to meet: a·c + b·s = y.
 
         All heads of a row have the same c and s, so that these cannot solve each equation exactly. The
         sum of (a·c + b·s − y)² is smallest if its derivatives by c and by s are 0:
@@ -207,21 +207,24 @@ class Formula:
         return np.asarray(cosines + 1j * sines)
 
     def _equations(self, before: ChannelPair, after: ChannelPair) -> NormalEquations:
-        """Return the equations for c and s that the channels before and after the rotation give.
+        """Return the equations for the cosine c and the sine s by which each pair was rotated.
 
-        The first channels give ± first · c ± second · s, and the second ones ± second · c ± first · s,
-        unless the formula leaves them as they are.
+        By the right formula, the pair (3, 4) became (3c − 4s, 4c + 3s). If it is (−4, 3) now, there are
+        two equations: 3c − 4s = −4 and 4c + 3s = 3. A wrong formula may have other signs, or leave a
+        channel as it is, which then gives no equation.
         """
         equations = NO_EQUATIONS
         if self.first is not None:
-            equations = equations.including(
-                a=self.first.cos * before.first, b=self.first.sin * before.second, y=after.first
+            cos_sign, sin_sign = self.first
+            equations = equations.with_equation(
+                a=cos_sign * before.first, b=sin_sign * before.second, y=after.first
             )
-        # In place, the second channel is computed from a·c − b·s instead of a, so that it has products
-        # of c and s and is not linear in them.
+        # In place, the second channel is computed from the new first one: 4c + (3c − 4s)·s. That has
+        # products of c and s, which linear equations cannot have.
         if self.second is not None and not self.in_place:
-            equations = equations.including(
-                a=self.second.cos * before.second, b=self.second.sin * before.first, y=after.second
+            cos_sign, sin_sign = self.second
+            equations = equations.with_equation(
+                a=cos_sign * before.second, b=sin_sign * before.first, y=after.second
             )
         return equations
 

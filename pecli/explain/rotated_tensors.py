@@ -201,24 +201,36 @@ class RotatedTensor:
         return Case.of(self.plan.rope, computation, observations)
 
     def possible_cases(self) -> Iterator[Case]:
-        """Yield the tensor as a case to explain, and with its heads and rows exchanged if that is possible.
+        """Yield what is to be explained: the tensor with the expected axes, then with exchanged ones.
 
-        A dump (8, 32, 128) may be 8 heads of 32 positions, or 32 heads of 8 positions. The model's number
-        of heads does not decide it, since a shard of the model has fewer. They are not exchanged if
-        somebody stated the positions, or if the 32 heads are not all rotated alike then.
+        A dump (8, 32, 128) should be 8 heads of 32 positions, but may be 32 heads of 8 positions. The
+        model's number of heads does not decide it, since a shard of the model has fewer. Axes are
+        exchanged only if all 32 heads then have the same rotation at each position.
         """
         yield self.case
+        if not self._may_have_exchanged_axes:
+            return
+        with_exchanged_axes = self._with_heads_and_rows_exchanged().case
+        if _are_heads_rotated_alike(with_exchanged_axes):
+            # Every explanation then states the axis as well: «position_axis is −3 instead of −2».
+            yield replace(with_exchanged_axes, arranged=(self._edit_of_exchanged_axes,))
+
+    @property
+    def _may_have_exchanged_axes(self) -> bool:
+        """True if there are several heads and rows, and nobody stated the positions of the rows."""
         has_heads = len(self.head_shape) > 0
-        if self.are_stated or not has_heads or min(self.heads, self.rows) < 2:
-            return
-        case = self._with_heads_and_rows_exchanged().case
-        if not _are_heads_rotated_alike(case):
-            return
-        # The last axis holds channels; heads and positions are the two before it, in either order.
+        return has_heads and not self.are_stated and min(self.heads, self.rows) > 1
+
+    @property
+    def _edit_of_exchanged_axes(self) -> Parameter:
+        """The edit that states the other axis of positions.
+
+        Of (8, 32, 128), the last axis holds channels. Positions are along −2 or −3, and heads along the
+        other of the two.
+        """
         expected_axis = self.plan.axis
         other_axis = -3 if expected_axis == -2 else -2
-        edit = Parameter("position_axis", expected_axis, other_axis)
-        yield replace(case, arranged=(edit,))
+        return Parameter("position_axis", expected_axis, other_axis)
 
     def _with_heads_and_rows_exchanged(self) -> "RotatedTensor":
         """Return the tensor with its heads read as rows, at consecutive positions, and the reverse.
@@ -354,11 +366,22 @@ def _likeliest_explanation(
     shortest_first = _explain_by_positions(tensor.case)
     if not shortest_first:
         shortest_first = explain_cases([*tensor.possible_cases()], tolerance, most_mistakes)
-    for explanation in shortest_first:
-        # Nearly every model rotates in float32, so that this is not a mistake worth reporting.
-        reported = explanation.without(Recipe("float32"))
-        if reported.edits:
-            return _without_command(reported) if tensor.are_stated else reported
+    likeliest = _first_with_a_mistake(shortest_first)
+    if likeliest is None or not tensor.are_stated:
+        return likeliest
+    return _without_command(likeliest)
+
+
+def _first_with_a_mistake(explanations: Sequence[Explanation]) -> Explanation | None:
+    """Return the first explanation that names more than float32 arithmetic, without naming that.
+
+    Nearly every model rotates in float32, so that this is not a mistake worth reporting. None is
+    returned if there is no such explanation.
+    """
+    for explanation in explanations:
+        beside_float32 = explanation.without(Recipe("float32"))
+        if beside_float32.edits:
+            return beside_float32
     return None
 
 

@@ -313,21 +313,26 @@ def _rotary_schedules_on_line(
 ) -> Iterator[SchedulePrior]:
     """Yield rotary schedules whose frequencies have one ratio from each pair to the next.
 
-    1, 0.1, 0.01 and 0.001 are base^(−i/denominator) with denominator = 4 and the base 10000. All of them may be
-    divided by a factor (linear scaling), or only the first ones may rotate (proportional scaling). Each
-    schedule is yielded with the bases that the frequencies allow, such as 500000 for 499998 ± 5.
-    Frequencies with a bend, as YaRN makes them, agree with no such schedule.
+    A schedule computes the frequencies of all pairs: 1, 0.1, 0.01 and 0.001 are base^(−i/denominator)
+    with the base 10000 and the denominator 4. Their logarithms lie on a straight line. All may be divided
+    by a factor (linear scaling), or only the first pairs may rotate (proportional scaling). YaRN bends
+    the line, so that its schedules are found elsewhere.
+
+    Args:
+        measured: The frequencies of a table.
+        denominator: The number of pairs, by which exponents are divided.
     """
     line = fit_line(measured)
     if line is None or not line.has_possible_base(denominator):
         return
     unscaled = line.unscaled_schedule(denominator)
-    linear = _with_linear_scaling(unscaled, line)  # unscaled, if the first frequency is 1
-    yield from _with_bases(linear, line.on_line)
+    frequencies = line.on_line  # without those that do not lie on the line
+    of_all_pairs = _with_linear_scaling(unscaled, line)  # unscaled, if the first frequency is 1
+    yield from _with_bases(of_all_pairs, frequencies)
     rotating_pairs = _count_rotating_pairs(measured)
     if rotating_pairs < unscaled.pairs:
-        proportional = _with_proportional_scaling(unscaled, line, rotating_pairs)
-        yield from _with_bases(proportional, line.on_line)
+        of_first_pairs = _with_proportional_scaling(unscaled, line, rotating_pairs)
+        yield from _with_bases(of_first_pairs, frequencies)
 
 
 def _added_schedules(measured: MeasuredFrequencies, denominator: float) -> Iterator[SchedulePrior]:
@@ -724,7 +729,7 @@ def _longrope_schedules(
         return
     for base in USUAL_BASES:
         unscaled = FrequencySchedule(len(measured.values), denominator, base)
-        divisors = _divisors(unscaled, measured)
+        divisors = _divisors_of_longrope(unscaled, measured)
         if divisors is not None:
             yield SchedulePrior(
                 schedule=replace(unscaled, scaling=_longrope_of(divisors)),
@@ -747,18 +752,23 @@ def _longrope_of(divisors: tuple[float, ...]) -> LongRope:
     )
 
 
-def _divisors(
+def _divisors_of_longrope(
     unscaled: FrequencySchedule, measured: MeasuredFrequencies
 ) -> tuple[float, ...] | None:
-    """Return the numbers by which frequencies were divided, such as Phi-3's 1.05, 1.1, … 64.5.
+    """Return the numbers by which LongRoPE divided the frequencies of a schedule; None if it did not.
 
-    None is returned unless those that are known well are numbers of two or three decimals, and
-    differ: linear scaling divides all frequencies by one number.
+    Its divisors differ from pair to pair and have two or three decimals, as Phi-3's 1.05, 1.1, … 64.5.
+    (Linear scaling divides all by one number.) The measured ones are 1.0501 ± 0.0002, …. Those with
+    small errors decide whether they are LongRoPE's, and there must be enough of these.
+
+    Args:
+        unscaled: The schedule without scaling, of a base that is tried.
+        measured: The frequencies of a table.
     """
     divisors, errors = _measured_divisors(unscaled, measured)
     is_sharp = (errors < SHARP_DIVISOR) & measured.is_known
-    has_enough_sharp = np.count_nonzero(is_sharp) >= MIN_DIVISORS
-    if not has_enough_sharp or not _are_possible(divisors[measured.is_known]):
+    are_enough_sharp = np.count_nonzero(is_sharp) >= MIN_DIVISORS
+    if not are_enough_sharp or not _are_in_usual_range(divisors[measured.is_known]):
         return None
     if not _are_different_decimals(divisors[is_sharp], errors[is_sharp]):
         return None
@@ -800,7 +810,7 @@ def _measured_divisors(
     return MeasuredDivisors(divisors, np.abs(divisors) * relative_errors)
 
 
-def _are_possible(divisors: Floats) -> bool:
+def _are_in_usual_range(divisors: Floats) -> bool:
     """Return True if divisors are of a size that LongRoPE's search gives."""
     smallest = float(divisors.min())
     largest = float(divisors.max())

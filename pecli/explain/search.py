@@ -180,10 +180,11 @@ def _explain_both_wrong(scheme: Scheme, waves: Tensors, atol: float) -> list[Exp
 def _best_explanation(
     scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int
 ) -> Explanation | None:
-    """Return the shortest explanation of tensors that belong together; it may state that they are right.
+    """Return the shortest explanation of tensors that belong together; None if nothing explains them.
 
     The numbers of a file can be read in several ways (see `_ways_to_read`): uint16 numbers may be the
-    bits of bfloat16. The first way in which anything explains them is the answer.
+    bits of bfloat16. The first way in which anything explains them is the answer. An explanation without
+    edits says that the tensors are right.
 
     Args:
         scheme: What should have made the tensors.
@@ -197,12 +198,19 @@ def _best_explanation(
         return sinusoidal
     for way in _ways_to_read(tensors):
         check_time()
-        explanations = _explain_as_read(way, scheme, atol, most_mistakes)
-        if explanations:
-            best = _first_with_a_difference(explanations, scheme)
-            # Cosines and sines that are stacked in one tensor were explained as two.
-            return best.renamed(tensors) if "cos_sin" in tensors else best
+        shortest_first = _explain_as_read(way, scheme, atol, most_mistakes)
+        if shortest_first:
+            best = _first_with_a_difference(shortest_first, scheme)
+            return _named_as_in_file(best, tensors)
     return None
+
+
+def _named_as_in_file(explanation: Explanation, tensors: Tensors) -> Explanation:
+    """Return an explanation with the names that its tensors have in a file.
+
+    Cosines and sines that are stacked in one tensor, `cos_sin`, are explained as two, `cos` and `sin`.
+    """
+    return explanation.renamed(tensors) if "cos_sin" in tensors else explanation
 
 
 def _explain_as_read(

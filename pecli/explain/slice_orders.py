@@ -241,11 +241,15 @@ def _permutation(sources: Indices, count: int, slices: Slices) -> Channels | Hea
 
 
 def _order_of_rows(sources: Indices, count: int) -> Rows | SomeRows | None:
-    """Return the name of an order of rows, which may also be cut off, repeated or left out; None if it has none.
+    """Return the edit that names the order in which rows were found; None if the order has no name.
 
-    Of six expected rows, 0 1 2 3 are cut, −1 −1 0 1 2 3 padded, 4 4 4 4 constant, 0 1 2 0 1 2
-    wrapped, 5 4 3 2 1 0 reversed, and 0 2 1 3 5 4 permuted. −1 stands for a row of padding. If only
-    some rows are there, each of them once, they are listed: 4 1 2.
+    Six rows 0 1 2 3 4 5 are expected. Found as 0 1 2 3, they are «cut», as −1 −1 0 1 2 3 «padded» (−1 is
+    a row of padding), as 4 4 4 4 «constant», as 0 1 2 0 1 2 «wrapped», as 5 4 3 2 1 0 «reversed», and as
+    0 2 1 3 5 4 «permuted». If only some are there, each once, they are listed: 4 1 2.
+
+    Args:
+        sources: The index of the expected row that each found row equals; −1 for padding.
+        count: The number of expected rows.
     """
     for named_order, sources_in_order in _named_orders(sources, count).items():
         if np.array_equal(sources, sources_in_order):
@@ -259,15 +263,15 @@ def _order_of_rows(sources: Indices, count: int) -> Rows | SomeRows | None:
 
 
 def _named_orders(sources: Indices, count: int) -> dict[Rows, Indices]:
-    """Return each order of rows that has a name, with the sources that rows in this order have.
+    """Return the named orders in which rows may have been found, each with the sources of such rows.
 
-    A source is the index of the expected row that a found row equals. The order whose sources equal the
-    given ones is that of the found rows. Most orders need a number, such as the number of rows of padding,
-    which is read off the given sources: −1 −1 0 1 hold two rows of padding. So «padded» is returned with
-    2, and with its sources −1 −1 0 1, which equal the given ones.
+    The caller looks for the order whose sources are those of the found rows. Most orders have a number:
+    «padded» has that of the rows of padding. It can only be the number in the found rows, 2 for the
+    sources −1 −1 0 1. Then rows that are «padded» by 2 have the sources −1 −1 0 1 as well: it is this
+    order. Rows that are «wrapped» have 0 1 0 1, and are not these.
 
     Args:
-        sources: The source of each found row; −1 for padding.
+        sources: The index of the expected row that each found row equals; −1 for padding.
         count: The number of expected rows.
     """
     length = len(sources)
@@ -276,9 +280,8 @@ def _named_orders(sources: Indices, count: int) -> dict[Rows, Indices]:
     padding_rows = int(np.count_nonzero(sources < 0))
     padded = np.where(row < padding_rows, -1, row - padding_rows)
     padded_at_end = np.where(row < length - padding_rows, row, -1)
-    # In 2 3 4 2 3 4, the first source comes again 3 rows later. Padding (−1) is never the first row of a
-    # period: with 0 in its place, the sources differ from the given ones.
-    period = int((sources[1:] == first_source).argmax()) + 1
+    period = _period_of(sources)
+    # Wrapped rows do not begin with padding (−1): with 0 in its place, they are not the found rows.
     wrapped = max(first_source, 0) + row % period
     return {
         Rows("cut", length): row,  # 0 1 2 3
@@ -288,3 +291,10 @@ def _named_orders(sources: Indices, count: int) -> dict[Rows, Indices]:
         Rows("wrapped", period): wrapped,  # 0 1 0 1
         Rows("reversed"): np.arange(count)[::-1],  # 3 2 1 0
     }
+
+
+def _period_of(sources: Indices) -> int:
+    """Return after how many rows the first source comes again: 3 for 2 3 4 2 3 4; 1 if it never does."""
+    is_first_again = sources[1:] == sources[0]
+    index_of_first_true = int(is_first_again.argmax())  # argmax is 0 if all are False.
+    return index_of_first_true + 1

@@ -227,29 +227,28 @@ def _scheme_of_table(
     on is made by `pecli rope --base 500000 --offset 1`.
 
     Args:
-        specification: The scheme that should have made the table.
+        specification: The scheme that should have made the table: rotary or sinusoidal, as the found one.
         schedule: The formula of the table's frequencies, base^(−i/denominator) with some scaling.
         computation: The steps that made the table, with its positions and the factor of its values.
-        columns: What each column of the table holds.
+        columns: What each column of the table holds: the cosine or the sine of which frequency.
 
     Returns:
         The scheme; None if none has such parameters: sinusoidal tables have no scaling, for example.
     """
-    waves = _waves_of_columns(schedule, computation, columns)
-    is_rotary = specification.applied_as == "rotation"
-    if is_rotary:
-        return scheme_of_waves(waves, dtype=specification.dtype)
-    sinusoidal = waves._replace(separate=False, cos_first=columns.cos_first)
-    return scheme_of_waves(sinusoidal, dtype=specification.dtype)
+    found_table = _description_of_table(schedule, computation, columns)
+    is_sinusoidal = specification.applied_as != "rotation"
+    if is_sinusoidal:
+        # Its one tensor holds both functions, in either order; `cos` and `sin` of rotary schemes are two.
+        found_table = found_table._replace(separate=False, cos_first=columns.cos_first)
+    return scheme_of_waves(found_table, dtype=specification.dtype)
 
 
-def _waves_of_columns(
+def _description_of_table(
     schedule: FrequencySchedule, computation: WaveComputation, columns: Columns
 ) -> WaveTable:
-    """Return cosines and sines as a computation makes them, in two tensors as rotary schemes have them.
+    """Return the numbers that describe a table as two tensors of cosines and sines: base, offset, ….
 
-    If positions begin at 1 and values are multiplied by 1.1, the waves have the offset 1 and the
-    amplitude 1.1.
+    If positions begin at 1 and values are multiplied by 1.1, it has the offset 1 and the amplitude 1.1.
 
     Args:
         schedule: The formula of the frequencies.
@@ -284,19 +283,19 @@ def _scheme_of_rotation(
 
     Args:
         specification: The scheme that should have rotated them.
-        schedule: The formula of the frequencies that were found.
+        schedule: The formula of the frequencies that were found, such as base^(−i/32) with base 500000.
         computation: The rotation that was found; its positions and amplitude are used here.
 
     Returns:
         The scheme; None if none has such parameters.
     """
-    specified_table = table_at_consecutive_positions(specification)
-    assert specified_table is not None  # Frequencies that have a formula are those of one.
+    specified_table = _table_of(specification)
     found_offset = _offset_of(computation.positions[0])
     has_specified_frequencies = schedule == schedule_of(specified_table)
     has_specified_amplitude = computation.amplitude == specified_table.amplitude
     if has_specified_frequencies and has_specified_amplitude:
         return with_parameter(specification, "offset", found_offset)
+    # The specified cosines and sines, with everything replaced that was found to be otherwise.
     found_table = with_frequencies_of(schedule, specified_table)._replace(
         dim=2 * schedule.pairs,  # A pair is two channels.
         amplitude=computation.amplitude,
@@ -305,14 +304,22 @@ def _scheme_of_rotation(
     return scheme_of_waves(found_table, dtype=specification.dtype)
 
 
+def _table_of(scheme: Scheme) -> WaveTable:
+    """Return the numbers that describe the cosines and sines of a scheme: base, amplitude, offset, ….
+
+    The frequencies of the scheme must have a formula: then it has cosines and sines.
+    """
+    table = table_at_consecutive_positions(scheme)
+    assert table is not None
+    return table
+
+
 def _scheme_of_vector(specification: Scheme, schedule: FrequencySchedule) -> Scheme | None:
     """Return the scheme that makes a vector of frequencies, with everything else as specified.
 
     Frequencies do not show an amplitude: it is the default of their scaling.
     """
-    specified_table = table_at_consecutive_positions(specification)
-    assert specified_table is not None  # Frequencies that have a formula are those of one.
-    found_table = with_frequencies_of(schedule, specified_table)._replace(
+    found_table = with_frequencies_of(schedule, _table_of(specification))._replace(
         amplitude=schedule.scaling.attention_value
     )
     return scheme_of_waves(found_table, dtype=specification.dtype)

@@ -170,35 +170,39 @@ def observed_dtype(tensors: Mapping[str, Array]) -> str:
 
 
 def bias_cases(scheme: Alibi, name: str, array: Array) -> Iterator[Case]:
-    """Yield the ways in which an array can be the slopes of ALiBi, or the bias (heads, queries, keys).
+    """Yield what is to be explained: an array in each way in which it may be ALiBi's slopes or bias.
 
-    If the array has other sizes than expected, the scheme gets as many heads and keys as it has.
+    A bias (heads, queries, keys) may lie in the array with its heads last, for example. Each way is
+    compared later with the bias that ALiBi should have made, for as many heads and keys as the array has.
     """
     if name == "slopes":
         yield from _slopes_cases(scheme, array)
         return
-    for bias in _as_heads(scheme, array):
-        heads, queries, keys = bias.values.shape
-        sizes = {"seq_len": keys, **_sizes_of_heads(scheme, heads)}
-        resized = _with_as_many_queries(scheme, name, queries, sizes)
-        if resized is not None and resized.shard_heads == heads:
+    for bias in _possible_biases(scheme, array):
+        resized = _with_shape(scheme, bias.values.shape)
+        if resized is not None:
+            keys = bias.values.shape[-1]
             matrix = bias.values.reshape(-1, keys)  # (heads · queries, keys)
             yield _case_of_alibi(scheme, resized, name, matrix, bias.transposed)
 
 
-def _with_as_many_queries(
-    scheme: Alibi, name: str, queries: int, sizes: Mapping[str, int]
-) -> Alibi | None:
-    """Return the scheme with the sizes of an array, in its own form or in one with so many queries.
+def _with_shape(scheme: Alibi, shape: tuple[int, ...]) -> Alibi | None:
+    """Return the scheme for a bias of some shape, in its own form or in one with so many queries.
 
     BLOOM adds the same row to all queries, so that its bias has one: (heads, 1, keys). None is
-    returned if the scheme refuses the sizes, or if no form has so many queries.
+    returned if the scheme cannot have the shape: a shard of 4 heads has no bias of 8, for example.
     """
+    heads, queries, keys = shape
     for form in (scheme.form, *FORMS_OF_ONE_QUERY):
-        resized = permitted(scheme, form=form, **sizes)
-        if resized is not None and BiasComputation.of(resized, name).queries == queries:
+        resized = permitted(scheme, form=form, seq_len=keys, **_sizes_of_heads(scheme, heads))
+        if resized is not None and _has_heads_and_queries(resized, heads, queries):
             return resized
     return None
+
+
+def _has_heads_and_queries(scheme: Alibi, heads: int, queries: int) -> bool:
+    """Return True if the bias of a scheme has so many heads (those of its shard) and so many queries."""
+    return scheme.shard_heads == heads and BiasComputation.of(scheme, "bias").queries == queries
 
 
 def _slopes_cases(scheme: Alibi, array: Array) -> Iterator[Case]:
@@ -249,7 +253,7 @@ class ReadBias(NamedTuple):
     transposed: tuple[Edit, ...] = ()
 
 
-def _as_heads(scheme: Alibi, array: Array) -> Iterator[ReadBias]:
+def _possible_biases(scheme: Alibi, array: Array) -> Iterator[ReadBias]:
     """Yield an array as a bias (heads, queries, keys) in each way that its shape allows.
 
     A matrix is the bias of one head, or one row of keys per head. Three axes may also be (queries,

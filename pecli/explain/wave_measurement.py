@@ -252,7 +252,7 @@ def _measure_cos_and_sin(data: Complex, rows: Floats, run_length: int) -> Measur
         waves = waves.refitted(data[:count], rows_from_0[:count])
     waves = waves.in_phase_with(data, rows_from_0)
     fit = _with_amplitude_and_noise(waves, data, rows_from_0)
-    return _with_errors(fit, has_both_functions=True)
+    return _measured_waves(fit, _errors_of_noise(fit), has_both_functions=True)
 
 
 def _with_amplitude_and_noise(waves: UnitWaves, data: Complex, rows_from_0: Floats) -> WaveFit:
@@ -285,13 +285,14 @@ def _estimate_frequency_of_cos_and_sin(phasors: Complex) -> Floats:
     return frequency
 
 
-def _with_errors(fit: WaveFit, *, has_both_functions: bool) -> MeasuredWaves:
-    """Return waves with the errors that follow from their noise, and with their phases at a whole row.
+def _measured_waves(
+    fit: WaveFit, errors: "FitErrors", *, has_both_functions: bool
+) -> MeasuredWaves:
+    """Return fitted waves with their errors, and with their phases at a whole row.
 
     A wave that turns by f per row and one that turns by f + 2π have the same values in all rows 0, 1, 2, …
     At row 31.5, where the fit is centred, their phases would differ by half a turn; at row 32 they are equal.
     """
-    errors = _errors_of_noise(fit)
     middle_row = float(round(fit.centre))
     return MeasuredWaves(
         frequency=fit.frequency,
@@ -317,6 +318,13 @@ class FitErrors(NamedTuple):
         return FitErrors(
             frequency=np.hypot(self.frequency, other.frequency),
             phase=np.hypot(self.phase, other.phase),
+        )
+
+    def or_larger(self, other: "FitErrors") -> "FitErrors":
+        """Return the larger of two estimates of each error."""
+        return FitErrors(
+            frequency=np.maximum(self.frequency, other.frequency),
+            phase=np.maximum(self.phase, other.phase),
         )
 
 
@@ -410,7 +418,7 @@ def _measure_one_function(data: Floats, rows: Floats, run_length: int) -> Measur
     if turns_less_than_once.all():
         return _measure_slow_cosines(waves, data, rows_from_0)
     waves = _refit_slow_columns(waves, turns_less_than_once, data, rows_from_0)
-    return _with_noise_and_errors(waves, data, rows_from_0, amplitude_error=0.0)
+    return _measured_cosines(waves, data, rows_from_0, amplitude_error=0.0)
 
 
 def _measure_slow_cosines(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> MeasuredWaves:
@@ -424,7 +432,7 @@ def _measure_slow_cosines(waves: CosineWaves, data: Floats, rows_from_0: Floats)
     offsets = rows_from_0 - rows_from_0.mean()
     amplitude_error = _amplitude_error(data[:, fastest], offsets, waves.frequency[fastest])
     waves = _refit_slow_columns(waves, is_slower, data, rows_from_0)
-    return _with_noise_and_errors(waves, data, rows_from_0, amplitude_error)
+    return _measured_cosines(waves, data, rows_from_0, amplitude_error)
 
 
 def _nearest_cosines(data: Floats, rows_from_0: Floats, frequency: Floats) -> CosineWaves:
@@ -442,15 +450,16 @@ def _nearest_cosines(data: Floats, rows_from_0: Floats, frequency: Floats) -> Co
     )
 
 
-def _with_noise_and_errors(
+def _measured_cosines(
     waves: CosineWaves, data: Floats, rows_from_0: Floats, amplitude_error: float
 ) -> MeasuredWaves:
-    """Return fitted waves with their noise and errors, and with positive frequencies.
+    """Return waves that were fitted to only cosines or only sines, with their noise and their errors.
 
-    Each error is estimated twice, and the larger estimate is taken:
+    Frequencies become positive, since one function does not show their sign. Each error is estimated
+    twice, and the larger estimate is taken:
 
     1. As if every row showed the angle of its wave, as it does with cosines and sines together.
-    2. As a single function shows it: near the top of a cosine, rows hardly show the angle. And a slow
+    2. As one function shows it: near the top of a cosine, rows hardly show the angle. And a slow
        wave shows its frequency only as well as its amplitude is known.
 
     Args:
@@ -460,17 +469,14 @@ def _with_noise_and_errors(
         amplitude_error: The relative error of the amplitude.
     """
     fit = _fit_with_noise(waves, data, rows_from_0)
-    as_of_both_functions = _with_errors(fit, has_both_functions=False)
+    if_rows_show_angles = _errors_of_noise(fit)
     of_one_function = _errors_of_one_function(data, fit)
-    frequency_error = _with_error_of_amplitude(
+    frequency_error = _including_amplitude_error(
         of_one_function.frequency, fit.frequency, amplitude_error
     )
-    with_larger_errors = replace(
-        as_of_both_functions,
-        error=np.maximum(as_of_both_functions.error, frequency_error),
-        phase_error=np.maximum(as_of_both_functions.phase_error, of_one_function.phase),
-    )
-    return _turning_forwards(with_larger_errors)
+    of_one_function = FitErrors(frequency_error, of_one_function.phase)
+    errors = if_rows_show_angles.or_larger(of_one_function)
+    return _turning_forwards(_measured_waves(fit, errors, has_both_functions=False))
 
 
 def _fit_with_noise(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> WaveFit:
@@ -482,7 +488,7 @@ def _fit_with_noise(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> Wa
     return WaveFit(waves.frequency, waves.phase, waves.amplitude, noise, rows_from_0, centre)
 
 
-def _with_error_of_amplitude(
+def _including_amplitude_error(
     frequency_error: Floats, frequency: Floats, amplitude_error: float
 ) -> Floats:
     """Return the error of frequencies, including the one that a wrong amplitude of slow waves causes.
@@ -564,10 +570,17 @@ def _refined_frequency(data: Floats, rows_from_0: Floats, frequency: Floats) -> 
 def _amplitude_error(data: Floats, offsets: Floats, frequency: Floats) -> float:
     """Return the relative standard error of the amplitude of one column (rows, 1) of less than one turn.
 
-    The column is a·cos(f·p) + b·sin(f·p), with the amplitude √(a² + b²). Its error is taken to be
-    √(error(a)² + error(b)²), the largest that errors of a and b can cause. They are large, since another
-    frequency nearly makes up for a wrong amplitude: over 20 rows, sin(0.01·p) and 2·sin(0.005·p) differ
-    by 0.001 at most.
+    The column is a·cos(f·p) + b·sin(f·p), with the amplitude A = √(a² + b²). If a and b are off by δa
+    and δb, then A is off by (a·δa + b·δb) / A, which is at most √(δa² + δb²). This bound is returned,
+    divided by A.
+
+    The errors of a and b are large, since another frequency nearly makes up for a wrong amplitude: over
+    20 rows, sin(0.01·p) and 2·sin(0.005·p) differ by 0.001 at most.
+
+    Args:
+        data: The column of only cosines or only sines, (rows, 1).
+        offsets: The distance p of each row from the middle.
+        frequency: The frequency f, one number in an array.
     """
     curve = _fit_sinusoid(data, offsets, frequency)
     amplitude = float(np.hypot(curve.cosine_part, curve.sine_part).max(initial=TINY))
@@ -575,10 +588,11 @@ def _amplitude_error(data: Floats, offsets: Floats, frequency: Floats) -> float:
     # Numbers in float32 are off by that much, even if those of one channel happen to leave less.
     float32_error = np.finfo(np.float32).eps * amplitude
     noise = float(np.sqrt((residual**2).mean())) + float32_error
+    # By least squares, the error of a number is noise · √variance, if noise of size 1 gives the variance.
     variances = _variances_at_unit_noise(curve.derivatives(offsets))
-    variance_of_a, variance_of_b, _ = variances  # the last one is that of f
-    standard_error = noise * np.sqrt((variance_of_a + variance_of_b).sum())
-    return float(standard_error) / amplitude
+    variance_of_a, variance_of_b, _variance_of_f = variances
+    largest_error = noise * np.sqrt((variance_of_a + variance_of_b).sum())
+    return float(largest_error) / amplitude
 
 
 def _refit_slow_columns(

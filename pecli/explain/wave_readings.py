@@ -105,11 +105,12 @@ class WaveReading:
         return {}
 
     @property
-    def waves(self) -> WaveComputation:
-        """The steps by which such tables are made at positions 0 1 2 …, except for the frequencies.
+    def waves_of_unknown_frequency(self) -> WaveComputation:
+        """The computation of cosines and sines that lie in columns as in this reading, for measuring them.
 
-        A computation finds the cosine and the sine of each pair in the columns of a table, and measures
-        the frequency in them. Its own frequencies have no part in that, so that they are zeros here.
+        A computation states how a table is made: from frequencies, positions, an amplitude and an order
+        of columns. It can also measure the frequencies of a table that has this order. That is its use
+        here: its own frequencies are not known yet, and are zeros.
         """
         form = Columns(
             tensors=tuple(self.tensors),
@@ -130,7 +131,9 @@ class WaveReading:
         """Return one measurement of the frequencies of all pairs; none if the columns are not waves."""
         even = self.even
         observed = even.observations
-        measured = even.waves.measured_frequencies(observed.sample, observed.sampled_rows)
+        measured = even.waves_of_unknown_frequency.measured_frequencies(
+            observed.sample, observed.sampled_rows
+        )
         return () if measured is None else (measured,)
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import chain, product
+from itertools import chain, product, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -125,15 +125,23 @@ def _measured_tables(
             two tables, or as only cosines and as only sines.
         schedules_in_file: Schedules of frequencies that the same file holds as a vector.
     """
-    have_same_columns = all(reading.has_only_one_function for reading in readings)
-    if have_same_columns:
-        # Cosines and sines of the same columns have the same frequencies, which are measured once.
-        frequencies = readings[0].measured_frequencies()
-        for reading in readings:
-            yield MeasuredTable(reading, frequencies, schedules_in_file)
+    for reading, frequencies in zip(readings, _frequencies_by_reading(readings), strict=True):
+        yield MeasuredTable(reading, frequencies, schedules_in_file)
+
+
+def _frequencies_by_reading(readings: Readings) -> Iterator[tuple[MeasuredFrequencies, ...]]:
+    """Yield the measured frequencies of each reading of a tensor.
+
+    A tensor of one function may be read as cosines or as sines. Its columns turn equally fast in both
+    readings, so that they are measured only once. Tensors of both functions are measured in each reading.
+    """
+    are_of_one_function = all(reading.has_only_one_function for reading in readings)
+    if are_of_one_function:
+        first_reading, *_ = readings
+        yield from repeat(first_reading.measured_frequencies(), len(readings))
         return
     for reading in readings:
-        yield MeasuredTable(reading, reading.measured_frequencies(), schedules_in_file)
+        yield reading.measured_frequencies()
 
 
 @dataclass(frozen=True)
@@ -513,28 +521,31 @@ class Attempt(NamedTuple):
         """Return the explanation by one of the plainest schedules that the frequencies may follow."""
         float32_error = FLOAT32_FUNCTION * max(1.0, table.measured.amplitude)
         plainest = table.schedules[: self.most_schedules]
-        return explain_by_priors(plainest, partial(self._explain_by_prior, table), float32_error)
+        return explain_by_priors(plainest, partial(self._explain_by_schedule, table), float32_error)
 
-    def _explain_by_prior(
+    def _explain_by_schedule(
         self, table: OrientedTable, prior: SchedulePrior
     ) -> Iterator[Explanation]:
         """Yield explanations of a table by schemes whose frequencies follow one schedule.
 
-        If the schedule is base^(−i/32) with the base 10000, these are `pecli rope --base 10000` with each
-        usual amplitude near the measured one. Each scheme's table is compared with the given one, right
-        or with the mistakes that this attempt supposes.
+        A schedule is a formula of frequencies, such as base^(−i/32) with the base 10000. Then the schemes
+        are `pecli rope --base 10000` with each usual amplitude near the measured one.
 
         Args:
-            table: The cosines and sines, and their measured frequencies.
+            table: The cosines and sines of a file, and their measured frequencies.
             prior: The schedule, which gives these frequencies.
         """
-        reading = table.reading
         for scheme in table.schemes(prior.schedule):
-            case = _case(reading, scheme)
-            for explanation in self.explain(reading, case):
-                # The edits state how the tensors were read, such as «transposed».
-                with_edits = explanation.with_suppositions(reading.edits, cost=0.0, doubts=())
-                yield _prefer_usual_base(table, prior, with_edits)
+            for explanation in self._explain_by_scheme(table.reading, scheme):
+                yield _prefer_usual_base(table, prior, explanation)
+
+    def _explain_by_scheme(self, reading: WaveReading, scheme: Positioned) -> Iterator[Explanation]:
+        """Yield explanations of a table by one scheme, with the mistakes that this attempt supposes.
+
+        Each also states how the tensors of the file were read as such a table, for example «transposed».
+        """
+        for explanation in self.explain(reading, _case(reading, scheme)):
+            yield explanation.with_suppositions(reading.edits, cost=0.0, doubts=())
 
 
 ATTEMPTS = (

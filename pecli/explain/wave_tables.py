@@ -118,17 +118,23 @@ def scheme_of_waves(waves: WaveTable, **other_parameters: Any) -> Positioned | N
 
 
 def _rope_of_waves(waves: WaveTable, other_parameters: dict[str, Any]) -> Rope | None:
-    """Return the rotary scheme that makes a table.
+    """Return the rotary scheme that makes a table of cosines and sines; None if no rotary scheme does.
 
-    None is returned if it has no parameter for the exponents, which are always over dim/2, or for a
-    scale of positions.
+    Rotary schemes have the frequencies base^(−i/32) for 32 pairs. They have no parameter for another
+    denominator than the number of pairs, nor for a number by which positions are multiplied.
+
+    Args:
+        waves: The numbers from which the table was computed.
+        other_parameters: Parameters of the scheme that these do not tell, such as its dtype.
     """
     pairs = waves.dim // 2
-    if waves.exponent != pairs or waves.scale != 1:
+    has_rotary_frequencies = waves.exponent == pairs and waves.scale == 1
+    if not has_rotary_frequencies:
         return None
     parameters = _scaling_parameters(waves.scaling, waves.amplitude, pairs)
     parameters.update(other_parameters)
-    if waves.rotating < pairs:
+    is_partial = waves.rotating < pairs  # Only the first pairs rotate.
+    if is_partial:
         parameters["partial_rotary_factor"] = _rotating_share(waves)
     return Rope(
         seq_len=waves.length,

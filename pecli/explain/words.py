@@ -687,38 +687,47 @@ def lacking(edits: Sequence[Edit], scheme: Scheme) -> tuple[Edit, ...]:
 
 
 def _is_reproduced(edit: Edit, scheme_of_command: Scheme) -> bool:
-    """Return True if a command that makes a scheme's tables makes them with this difference.
+    """Return True if the command of a scheme makes its tables with a difference that a file has.
 
-    Differences that it does not make are stated beside the command. `pecli rope --base 500000` makes
-    the other base, but no option negates sines.
+    If the file has another base, `pecli rope --base 500000` makes such tables. No option negates sines:
+    a difference like this is stated beside the command.
 
     Args:
         edit: A difference between the expected tables and those of a file.
         scheme_of_command: The scheme with the values that the file has, such as the base 500000.
     """
     match edit:
+        case Parameter():
+            return _is_parameter_reproduced(edit, scheme_of_command)
         case Layout(found=layout):
-            layout_of_scheme = scheme_of_command.value_of("layout", "")
-            # A command makes both functions, however they were put into the file.
-            return layout in (layout_of_scheme, "stacked", "cos alone", "sin alone")
+            return _makes_columns(scheme_of_command, layout)
+        case Positions():
+            return _lists_positions(scheme_of_command)
         case Swapped():  # Sinusoidal commands have `--cos-first`.
             return "cos_first" in scheme_of_command.parameters()
         case Scaled(by=factor):  # A rotary command scales by its attention factor.
             return scheme_of_command.attention_factor_value() == factor
-        case Parameter():
-            return _is_parameter_reproduced(edit, scheme_of_command)
-        case Positions():
-            return _lists_positions(scheme_of_command)
         case Recipe(found=recipe):
             return bool(scheme_of_command.value_of("recipe", "exact") == recipe)
-        case Rotation():
-            return True  # Queries are rotated with the tables; the formula for it is not in them.
         case Runtime():
             return True  # The command names it: `--runtime vllm`.
+        case Rotation():
+            # Queries were rotated by a wrong formula, but with these tables, which the command makes.
+            return True
         case _:
-            # Rounding to four decimals, say, is storage: the command only has to make the numbers. All
-            # other edits, such as negated sines, have no option.
+            # How values were stored, in four decimals for example, does not matter: the command has to
+            # make the numbers only. No option makes any other difference, such as negated sines.
             return edit.storage
+
+
+def _makes_columns(scheme_of_command: Scheme, layout: str) -> bool:
+    """Return True if a command makes the columns of a file, given their layout, such as «halves».
+
+    A file may hold only one of the tables that the command makes («cos alone»), or both in one array
+    («stacked»).
+    """
+    layout_of_scheme = scheme_of_command.value_of("layout", "")
+    return layout in (layout_of_scheme, "stacked", "cos alone", "sin alone")
 
 
 def _lists_positions(scheme_of_command: Scheme) -> bool:
@@ -727,10 +736,10 @@ def _lists_positions(scheme_of_command: Scheme) -> bool:
 
 
 def _is_parameter_reproduced(edit: Parameter, scheme_of_command: Scheme) -> bool:
-    """Return True if the command for a scheme gives a parameter the value that a file has.
+    """Return True if the command of a scheme gives a parameter the value that a file has.
 
-    The scheme has the values of the file wherever a command can: `--base 500000`. Some parameters are
-    compared, since the scheme may not have the value of the file.
+    The command was made for the file, so that it has the file's value of nearly every parameter, such as
+    `--base 500000`. It may lack a few, which are compared here: no option sets an offset below 0.
 
     Args:
         edit: The name of the parameter, and the value that the file has (`found`).
@@ -738,15 +747,17 @@ def _is_parameter_reproduced(edit: Parameter, scheme_of_command: Scheme) -> bool
     """
     value_in_file = edit.found
     match edit.name:
-        case "attention_factor":  # It may follow from the scaling.
+        case "attention_factor":  # Linear scaling, say, has no option for it.
             return bool(scheme_of_command.attention_factor_value() == value_in_file)
-        case "offset":  # No option sets one below 0.
+        case "offset":
             return bool(scheme_of_command.first_position == value_in_file)
         case "padding_idx":
             return bool(scheme_of_command.value_of("padding_idx") == value_in_file)
-        case "positions":  # `found` holds words, such as «others».
+        case "positions":  # The value is in words, such as «others», and cannot be compared.
             return _lists_positions(scheme_of_command)
-    return edit.name not in NO_OPTIONS
+        case _:
+            looks_like_parameter_only = edit.name in NO_OPTIONS
+            return not looks_like_parameter_only
 
 
 def reproduction(explanation: Explanation) -> Iterator[str]:

@@ -68,7 +68,12 @@ class BiasMistake(Mistake):
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
-        """Yield typical instances without data."""
+        """Yield typical instances of this mistake, without data.
+
+        Args:
+            bias: The right bias, in which they can be planted.
+            scheme: The scheme whose bias it is.
+        """
         yield from ()
 
 
@@ -204,8 +209,10 @@ class OtherMaxBias(BiasMistake):
 class OtherShard(BiasMistake):
     """Slopes of another shard of heads, or of a model that has as many heads as the shard."""
 
-    first: int
-    heads: int
+    first_head: int
+    """The head of the model whose slope the first head of the shard gets."""
+    model_heads: int
+    """The number of heads for which slopes are computed."""
     rule: str
     max_bias: float
     summary = "slopes of another shard of heads, or counted from the shard's own first head"
@@ -213,44 +220,46 @@ class OtherShard(BiasMistake):
     scheme_needs = (has_a_shard_of_heads,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
-        """Return the bias with the slopes of as many heads, from `first` on, of a model of `heads`."""
-        slopes_of_model = slopes_of(self.heads, self.rule, self.max_bias)
-        end = self.first + len(bias.slopes)
-        return replace(bias, slopes=slopes_of_model[self.first : end])
+        """Return the bias with the slopes of as many heads of the model, from `first_head` on."""
+        slopes_of_model = slopes_of(self.model_heads, self.rule, self.max_bias)
+        end = self.first_head + len(bias.slopes)
+        return replace(bias, slopes=slopes_of_model[self.first_head : end])
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
-        """Yield slopes counted from the shard's own first head, and those of each other shard.
+        """Yield each mistake by which a shard, the heads of one GPU, gets slopes of other heads.
 
-        Heads 8 to 15 of 16 may get the slopes of a model of 8 heads, or those of heads 0 to 7.
+        The second GPU of two has heads 8 to 15 of 16. A program that counts only these 8 heads gives
+        them the slopes of a model of 8 heads. One that mixes up the GPUs gives them the slopes of
+        heads 0 to 7 of 16.
         """
         shard = scheme.head_range
         assert shard is not None  # It is what this mistake needs.
-        yield cls(first=0, heads=shard.size, rule=scheme.rule, max_bias=scheme.max_bias)
+        slopes_of_small_model = cls(
+            first_head=0, model_heads=shard.size, rule=scheme.rule, max_bias=scheme.max_bias
+        )
+        yield slopes_of_small_model
         shard_count = scheme.heads // shard.size
         for other_shard in shard.shards(shard_count):
             if other_shard == shard:
                 continue
-            yield cls(
-                first=other_shard.start,
-                heads=scheme.heads,
-                rule=scheme.rule,
-                max_bias=scheme.max_bias,
+            yield replace(
+                slopes_of_small_model, first_head=other_shard.start, model_heads=scheme.heads
             )
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         alibi = alibi_of(case.scheme)
-        if self.heads != alibi.heads:
-            return (Parameter("heads", alibi.heads, self.heads),)
+        if self.model_heads != alibi.heads:
+            return (Parameter("heads", alibi.heads, self.model_heads),)
         return (Parameter("head_range", alibi.head_range, self._shard(alibi)),)
 
     def _shard(self, scheme: Alibi) -> HeadSlice:
-        return HeadSlice(self.first, self.first + scheme.shard_heads)
+        return HeadSlice(self.first_head, self.first_head + scheme.shard_heads)
 
     def scheme_after(self, scheme: Scheme) -> Scheme:
         alibi = alibi_of(scheme)
-        shard = self._shard(alibi) if self.heads == alibi.heads else None
-        return with_parameters(alibi, heads=self.heads, head_range=shard)
+        shard = self._shard(alibi) if self.model_heads == alibi.heads else None
+        return with_parameters(alibi, heads=self.model_heads, head_range=shard)
 
 
 @dataclass(frozen=True)

@@ -63,12 +63,12 @@ class Damage(Mistake):
 
     damaged: Flags
     """Elements of all tensors, side by side (rows, columns), that are not compared."""
-    tensors: tuple[str, ...]
-    """The names of the damaged tensors."""
     wrong_elements: Flags
     """The wrong elements of one damaged tensor, (rows, columns)."""
     share: float
     """Share of the elements of a damaged tensor that are not compared."""
+    tensors: tuple[str, ...] = ()
+    """The names of the damaged tensors of a file; none in an example, which is of no file."""
     extent: ClassVar[tuple[int, ...]]
     """The axes along which a part extends: a row extends along heads and columns, an element along
     none.
@@ -122,24 +122,34 @@ class Damage(Mistake):
 
     @classmethod
     def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
-        """Yield the damage of one row, column, head or element in the middle of every tensor.
+        """Yield one example: the row, column, head or element in the middle of every tensor is damaged.
 
-        Nothing is yielded if that is no small part of the tensors.
+        `cos` and `sin` of 8 rows are damaged in row 4 of each. Nothing is yielded if the part is not a
+        small one of the tensors, as one row of two is.
+        """
+        part = cls._part_in_middle(computation)
+        if part is None:
+            return
+        yield cls(
+            damaged=np.tile(part, computation.tensor_count),  # the same part of each, side by side
+            wrong_elements=part,  # All elements of the part are overwritten.
+            share=float(part.mean()),
+        )
+
+    @classmethod
+    def _part_in_middle(cls, computation: Computation) -> Flags | None:
+        """Return the row, column, head or element in the middle of one tensor, as flags (rows, columns).
+
+        None is returned if it is not a small part of the tensor.
         """
         columns_per_tensor = computation.column_count // computation.tensor_count
-        undamaged = np.zeros((computation.rows, columns_per_tensor), bool)
-        shape_by_head = computation.by_head(undamaged).shape  # (heads, rows, columns)
-        if not cls.is_small_part_of(shape_by_head):
-            return
-        damaged_by_head = np.zeros(shape_by_head, bool)
-        damaged_by_head[cls._index_in_middle(shape_by_head)] = True
-        damaged_part = computation.from_heads(damaged_by_head)  # (rows, columns) of one tensor
-        yield cls(
-            damaged=np.tile(damaged_part, computation.tensor_count),  # tensors side by side
-            tensors=(),
-            wrong_elements=damaged_part,
-            share=float(damaged_part.mean()),
-        )
+        no_elements = np.zeros((computation.rows, columns_per_tensor), bool)
+        # The columns of rotated queries are those of several heads; a table is like one head.
+        part_by_head = computation.by_head(no_elements)  # (heads, rows, columns)
+        if not cls.is_small_part_of(part_by_head.shape):
+            return None
+        part_by_head[cls._index_in_middle(part_by_head.shape)] = True
+        return computation.from_heads(part_by_head)
 
     @classmethod
     def _index_in_middle(cls, shape: tuple[int, ...]) -> tuple[int | slice, ...]:
@@ -203,16 +213,28 @@ class DamagedElements(Damage):
         return shape[ROWS] * shape[COLUMNS] > MAX_ELEMENTS
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        """Return the indices of the wrong elements: 5 of a vector, (3, 5) of a table."""
+        """Return the edit that lists the wrong elements by their index: 5 in a vector, (3, 5) in a table."""
         is_vector = len(self.wrong_elements) == 1
         if is_vector:
             columns = np.flatnonzero(self.wrong_elements[0])
             return (ElementsWrong(tuple(columns.tolist())),)
-        computation = case.specification
-        wrong_by_head = computation.by_head(self.wrong_elements)
-        wrong = np.argwhere(wrong_by_head).tolist()  # head, row, column of each
-        indices = [(*computation.head_index(head), row, column) for head, row, column in wrong]
+        indices = _indices_of_elements(self.wrong_elements, case.specification)
         return (ElementsWrong(tuple(indices)),)
+
+
+def _indices_of_elements(elements: Flags, computation: Computation) -> Iterator[tuple[int, ...]]:
+    """Yield the index that each element has in the array of a file.
+
+    It is (3, 5) for row 3 and column 5 of a table. Rotated queries have the columns of all heads side
+    by side here: in an array (sequences, heads, rows, columns), the index may be (0, 2, 3, 5).
+
+    Args:
+        elements: True for each element that is meant, (rows, columns).
+        computation: The steps that make the tensor: they state which columns are which head's.
+    """
+    for head, row, column in np.argwhere(computation.by_head(elements)).tolist():
+        axes_before_rows = computation.head_index(head)  # none in a table
+        yield (*axes_before_rows, row, column)
 
 
 class DamagedSlices(Damage):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -49,27 +50,25 @@ class ComputedByRuntime(Mistake):
 
     @classmethod
     def proposals_for_case(cls, case: Case) -> Iterator[Self]:
-        """Yield the runtimes that compute the numbers of the data; those with one table together.
+        """Yield «computed by this runtime» for each runtime that may have made the table of a file.
 
-        If transformers and vLLM compute one table, one mistake names both. Only a few rows are
-        compared here; whoever tests the proposal compares all.
+        Runtimes that compute the same table, such as transformers and vLLM, cannot be distinguished in
+        a file, so that they are yielded as one proposal that names both. It is only a proposal: a few
+        rows are compared here, and all of them later.
         """
-        by_table: dict[bytes, Self] = {}
-        for supposed, runtime in cls._agreeing_in_few_rows(case):
-            table = _first_numbers(supposed)
-            first = by_table.get(table)
-            if first is None:
-                by_table[table] = runtime
-            else:
-                by_table[table] = replace(first, names=(*first.names, *runtime.names))
-        yield from by_table.values()
+        runtimes_by_table: dict[bytes, list[Self]] = {}
+        for runtime, table in cls._agreeing_in_few_rows(case):
+            runtimes_by_table.setdefault(table, []).append(runtime)
+        for runtimes_of_table in runtimes_by_table.values():
+            all_names = chain.from_iterable(runtime.names for runtime in runtimes_of_table)
+            yield replace(runtimes_of_table[0], names=tuple(all_names))
 
     @classmethod
-    def _agreeing_in_few_rows(cls, case: Case) -> Iterator[tuple[Case, Self]]:
-        """Yield the runtimes whose tables agree with the data in a few rows.
+    def _agreeing_in_few_rows(cls, case: Case) -> Iterator[tuple[Self, bytes]]:
+        """Yield the runtimes whose tables agree with the data in a few rows, and the tables as bytes.
 
-        Each is yielded after the case in which it is supposed to have made the data. vLLM's table is
-        computed, for example, and compared in 8 rows; it is yielded if no element of these is wrong.
+        vLLM's table, for example, is computed and compared in 8 rows; it is yielded if no element of
+        these is wrong. Equal tables have equal bytes, which can be the key of a dict.
         """
         tensors = columns_of(waves_of(case)).tensors
         runtimes = case.once(("runtimes", case.scheme), lambda: list(runtimes_of(case.scheme)))
@@ -78,7 +77,7 @@ class ComputedByRuntime(Mistake):
                 runtime = cls(names=(name,), scheme=scheme, tensors=tensors)
                 supposed = case.supposing(runtime)
                 if not supposed.wrong_in_few_rows.any():
-                    yield supposed, runtime
+                    yield runtime, _first_numbers(supposed)
 
     def scheme_after(self, scheme: Scheme) -> Scheme:
         return self.scheme

@@ -100,21 +100,14 @@ class OtherTokenPositions(RotationMistake):
 
     @classmethod
     def _with_one_axis(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
-        """Yield M-RoPE's positions of time for height and width as well, as ports that know only text.
+        """Yield the mistake of rotating by the position in time along the axes of height and width too.
 
-        An image token at (time 4, height 0, width 2) is then rotated as if at (4, 4, 4). Time has
-        its expected positions, or those that were measured.
+        M-RoPE gives each token of an image three positions: (4, 0, 2) is time 4, height 0 and width 2.
+        A port that was written for text knows only the first, and rotates as if at (4, 4, 4).
         """
-        expected_time = rotated.positions[0]
-        possible_times = [expected_time]
-        measured = case.measured_positions
-        if measured is not None and measured.shape == rotated.positions.shape:
-            measured_time = measured[0]
-            if not np.isnan(measured_time).any():
-                possible_times.append(measured_time)
-        for time in possible_times:
+        for times in _possible_times(case, rotated):
             yield cls(
-                positions=np.broadcast_to(time, rotated.positions.shape),
+                positions=np.broadcast_to(times, rotated.positions.shape),
                 mistake=PositionMistake(Misplacement.ONE_AXIS),
                 are_stated=rotated.tokens.are_stated,
             )
@@ -185,6 +178,20 @@ class OtherTokenPositions(RotationMistake):
     def _edit_with_list(self, rotated: RotatedComputation) -> Edit:
         """Return the edit that lists the used positions beside the right ones, and why they differ."""
         return rotated.tokens.edit(self.positions, self.mistake)
+
+
+def _possible_times(case: Case, rotated: RotatedComputation) -> Iterator[Floats]:
+    """Yield the positions of all tokens in time: the expected ones, then those measured in the data.
+
+    Measured positions are yielded only if every token shows one.
+    """
+    yield rotated.positions[0]  # Time is the first axis.
+    measured = case.measured_positions
+    if measured is None or measured.shape != rotated.positions.shape:
+        return
+    measured_times = measured[0]
+    if not np.isnan(measured_times).any():
+        yield measured_times
 
 
 def _at_all_rows(case: Case, rotated: RotatedComputation, measured: Floats) -> Floats:
