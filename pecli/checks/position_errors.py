@@ -223,9 +223,8 @@ def _measure_rows(rows: Array, exact_rows: Array, rows_before: int) -> BlockErro
         rows_before: 1, or 0 if the block is the beginning of a table. Errors of the row before are
             not measured: it belongs to another block.
     """
-    error = _measure_absolute_errors(
-        rows[rows_before:], exact_rows[rows_before:]
-    )  # (rows, columns)
+    block = slice(rows_before, None)
+    error = _measure_absolute_errors(rows[block], exact_rows[block])  # (rows, columns)
     largest_by_column = error.max(axis=0)
     # The largest number of a column with NaN is NaN: other columns need not be searched for it.
     if np.isnan(largest_by_column).any():
@@ -259,7 +258,7 @@ def _measure_absolute_errors(table: Array, exact: Array) -> Array:
 
 
 def _find_first_equal_row(table: Array, exact: Array) -> int | None:
-    """Return the index, 1 or more, of the first row that equals the row before, but not in the exact table.
+    """Return the index of the first row that equals the row before, but not in the exact table.
 
     Of the rows of positions 255, 256, 257, it is the last if positions are rounded to bfloat16,
     which cannot hold 257. None if there is no such row.

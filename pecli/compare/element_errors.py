@@ -282,14 +282,14 @@ class ElementErrors:
         return is_tie and self.worst is not None and element.place < self.worst.place
 
     def _note_wrong(self, is_wrong: Flags, first_place: int) -> None:
-        """Record which of some rows and columns have elements out of tolerance, and the first of these.
+        """Record the rows and columns that have wrong elements, and the first wrong element.
 
         Places count the elements of one copy after the other. If the first place of some rows of a
         table (64, 128) is 8,576, there are 8,576 / 128 = 67 rows before it: the 64 rows of copy 0,
         and 3 rows of copy 1, which holds these rows.
 
         Args:
-            is_wrong: True for elements out of tolerance, (rows, columns); at least one is.
+            is_wrong: True for elements out of tolerance, (rows, columns); at least one is wrong.
             first_place: The place of the first element of these rows, which are in one copy.
         """
         rows_before = first_place // self.width

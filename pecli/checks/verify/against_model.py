@@ -107,8 +107,8 @@ class _Job(NamedTuple):
         )
         if best is not None:
             return best
-        # For most models there is nothing to guess. If there is, no guess has a table to compare,
-        # and the error to report is that of a check with all layers.
+        # For most models there is nothing to guess, and this is the only check. For others, no guess
+        # has a table to compare: then this check of all layers raises the error to report.
         check = ModelCheck(label, tensors, notes)
         return check.verify(self.tolerance, search_reasons=self.reasons)
 

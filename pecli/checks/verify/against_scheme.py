@@ -235,7 +235,7 @@ class _SchemeCheck:
     def _find_order_of_functions(
         self, name: str, tables: Collection[str]
     ) -> tuple[str, str] | None:
-        """Return the order that cosines and sines must have in a tensor of both; None for either order.
+        """Return the order that cosines and sines must have in a tensor; None if either is right.
 
         Names such as `freqs_cis` state that a tensor holds both, but no order: then it is cosines
         first. A tensor whose name states nothing may have either.

@@ -59,7 +59,7 @@ def arrange_per_batch(array: Array) -> Array:
 
 
 def take_rows_of_tokens(label: str, tables: Tables, rows: "RowPositions", axes: int) -> TokenTables:
-    """Return tables (batch, L, D) with one row per token, (tokens, D), and the positions of the tokens.
+    """Return tables of a batch with one row per token, (tokens, D), and the positions of tokens.
 
     Padding has no right values, and is left out: of tables (2, 4, D) and a mask (2, 4) with one 0,
     7 rows (7, D) and 7 positions are left. Tables of another shape, such as frequencies, have no row

@@ -129,9 +129,9 @@ class ModelCheck:
     ) -> CheckedTensor:
         """Return a check that also states if the tensor may be the table of another layer type.
 
-        Tables of several layer types have the same shape. If a tensor passes, and its name does not state
-        whose table it is, the result gets a doubt: the type was chosen by the values. If it fails,
-        but would pass for another type, the result names that type as the reason.
+        Tables of several layer types have the same shape. If a tensor passes, and its name does not
+        state whose table it is, the result gets a doubt: the type was chosen by the values. If it
+        fails, but would pass for another type, the result names that type as the reason.
 
         Args:
             checked: The check of a tensor against the table of one layer type.

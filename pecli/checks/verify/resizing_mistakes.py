@@ -74,7 +74,7 @@ def _make_known_mistakes(resizing: Resizing) -> Iterator[_Mistake]:
 
 
 def _make_kernel_of_pillow(resizing: Resizing) -> _Mistake:
-    """Return the mistake to use the cubic kernel of Pillow, which has another coefficient than torch's."""
+    """Return the mistake to use Pillow's cubic kernel instead of torch's."""
     reason = f"the cubic kernel has the coefficient {ANTIALIASED_CUBIC}, not torch's {CUBIC}"
     return _Mistake(reason, resizing, coefficient=ANTIALIASED_CUBIC)
 

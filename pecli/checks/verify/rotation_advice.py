@@ -174,7 +174,7 @@ def _is_array_of_file(tensor: HeadTensor) -> bool:
 def _find_applied_rotation(
     wrong: WrongRotation, reason: Explanation, as_found: _TensorAsFound
 ) -> _AppliedRotation | None:
-    """Return the rotation with a mistake that explains a wrong tensor; None if `pecli apply` cannot make it.
+    """Return the rotation that was made by mistake; None if `pecli apply` cannot make it.
 
     It is the expected rotation, except for what the mistake changes: its base, say, the layout of
     pairs, or the axis of positions.
@@ -188,10 +188,9 @@ def _find_applied_rotation(
         return None
     # All tensors here are rotated, so that the scheme of a reason is a Rope if it has one.
     rope = cast("Rope | None", reason.scheme)
+    # `pecli apply` computes exactly, and has no option for recipes such as float32.
     if rope is None or rope.recipe != "exact":
-        return (
-            None  # `pecli apply` computes exactly, and has no option for recipes such as float32.
-        )
+        return None
     layout = as_found.pair_layout or wrong.layout
     if layout not in LAYOUTS:
         return None
