@@ -13,6 +13,7 @@ from pecli.compare.forms import DOUBLED_LAYOUTS, halved
 from pecli.compare.reading import Reading
 from pecli.compare.waves import find_wave_readings
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, AnyArray, Array, dtype_name
+from pecli.engine.named_values import NamedValues
 from pecli.files.tensor_roles import role_of
 
 AS_IT_STANDS = ""
@@ -176,30 +177,30 @@ class ArrayReader:
             yield from self._find_column_forms(expected.reshape(shape), masked=masks_agree)
 
     def _find_column_forms(self, table: AnyArray, *, masked: bool) -> Iterator[CandidateTable]:
-        """Yield a table to look for in the other file: as it is, and without doubled columns.
+        """Yield a table to look for in the other file: as it is, and with one column per frequency.
 
-        A rotation table may hold every frequency twice, c0 c1 c0 c1, and the other file may have it
-        once, c0 c1. Frequencies themselves, and biases, have no such columns.
+        Cosines may be stored with every column twice, c0 c1 c0 c1, where the other file has c0 c1:
+        both are yielded. Biases, and vectors such as the frequencies themselves, are yielded as they
+        are.
 
         Args:
             table: The table, in one of the shapes that the other file may have.
             masked: True if a key hidden by −∞ in one file may be hidden by −65504 in the other.
         """
-        has_columns_of_frequencies = self.has_frequencies and table.ndim > 1
-        tables_by_doubling = {AS_IT_STANDS: table}
-        if has_columns_of_frequencies:
-            tables_by_doubling = _find_single_columns(table)
-        # Programs store cosines and sines as integers too: 127 for 1.0.
-        may_hold_integers = self.has_frequencies
-        may_be_transposed = self.may_be_transposed and not self.rules.refuses_transposed
-        for doubling, columns in tables_by_doubling.items():
+        options: NamedValues = {
+            "masked": masked,
+            # Programs store cosines and sines as integers too, 127 for 1.0, but not biases.
+            "quantised": self.has_frequencies,
+            "transposable": self.may_be_transposed and not self.rules.refuses_transposed,
+        }
+        is_vector = table.ndim < 2
+        if is_vector or not self.has_frequencies:
+            yield candidate_of({self.name: table}, **options)
+            return
+        for doubling, columns in _find_single_columns(table).items():
+            # The doubling is kept, so that a note can tell the user which file has columns twice.
             yield candidate_of(
-                {self.name: columns},
-                has_frequencies=has_columns_of_frequencies,
-                layout=doubling,
-                quantised=may_hold_integers,
-                masked=masked,
-                transposable=may_be_transposed,
+                {self.name: columns}, has_frequencies=True, layout=doubling, **options
             )
 
 

@@ -33,7 +33,7 @@ class CheckedTensor:
         scheme: The scheme that makes the expected tables; None if they are learned.
         found_tables: One copy of what was found, by the scheme's names.
         note: How it was read.
-        layers: The layer type that it belongs to, if there are several.
+        layer_type: The layer type that it belongs to; empty if the model has only one.
         right_for: Another layer type whose table it is.
         doubt: Why a pass proves less than it seems to.
         has_length: False if the scheme's number of rows is a guess at the one in the file, since a
@@ -45,7 +45,7 @@ class CheckedTensor:
     scheme: Scheme | None = None
     found_tables: Mapping[str, Array] = field(default_factory=dict)
     note: str = ""
-    layers: str = ""
+    layer_type: str = ""
     right_for: str = ""
     doubt: Doubt | None = None
     has_length: bool = True

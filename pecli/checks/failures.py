@@ -110,7 +110,7 @@ def _find_failures(checked: Sequence[CheckedTensor]) -> Iterator[_Failure]:
     several layer types.
     """
     failed = [tensor for tensor in checked if tensor.is_to_explain]
-    by_reason = grouped(failed, lambda tensor: (tensor.layers, tensor.right_for))
+    by_reason = grouped(failed, lambda tensor: (tensor.layer_type, tensor.right_for))
     for (layer_type, right_for), tensors in by_reason.items():
         if right_for:  # That is the reason, whatever the numbers of the layers are.
             yield _Failure(layer_type, tensors)
@@ -145,7 +145,7 @@ def _describe_layers(layer_type: str, failed: Layers, checked: Sequence[CheckedT
             number count as one layer, whose number is empty.
         checked: All tensors that were compared.
     """
-    layers_of_type = {_read_layer(tensor) for tensor in checked if tensor.layers == layer_type}
+    layers_of_type = {_read_layer(tensor) for tensor in checked if tensor.layer_type == layer_type}
     numbers = [*filter(None, failed)]
     have_all_failed = len(failed) == len(layers_of_type)
     if have_all_failed or not numbers:

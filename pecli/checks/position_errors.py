@@ -167,7 +167,8 @@ class BlockErrors(NamedTuple):
         by_row: The largest error of each row.
         sums: The sum of the errors of each row.
         by_column: The largest error of each column.
-        first_equal: The first row that equals the row before; None if there is none.
+        first_equal: The index in the block of the first row that equals the row before, although
+            the exact rows differ; None if there is none.
     """
 
     by_row: Floats
@@ -200,31 +201,40 @@ def _measure_blocks(exact: ByPosition, tables: Collection[ByPosition]) -> Iterat
 def _measure_block(
     exact: ByPosition, tables: Iterable[ByPosition], start: int, stop: int
 ) -> list[BlockErrors]:
-    """Compare rows of all tables, read together with the row before, which may be equal."""
-    before = max(start - 1, 0)
-    expected = exact.read(before, stop)
-    skipped = start - before
-    return [_measure_rows(table.read(before, stop), expected, skipped) for table in tables]
+    """Return the errors of each table in a block of rows, from `start` up to `stop`.
+
+    One row more is read, that before the block: the first row of the block is compared with it as
+    well, to find rows that repeat the one before.
+    """
+    first_read = max(start - 1, 0)
+    rows_before = start - first_read  # 1, or 0 at the beginning of the tables
+    exact_rows = exact.read(first_read, stop)
+    return [
+        _measure_rows(table.read(first_read, stop), exact_rows, rows_before) for table in tables
+    ]
 
 
-def _measure_rows(table: Array, exact: Array, skipped: int) -> BlockErrors:
-    """Return the errors |table − exact| of some rows, by row and by column.
+def _measure_rows(rows: Array, exact_rows: Array, rows_before: int) -> BlockErrors:
+    """Return the errors |rows − exact_rows| of a block of a table, by row and by column.
 
     Args:
-        table: The rows, with the one before them, which the first row may equal.
-        exact: The exact rows.
-        skipped: The number of rows before those that count: 1, or 0 at the beginning of a table.
+        rows: The row before the block, if there is one, and then the rows of the block.
+        exact_rows: The same rows of the exact table.
+        rows_before: 1, or 0 if the block is the beginning of a table. Errors of the row before are
+            not measured: it belongs to another block.
     """
-    error = _measure_absolute_errors(table[skipped:], exact[skipped:])  # (rows, columns)
+    block = slice(rows_before, None)
+    error = _measure_absolute_errors(rows[block], exact_rows[block])  # (rows, columns)
     largest_by_column = error.max(axis=0)
     # The largest number of a column with NaN is NaN: other columns need not be searched for it.
     if np.isnan(largest_by_column).any():
         # An element that is not a number is farther off than any other.
         error[np.isnan(error)] = np.inf
         largest_by_column = error.max(axis=0)
-    first_equal = _find_first_equal_row(table, exact)
+    first_equal = _find_first_equal_row(rows, exact_rows)
     if first_equal is not None:
-        first_equal -= skipped  # Rows are counted from the first one that is measured.
+        # Counted from the first row of the block. It is not −1: `rows[0]` has none before it here.
+        first_equal -= rows_before
     return BlockErrors(
         by_row=error.max(axis=1).astype(np.float64),
         sums=error.sum(axis=1, dtype=np.float64),
@@ -248,7 +258,7 @@ def _measure_absolute_errors(table: Array, exact: Array) -> Array:
 
 
 def _find_first_equal_row(table: Array, exact: Array) -> int | None:
-    """Return the first row that equals the row before in the table, but not in the exact one.
+    """Return the index of the first row that equals the row before, but not in the exact table.
 
     Of the rows of positions 255, 256, 257, it is the last if positions are rounded to bfloat16,
     which cannot hold 257. None if there is no such row.

@@ -83,14 +83,14 @@ class TensorMatch:
         """Return each table as A has it and as B has it, to search for the reason of a difference."""
         return [TablePair(self.name, *self.arrays)]
 
-    def with_reading_by(
+    def with_first_reading(
         self, read: Callable[[Side], Reading | None], sides: Sequence[Side]
     ) -> "TensorMatch":
-        """Return the match with the first side that can be read as the other; unchanged if none can.
+        """Return the match with one array read as the other; unchanged if neither can be.
 
         Args:
-            read: Reads a side; returns None if it cannot.
-            sides: A to be read as B, and B as A, the better one first.
+            read: Reads one array as the other; returns None if it cannot.
+            sides: A to be read as B, and B as A. The first one that can be read decides.
         """
         for side in sides:
             reading = read(side)
@@ -311,10 +311,14 @@ def _read_joined(joined: Tensors, apart: Tensors, rules: ReadingRules) -> Readin
 def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRules) -> TensorMatch:
     """Find how one of two tensors is read as the other: (2, 64, 128) as two copies of (64, 128).
 
-    Either may have the copies, so that A is read as B, or B as A. Tensors of one shape are read
-    element by element. Others are read as the same table in another arrangement, and if the values
-    are not near then, as the cosines and sines that the other holds. Tensors that cannot be read so
-    differ in their shape.
+    Either may have the copies, so that A is read as B, or B as A. There are three ways:
+
+    1. Tensors of one shape are read element by element.
+    2. Others may be one table with other axes: with copies, or without axes of length 1.
+    3. If they are not, both may hold the same cosines and sines, arranged differently: (L, 64) as
+       32 cosines and then 32 sines in a row, (L, 32, 2) as pairs of a cosine and a sine.
+
+    Tensors that cannot be read in any way differ in their shape.
 
     Args:
         name: The name in A.
@@ -326,14 +330,14 @@ def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRule
     unread = TensorMatch(name=name, names_in_a=[name], names_in_b=[name_in_b], arrays=(a, b))
     reader = _choose_reader(name, name_in_b, rules)
     sides = _order_sides(a, b, rules)
-    # Cosines as integers, 127 for 1.0, have a scale, which is found by reading them as a table.
+    # Integers, 127 for 1.0, are no numbers to compare with floats. The second way finds their scale.
     is_one_quantised = reader.has_frequencies and _holds_integers(a) != _holds_integers(b)
     if a.shape == b.shape and not is_one_quantised:
-        return unread.with_reading_by(reader.read_in_same_shape, sides)
-    as_table = unread.with_reading_by(reader.read_as_table, sides)
-    if as_table.is_near or not reader.has_frequencies:
-        return as_table
-    return as_table.with_reading_by(reader.read_as_cos_sin, sides)
+        return unread.with_first_reading(reader.read_in_same_shape, sides)
+    match = unread.with_first_reading(reader.read_as_table, sides)
+    if reader.has_frequencies and not match.is_near:
+        match = match.with_first_reading(reader.read_as_cos_sin, sides)
+    return match
 
 
 def _choose_reader(name: str, name_in_b: str, rules: ReadingRules) -> ArrayReader:

@@ -40,8 +40,8 @@ MAX_KEPT = 1 << 17
 HARMLESS = 1.0
 """The largest error that does no harm; errors are multiples of it."""
 
-SHOWN = math.inf
-"""The error of a mistake with which the comparison would fail."""
+DETECTED = math.inf
+"""The error that stands for a mistake with which the comparison would fail, however large it is."""
 
 PROBED_ROWS = 16
 """Rows of the second half of a table that are looked at first: they show most mistakes."""
@@ -54,12 +54,14 @@ SPREAD_ROWS = 128
 class Probe(Enum):
     """The rows of a table that are looked at for a mistake."""
 
-    LAST = "last"  #: a few rows of the second half, which show most mistakes
-    MANY = "many"  #: the first rows, and some of the rest
+    FEW_LAST_ROWS = "few last rows"  #: a few rows of the second half, which show most mistakes
+    MANY_ROWS = "many rows"  #: the first rows, and some of the rest
 
     def rows(self, count: int) -> Indices:
         """Return these rows, of as many as a head has."""
-        return _choose_last_rows(count) if self is Probe.LAST else _choose_many_rows(count)
+        if self is Probe.FEW_LAST_ROWS:
+            return _choose_last_rows(count)
+        return _choose_many_rows(count)
 
 
 class ExpectedRows(NamedTuple):
@@ -120,19 +122,6 @@ def find_undetected_mistakes(
     return tuple(undetected)
 
 
-class LongerTables(NamedTuple):
-    """The tables that were tried because those that were compared do not show a mistake.
-
-    Attributes:
-        length: The number of rows that shows the mistake; None if no number does.
-        error: The largest error that it causes, as a multiple of one that does no harm; SHOWN if
-            the comparison would fail.
-    """
-
-    length: int | None
-    error: float
-
-
 class Compared:
     """The tables of a scheme that were compared, in which mistakes are planted."""
 
@@ -157,26 +146,27 @@ class Compared:
         A mistake that makes hardly any difference, even in longer tables, is harmless and left out.
         """
         for example_index, mistake in enumerate(self.examples(kind)):
-            if self.shows(mistake):
-                continue
-            longer = self.search_longer_tables(kind, example_index, mistake)
-            if longer.error > HARMLESS:
-                edits = self.tensors[0].edits(mistake)
-                yield Undetected(edits, longer.length)
+            if not self.detects(mistake):
+                undetected = self._try_longer_tables(kind, example_index, mistake)
+                if undetected is not None:
+                    yield undetected
 
-    def shows(self, mistake: Mistake) -> bool:
+    def detects(self, mistake: Mistake) -> bool:
         """Return True if the comparison would have failed with a mistake."""
-        if self.measure_largest_error(mistake, Probe.LAST) == SHOWN:
-            return True
-        return self.measure_largest_error(mistake, Probe.MANY) == SHOWN
+        # A few rows show most mistakes, and take less time than many.
+        for probe in (Probe.FEW_LAST_ROWS, Probe.MANY_ROWS):
+            if self.measure_largest_error(mistake, probe) == DETECTED:
+                return True
+        return False
 
-    def search_longer_tables(
+    def _try_longer_tables(
         self, kind: type[Mistake], example_index: int, mistake: Mistake
-    ) -> "LongerTables":
-        """Find how many rows tables need to show a mistake that the compared ones do not show.
+    ) -> Undetected | None:
+        """Return a mistake that the compared tables do not show, with the number of rows that would.
 
-        Tables of twice as many rows are tried, then of four times as many, and so on, until the
-        error of the mistake exceeds the tolerance (SHOWN, an infinite error).
+        The mistake is planted in tables of twice as many rows, then of four times as many, and so
+        on, until their comparison would fail. The result is None for a harmless mistake, which makes
+        hardly any difference in any of these tables.
 
         Args:
             kind: The kind of the mistake, such as rows that are shifted.
@@ -185,17 +175,19 @@ class Compared:
                 more rows than one of 2.
             mistake: The mistake, as an example for the tables that were compared.
         """
-        largest_error = self.measure_largest_error(mistake, Probe.MANY)
+        largest_error = self.measure_largest_error(mistake, Probe.MANY_ROWS)
         for length, longer in self._make_longer_tables():
             examples = longer.examples(kind)
             if example_index >= len(examples):
                 break  # Longer tables cannot have this mistake.
             # Errors grow with the position: the last rows of a longer table are enough.
-            error = longer.measure_largest_error(examples[example_index], Probe.LAST)
-            if error == SHOWN:
-                return LongerTables(length, SHOWN)
+            error = longer.measure_largest_error(examples[example_index], Probe.FEW_LAST_ROWS)
+            if error == DETECTED:
+                return Undetected(self.tensors[0].edits(mistake), length)
             largest_error = max(largest_error, error)
-        return LongerTables(None, largest_error)
+        if largest_error > HARMLESS:
+            return Undetected(self.tensors[0].edits(mistake), length=None)
+        return None
 
     def measure_largest_error(self, mistake: Mistake, probe: Probe) -> float:
         """Return the largest error that a mistake causes, as a multiple of one that does no harm.
@@ -241,17 +233,17 @@ class Compared:
         """Return the difference of a right and a wrong table, as a multiple of one that does no harm.
 
         Returns:
-            The multiple: 2.5 for cosines that differ by 0.0025, since 0.001 does no harm. SHOWN if the
-            comparison would fail with the wrong table.
+            The multiple: 2.5 for cosines that differ by 0.0025, since 0.001 does no harm. DETECTED
+            if the comparison would fail with the wrong table.
         """
         tolerance = self.tolerance.for_tensor(name)
-        if are_far_apart(right, wrong, tolerance):  # This shows most mistakes at once.
-            return SHOWN
+        if are_far_apart(right, wrong, tolerance):  # This detects most mistakes at once.
+            return DETECTED
         dtype = self.scheme.dtype
         result = compare_arrays(
             round_to(right, dtype), round_to(wrong, dtype), self.tolerance, name=name
         )
-        return _in_harmless_errors(result) if result.passed else SHOWN
+        return _in_harmless_errors(result) if result.passed else DETECTED
 
     def _make_longer_tables(self) -> Iterator[tuple[int, "Compared"]]:
         """Yield tables of the same scheme with 2, 4, 8, … times as many rows, and the number of rows.

@@ -331,23 +331,27 @@ def _transposed_table(unread: _UnreadArray) -> Iterator[Folding]:
 
 
 def _heads_in_columns(unread: _UnreadArray) -> Iterator[Folding]:
-    """Yield the shape of a table whose columns are repeated for each head.
+    """Yield the shape of a table whose columns are repeated in each row, once per head.
 
-    A program whose queries are (L, H·D) may store cosines beside them in the same shape: (64, 512)
-    is read as (64, 128), with the copies of four heads in each row.
+    Some programs have the queries of all heads in one row, (L, heads · D), and store cosines in the
+    same shape. If a table of 128 columns is expected, an array (64, 512) may have 512 / 128 = 4
+    copies of it side by side. It is read as (64, 128), with 4 copies in each row.
     """
     is_vector = len(unread.shape) < 2
-    has_one_column_axis = len(unread.column_axes) == 1
-    if is_vector or not unread.candidate.has_frequencies or not has_one_column_axis:
-        return
-    *outer, columns = unread.shape
-    (width,) = unread.column_axes  # columns of one head
-    heads, columns_over = divmod(columns, width)
-    has_whole_heads = columns_over == 0
-    if heads > 1 and has_whole_heads:
-        note = f"{counted(heads, 'head')} of {width} folded into columns"
-        copies = (Factor(Axis.COPY, heads),)
-        yield Folding((*outer, width), note, heads_in_columns=copies, is_guess=True)
+    if is_vector or not unread.candidate.has_frequencies:
+        return  # Only tables of cosines and sines are the same for all heads.
+    if len(unread.column_axes) != 1:
+        return  # The columns are several axes, as in pairs (…, D/2, 2).
+    *axes_before_columns, columns = unread.shape
+    (columns_per_head,) = unread.column_axes
+    heads, columns_left = divmod(columns, columns_per_head)
+    if heads > 1 and columns_left == 0:
+        yield Folding(
+            shape=(*axes_before_columns, columns_per_head),
+            note=f"{counted(heads, 'head')} of {columns_per_head} folded into columns",
+            heads_in_columns=(Factor(Axis.COPY, heads),),
+            is_guess=True,
+        )
 
 
 def _axes_of_grid(unread: _UnreadArray) -> Iterator[Folding]:

@@ -13,7 +13,7 @@ import numpy as np
 from pecli.compare.arrangement import Arrangement, find_arrangements
 from pecli.compare.candidate import CandidateTable, Expected
 from pecli.compare.factors import view_functions
-from pecli.compare.forms import STEPS, Form, stands_for_one
+from pecli.compare.forms import STEPS, Form, find_integer_for_1
 from pecli.compare.part import Part, is_float_table
 from pecli.compare.reading import Reading
 from pecli.engine.arrays import COMPLEX, AnyArray, dtype_name, numpy_dtype, widest
@@ -38,10 +38,13 @@ def find_best_reading(
     A tensor (8, 64, 128) may be 8 copies of a table (64, 128), or 64 copies of one with 8 rows, and
     the values of a few rows decide:
 
-    1. If the tensor lies as programs usually write tables, and its rows equal the table, that is it.
-    2. If none fits, guesses are tried as well, such as heads that are folded into columns.
-    3. If none of them fits either, the values are wrong, and the reading is chosen that leaves
-       the fewest doubts. The comparison then shows which values are wrong.
+    1. The ways in which programs usually write tables are tried first. The first one in which the
+       rows equal those of the table is returned, or else the nearest one, if rounding alone
+       explains its errors.
+    2. If there is none, guesses are tried in the same manner, such as heads that are folded into
+       columns.
+    3. If there is none either, the values are wrong. Of all ways, the one is returned that leaves
+       the fewest doubts; a comparison in this way then shows which values are wrong.
 
     Args:
         array: The tensor.
@@ -53,17 +56,17 @@ def find_best_reading(
     if upright:
         tables = [replace(table, transposable=False) for table in tables]
     tensor = _RealTensor(array, is_text=is_text)
-    unequal: list[Reading] = []
-    for guesses in (False, True):  # The second round is step 2.
+    readings: list[Reading] = []
+    for guesses in (False, True):
         for reading in tensor.find_readings_as_any(tables, guesses=guesses):
-            is_equal = reading.distance == 0.0
-            if is_equal:
+            if reading.distance == 0.0:
                 return reading
-            unequal.append(reading)
-        nearly_equal = _find_nearly_equal(unequal)
+            readings.append(reading)
+        nearly_equal = _find_nearly_equal(readings)
         if nearly_equal is not None:
             return nearly_equal
-    return _find_least_doubtful(unequal, stands_for_one(array))
+    # If integers are wrong, the largest one is still a hint at their scale: 127 stands for 1.0.
+    return _find_least_doubtful(readings, integer_for_1=find_integer_for_1(array))
 
 
 def _find_nearly_equal(readings: Iterable[Reading]) -> Reading | None:

@@ -25,6 +25,7 @@ from pecli.engine.arrays import (
     AnyArray,
     Array,
     Floats,
+    Indices,
     dtype_name,
     round_to,
     widened,
@@ -567,22 +568,35 @@ def _find_wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:
 
 
 def _find_wrong_columns(parts: Sequence[Part], errors: ElementErrors) -> Ranges:
-    """Return the columns that have elements out of tolerance, numbered as in the file.
-
-    In [c0 c0 c1 c1 …], a table is found twice. Its second copy begins in column 1, and its columns
-    are 2 apart: if its column 3 is wrong, this is column 1 + 3 · 2 = 7 of the file. In an array of
-    pairs (L, d/2, 2), columns have an axis of their own, and are numbered along that one.
-    """
+    """Return the columns of the file that have elements out of tolerance in any copy of the table."""
     elements_per_copy = errors.row_count * errors.width
-    view = parts[0].view
     columns_of_copies = []
     for copy, is_wrong in errors.wrong_columns.items():
-        columns = np.flatnonzero(is_wrong)  # of the copy
-        if _are_columns_in_last_axis(view):
-            first_column = _find_index_in_tensor(parts, copy * elements_per_copy)[-1]
-            columns = first_column + columns * view.steps[-1]
-        columns_of_copies.append(columns)
+        place_of_copy = copy * elements_per_copy
+        columns = np.flatnonzero(is_wrong)
+        columns_of_copies.append(_number_columns_in_file(columns, parts, place_of_copy))
     return ranges(np.unique(np.concatenate(columns_of_copies)))
+
+
+def _number_columns_in_file(columns: Indices, parts: Sequence[Part], place_of_copy: int) -> Indices:
+    """Return the numbers that columns of a table have in the file, for one copy of the table.
+
+    A row [c0 c0 c1 c1 c2 c2 c3 c3] of a file holds a table of 4 columns twice. The second copy begins
+    in column 1 of the file, and its columns are 2 apart, 1 3 5 7: its last one, number 3, is column
+    1 + 3 · 2 = 7. In an array of pairs (L, 4, 2), columns have an axis of their own: their numbers
+    along that one are those of the table.
+
+    Args:
+        columns: Columns of the table.
+        parts: The parts of the tensor, whose columns are equally far apart.
+        place_of_copy: The number of the copy's first element, counting the elements of all parts.
+    """
+    view = parts[0].view
+    if not _are_columns_in_last_axis(view):
+        return columns
+    *_, first_column = _find_index_in_tensor(parts, place_of_copy)
+    step = view.steps[-1]
+    return first_column + columns * step
 
 
 def _are_columns_in_last_axis(view: View) -> bool:

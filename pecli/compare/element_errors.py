@@ -30,8 +30,8 @@ PIECE_BYTES = 1 << 18
 """Bytes whose bits are compared at once: with its scratch arrays, a piece stays in a core's own cache."""
 _C_LIBRARY = ctypes.CDLL(None)
 WHOLE_KINDS = "iub"  #: NumPy's kinds of integers and booleans, which have no ULPs
-MIN_DENSE = 1 / 8
-"""Share of a piece's elements that must differ before they are screened for those that matter."""
+MIN_SHARE_TO_SCREEN = 1 / 8
+"""Share of a piece's elements that must differ before they are screened for those to measure."""
 
 
 class WorstElement(NamedTuple):
@@ -133,8 +133,10 @@ class ElementErrors:
     ) -> Flags:
         """Add the errors of one piece, and return which of its elements are out of tolerance.
 
-        Most tables are equal except for a few elements, which are measured. A table that was computed
-        in another way differs nearly everywhere: then it is found out first which elements matter.
+        To measure an element is to find its absolute error, its relative error and its ULPs, which
+        takes long. Most tables are equal except for a few elements, and these are measured. A table
+        that was computed in another way differs nearly everywhere: then a screening decides about
+        most elements by their absolute error, and leaves only some to be measured.
 
         Args:
             expected: The expected elements of the piece, (n,).
@@ -142,14 +144,15 @@ class ElementErrors:
             differs: True for elements whose bits differ.
             first_place: The place of the first element.
         """
-        screening = _Screening.without_result(differs)
         dtypes = {dtype_name(expected.dtype), dtype_name(found.dtype)}
         are_floats = dtypes.issubset(SIGNIFICAND_BITS)
-        if are_floats and differs.mean() > MIN_DENSE:
+        screening = _Screening.undecided(differs)
+        if are_floats and differs.mean() > MIN_SHARE_TO_SCREEN:
             screening = self._screen(expected, found, differs, first_place)
-        is_wrong = screening.is_wrong
         to_measure = np.flatnonzero(screening.must_be_measured)
+        is_wrong = screening.is_wrong
         if to_measure.size:
+            # For these elements, measuring decides, whatever the screening has found.
             is_wrong[to_measure] = self._measure_elements(
                 expected[to_measure], found[to_measure], first_place + to_measure
             )
@@ -160,12 +163,10 @@ class ElementErrors:
     ) -> "_Screening":
         """Return which elements of a piece are out of tolerance, and which must be measured as well.
 
-        To measure an element takes far longer than to compare its error with a limit. Most elements
-        only have to be counted if they are out of tolerance. Measured are those that may have the
-        largest absolute or relative error, or the most ULPs, of all elements so far.
-
-        Other threads may raise these three maxima meanwhile. A maximum that is too low by now selects
-        too many elements, never too few.
+        An element whose absolute error exceeds atol + rtol·|expected| is out of tolerance, and has
+        to be counted. To measure it takes far longer, and is needed only if its errors may be the
+        largest of all. If a piece has elements for which this rule is not enough, nothing is decided
+        here, and all that differ are measured.
 
         Args:
             expected: The expected elements of the piece, (n,).
@@ -176,18 +177,24 @@ class ElementErrors:
         wide_expected = widened(expected)
         wide_found = widened(found)
         error = np.abs(wide_expected - wide_found)
-        if not np.isfinite(error.max()):
-            return _Screening.without_result(differs)
+        has_infinity_or_nan = not np.isfinite(error.max())
+        if has_infinity_or_nan:
+            return _Screening.undecided(differs)
         size = np.abs(wide_expected)
         is_wrong = np.asarray(error > self._allowed_errors(size, wide_found))
-        # An expected value of another dtype is rounded to that of the one found, and may then equal it.
+        # Such an element still passes if it is few enough ULPs off, after the expected value is
+        # rounded to the dtype that was found. Of one dtype and with 0 ULPs allowed, it cannot.
         may_pass_by_ulps = self.tolerance.max_ulp > 0 or expected.dtype != found.dtype
         if may_pass_by_ulps and is_wrong.any():
-            return _Screening.without_result(differs)
-        # If 0 is expected, the ratio is infinite; if 0 was found as well, it is NaN, which is not larger.
-        has_large_ratio = error / size > self._find_largest_known_ratio(expected, found)
-        has_large_error = self._may_be_worst(error, first_place)
-        return _Screening(is_wrong, must_be_measured=has_large_error | has_large_ratio)
+            return _Screening.undecided(differs)
+        # Other threads may raise the maxima with which errors are compared here. A maximum that is
+        # too low by now selects too many elements to be measured, never too few.
+        may_have_largest_error = self._may_be_worst(error, first_place)
+        # The ratio is infinite if 0 is expected, and NaN, which is not larger, if 0 was found as well.
+        may_have_largest_ratio = error / size > self._find_largest_known_ratio(expected, found)
+        return _Screening(
+            is_wrong, must_be_measured=may_have_largest_error | may_have_largest_ratio
+        )
 
     def _allowed_errors(self, size: AnyArray, found: AnyArray) -> AnyArray:
         """Return the absolute errors that pass, atol + rtol·size, for the absolute values of what is expected."""
@@ -275,19 +282,20 @@ class ElementErrors:
         return is_tie and self.worst is not None and element.place < self.worst.place
 
     def _note_wrong(self, is_wrong: Flags, first_place: int) -> None:
-        """Record the rows and columns in which elements are out of tolerance, and the first element.
+        """Record the rows and columns that have wrong elements, and the first wrong element.
 
-        The rows follow each other in one copy of the table. Row 3 of the second copy of a table
-        (64, 128) is row 64 + 3 of all copies, and begins at the place (64 + 3) · 128.
+        Places count the elements of one copy after the other. If the first place of some rows of a
+        table (64, 128) is 8,576, there are 8,576 / 128 = 67 rows before it: the 64 rows of copy 0,
+        and 3 rows of copy 1, which holds these rows.
 
         Args:
-            is_wrong: True for such elements, (rows, columns).
-            first_place: The place of the first element of these rows.
+            is_wrong: True for elements out of tolerance, (rows, columns); at least one is wrong.
+            first_place: The place of the first element of these rows, which are in one copy.
         """
-        row_of_all_copies = first_place // self.width
-        copy, first_row = divmod(row_of_all_copies, self.row_count)
+        rows_before = first_place // self.width
+        copy, first_row = divmod(rows_before, self.row_count)
         rows = slice(first_row, first_row + len(is_wrong))
-        first_wrong = first_place + int(is_wrong.argmax())
+        first_wrong = first_place + int(is_wrong.argmax())  # `argmax` finds the first True.
         with self._lock:
             self.mismatched += int(np.count_nonzero(is_wrong))
             first_before = self.first_wrong_places.get(copy, first_wrong)
@@ -300,15 +308,15 @@ class ElementErrors:
 class _Screening(NamedTuple):
     """The elements of a piece that are out of tolerance, and those that must be measured.
 
-    Measuring an element decides again whether it is out of tolerance.
+    Measuring an element decides anew whether it is out of tolerance.
     """
 
     is_wrong: Flags
     must_be_measured: Flags
 
     @classmethod
-    def without_result(cls, differs: Flags) -> "_Screening":
-        """Return that all elements that differ must be measured, and nothing is known of them yet."""
+    def undecided(cls, differs: Flags) -> "_Screening":
+        """Return a screening that decides nothing: all elements that differ must be measured."""
         return cls(is_wrong=np.zeros(differs.shape, bool), must_be_measured=differs)
 
 

@@ -77,12 +77,12 @@ MIN_LARGEST = 0.99
 MAX_CACHED = 256  #: forms × numbers of frequencies whose axes are kept: every tensor asks for them
 
 
-def stands_for_one(array: Array) -> int:
-    """Return the integer that stands for 1, judging by the largest value; 0 if none does.
+def find_integer_for_1(array: Array) -> int:
+    """Return the integer that stands for 1.0 in a table of integers; 0 if none does.
 
     Cosines reach 1, so that the largest of their integers is the one for 1, or hardly less.
 
-    >>> stands_for_one(np.array([0, -127, 90], np.int8))
+    >>> find_integer_for_1(np.array([0, -127, 90], np.int8))
     127
     """
     if array.dtype.kind not in "iu":
@@ -98,7 +98,7 @@ def from_integers(arrays: Mapping[str, Array]) -> dict[str, Array]:
 
     The result is empty unless the same integer stands for 1 in all of them.
     """
-    integers_for_1 = {stands_for_one(array) for array in arrays.values()}
+    integers_for_1 = {find_integer_for_1(array) for array in arrays.values()}
     if len(integers_for_1) != 1 or 0 in integers_for_1:
         return {}
     (integer,) = integers_for_1
@@ -217,26 +217,29 @@ class Form:
         return view_functions(numbers, factors)
 
     def _count_in_one_table(self, shape: Shape) -> list[Factor] | None:
-        """Return what the elements of a table count; None if no table in this form has the shape.
+        """Return the factors of a single table of this shape; None if it cannot have this form.
 
-        In the form `halves`, a frequency takes 2 columns, one in either half. So (12, 16) has 8
-        frequencies, and the result is `row 12, function 2, frequency 8`.
+        A factor is a number of things, such as 12 rows. Their product is the number of elements, the
+        first changes slowest. A table (12, 16) in the form `halves` has 8 cosines and then 8 sines in
+        each of 12 rows:
 
         >>> [(axis.name, size) for axis, size in Form("halves")._count_in_one_table((12, 16))]
         [('ROW', 12), ('FUNCTION', 2), ('FREQUENCY', 8)]
         """
-        columns_of_one_frequency = self.column_lengths(1)  # a length per axis: (1, 2) for `pairs`
-        first_column_axis = len(shape) - len(columns_of_one_frequency)
+        # The columns of one frequency, a length per axis: (2,) for `halves`, (1, 2) for `pairs`.
+        column_lengths = self.column_lengths(1)
+        first_column_axis = len(shape) - len(column_lengths)
         if first_column_axis < 1:
             return None  # No axis is left for rows.
-        frequencies = shape[first_column_axis] // columns_of_one_frequency[0]
-        factors_before_columns = self.factors_before_columns(shape, frequencies)
-        if factors_before_columns is None:
+        # Only the first axis of columns grows with the frequencies: 16 columns / 2 = 8 frequencies.
+        frequencies = shape[first_column_axis] // column_lengths[0]
+        rows_and_functions = self.factors_before_columns(shape, frequencies)
+        if rows_and_functions is None:
             return None  # A column is left over, or the rows are not two equal parts.
-        row_axes = [factor for factor in factors_before_columns if factor.axis == Axis.ROW]
+        row_axes = [factor for factor in rows_and_functions if factor.axis == Axis.ROW]
         if len(row_axes) != 1:
             return None  # A batch of tables is not one table.
-        return [*factors_before_columns, *self.column_factors(frequencies)]
+        return [*rows_and_functions, *self.column_factors(frequencies)]
 
     def _real_values(self, array: AnyArray) -> AnyArray:
         """Return an array of this form as real numbers that make whole pairs.

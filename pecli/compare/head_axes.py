@@ -94,27 +94,50 @@ def _find_orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Ite
 
     (1, 2, 512, 128) has the shape (1, 512, 2, 128) if heads and positions are exchanged, and
     (1, 512, 6, 128) if each of the two key heads is repeated for three query heads as well.
+
+    Args:
+        after: The shape after the rotation.
+        before: The shape before it, of which the last axis has the channels.
+        position_axis: The axis of positions in `before`, as a negative number.
     """
     axis_count = len(before)
     if len(after) != axis_count or axis_count > MAX_PERMUTED_AXES:
         return
     channel_axis = axis_count - 1
-    never_repeated = (position_axis % axis_count, channel_axis)
+    positions_and_channels = (position_axis % axis_count, channel_axis)
     for order in permutations(range(axis_count)):
         # Axis k of `after` is tried as axis order[k] of `before`.
-        lengths = tuple(before[axis] for axis in order)
-        if lengths == after:
+        reordered = tuple(before[axis] for axis in order)
+        if reordered == after:
             yield _reorder_axes(after, order)
-            continue
-        heads_axis = _find_only_other_length(after, lengths)
-        if heads_axis is None or order[heads_axis] in never_repeated:
-            continue
-        for repetition in _find_repetitions(lengths[heads_axis], after[heads_axis], heads_axis):
-            yield _with_repeated_heads(_reorder_axes(after, order), repetition)
+        else:
+            yield from _find_repeated_heads(after, reordered, order, positions_and_channels)
+
+
+def _find_repeated_heads(
+    after: Shape, reordered: Shape, order: Sequence[int], never_repeated: Sequence[int]
+) -> Iterator[HeadAxes]:
+    """Yield the ways in which heads are repeated, if that is all in which two shapes differ.
+
+    (1, 512, 2, 128) and (1, 512, 6, 128) differ in one axis, and 6 is a multiple of 2: there are 2
+    key heads, which are repeated for 6 query heads. An axis of positions or of channels that differs
+    is no axis of heads, and nothing is yielded.
+
+    Args:
+        after: The shape after the rotation.
+        reordered: The shape before it, with its axes in the order that is tried.
+        order: That order: axis k of `reordered` is axis order[k] of the array before.
+        never_repeated: The axes of the array before that have positions and channels.
+    """
+    heads_axis = _find_only_other_length(after, reordered)
+    if heads_axis is None or order[heads_axis] in never_repeated:
+        return
+    for repetition in _find_repetitions(reordered[heads_axis], after[heads_axis], heads_axis):
+        yield _with_repeated_heads(_reorder_axes(after, order), repetition)
 
 
 def _find_only_other_length(after: Shape, before: Shape) -> int | None:
-    """Return the axis whose length differs, since a program repeated it; None if several differ.
+    """Return the only axis whose length differs between two shapes; None unless it is exactly one.
 
     >>> _find_only_other_length((1, 512, 6, 128), (1, 512, 2, 128))
     2

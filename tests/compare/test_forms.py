@@ -16,10 +16,10 @@ from pecli.compare.forms import (
     SEARCHED,
     Form,
     columns,
+    find_integer_for_1,
     forms,
     from_integers,
     halved,
-    stands_for_one,
 )
 
 ANGLES = np.outer(np.arange(7), [1.0, 0.1, 0.01])
@@ -381,7 +381,7 @@ def test_the_largest_integer_of_a_dtype_or_a_power_of_two_stands_for_1(
     two (64); rounding may leave one less, 126. `largest` is the largest number of a table; 0 means
     that none stands for 1, as 100 is neither, and neither floats nor 64 bits are such tables.
     """
-    assert stands_for_one(np.array([0, largest], dtype)) == integer_for_1
+    assert find_integer_for_1(np.array([0, largest], dtype)) == integer_for_1
 
 
 def test_integers_of_two_scales_do_not_belong_together() -> None:

@@ -24,10 +24,11 @@ class CallTokens:
     """
 
     def __init__(self, call: RecordedCall, axes: int) -> None:
-        """Find the positions that tokens should have: those that follow from the call's arguments.
+        """Find the positions that the tokens of a call should have, and the ids that the model used.
 
-        The positions of an image depend on its size, which only the ids that the model used state:
-        of a call with images, these ids count as right.
+        Tokens should have the positions that follow from the arguments of the call. Those of an
+        image also depend on its size, which is not recorded: of a call with images, the ids that the
+        model used count as right for all tokens, since nothing is known to compare them with.
 
         Args:
             call: The call: the positions that its arguments require, the ids that the model's code
@@ -37,6 +38,9 @@ class CallTokens:
         assert call.positions is not None  # Runs without positions are refused before.
         self.axes = axes
         self.right_ids: Indices = _arrange_by_axis(call.positions, axes)
+        self.is_token: Flags = np.ones(self.right_ids[0].shape, bool)
+        if call.attention_mask is not None:
+            self.is_token = np.asarray(call.attention_mask != 0)
         self.used_ids: Indices = self.right_ids
         self.has_images = False
         if call.position_ids is not None:
@@ -45,10 +49,8 @@ class CallTokens:
             self.has_images = len(self.used_ids) > 1
         if self.has_images:
             self.right_ids = self.used_ids
-        self.is_token: Flags = np.ones(self.right_ids[0].shape, bool)
-        # The ids of a call with images count as right for padding, too: none is left out then.
-        if call.attention_mask is not None and not self.has_images:
-            self.is_token = np.asarray(call.attention_mask != 0)
+            # The ids of padding count as right as well, so that it needs no exception.
+            self.is_token = np.ones(self.right_ids[0].shape, bool)
 
     @property
     def positions(self) -> Indices:

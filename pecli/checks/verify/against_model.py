@@ -20,7 +20,7 @@ from pecli.checks.verify.model_tensors import ModelTensors
 from pecli.checks.verify.table_settings import TableSettings
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array
-from pecli.engine.named_values import NamedValues
+from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.errors import NoTablesError
 from pecli.explain import time_limit
 from pecli.files.contents import LoadedFile
@@ -80,41 +80,49 @@ class _Job(NamedTuple):
     tolerance: Tolerance
     reasons: bool
 
-    def answer(
+    def verify(
         self, file: LoadedFile, settings: TableSettings, notes: Mapping[str, str]
     ) -> Verification:
         """Compare the tables of a file with those of the layers that they belong to.
 
-        If no name states these layers, tables are compared with those of each layer type, and the
-        answer that fits best is returned.
+        Gemma 3 has one table for its sliding layers and another one for the rest. If the name `cos`
+        does not state whose it is, it is compared with both, and the answer that fits best is
+        returned.
 
         Args:
             file: The file, whose tables are (L, D) each.
             settings: The positions of their rows, as the user states them.
             notes: Remarks on tensors for the answer, by the names of the tensors.
+
+        Raises:
+            NoTablesError: If there is nothing to compare, as in most checkpoints.
         """
-        tensors = ModelTensors.of(file, self.encodings, self.layer_type, settings)
         label = self.source.label
-        assignments = tensors.find_assignments()
+        tensors = ModelTensors.of(file, self.encodings, self.layer_type, settings)
+        guesses = tensors.guess_layers_of_tables()
         best = _find_best_answer(
-            [ModelCheck(label, assigned, notes) for assigned in assignments],
+            [ModelCheck(label, guess, notes) for guess in guesses],
             self.tolerance,
             search_reasons=self.reasons,
         )
         if best is not None:
             return best
+        # For most models there is nothing to guess, and this is the only check. For others, no guess
+        # has a table to compare: then this check of all layers raises the error to report.
         check = ModelCheck(label, tensors, notes)
         return check.verify(self.tolerance, search_reasons=self.reasons)
 
 
 class _Attempt(NamedTuple):
-    """The answer about tables, and what a search for the positions of their rows needs.
+    """The answer about tables, and what a search for other positions of their rows needs.
+
+    If the answer is a failure, rows may be right ones at wrong positions, as if padding was ignored.
 
     Attributes:
         answer: The answer.
         tables: The tables, (batch, L, D) each if there is a batch.
-        expected_positions: The positions that rows should have, from which a search for others
-            starts; None if none are searched for.
+        expected_positions: The positions that the rows of each sequence should have; None if no
+            others are to be searched for, since there is no batch, say.
     """
 
     answer: Verification
@@ -151,25 +159,30 @@ def _with_solved_positions(attempt: _Attempt, job: _Job, model: Model) -> Verifi
 def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
     """Compare tables whose rows are at the same positions for all sequences.
 
-    The user may have forgotten to state that sequences of a batch have padding. This is likely if
-    cosines (batch, L, D) fail, and differ between sequences. Then the attempt states that positions
-    0, 1, 2, … were expected of every sequence, so that the caller searches for others.
+    If cosines (batch, L, D) fail, and differ between sequences, the sequences may have padding that
+    the user did not state. Then the attempt has expected positions 0, 1, 2, … for every sequence, so
+    that others are searched for. Positions that the user states are not doubted.
 
     Args:
         job: The file and the model.
         options: Options of `verify`; those on positions hold for all sequences.
     """
     file = job.source.file
-    table_options = dict(options)
-    # A mask is None here, as tables with one are compared per batch.
-    table_options.pop("attention_mask", None)
-    settings = TableSettings.of(table_options)
-    answer = job.answer(file, settings, notes={})
+    settings = TableSettings.of(_without_mask(options))
+    answer = job.verify(file, settings, notes={})
     are_positions_stated = bool(settings.offset) or bool(settings.stated_rows)
     expected_positions = None
     if not answer.passed and not are_positions_stated:
         expected_positions = count_rows_per_sequence(file.tensors)
     return _Attempt(answer=answer, tables=file.tensors, expected_positions=expected_positions)
+
+
+def _without_mask(options: NamedValues) -> MutableValues:
+    """Return options without the attention mask, which is not an option of `TableSettings`.
+
+    A mask only selects the tokens of a batch, before their rows are compared.
+    """
+    return {name: value for name, value in options.items() if name != "attention_mask"}
 
 
 def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
@@ -196,12 +209,11 @@ def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
 def _answer_about_tokens(job: _Job, tokens: TokenTables, options: NamedValues) -> Verification:
     """Compare tables with a row for each token of a batch, at the positions of these tokens."""
     # The positions of tokens take the place of the user's, which are those of a batch with padding.
-    table_options = {**options, "positions": None}
-    table_options.pop("attention_mask", None)
+    table_options = {**_without_mask(options), "positions": None}
     stated_rows = {"positions": tokens.positions}
     settings = replace(TableSettings.of(table_options), stated_rows=stated_rows)
     file_of_tokens = LoadedFile(path=NO_FILE, format="arrays", tensors=tokens.tables)
-    answer = job.answer(file_of_tokens, settings, tokens.notes)
+    answer = job.verify(file_of_tokens, settings, tokens.notes)
     return replace(answer, problems=(*answer.problems, *map(str, tokens.problems)))
 
 

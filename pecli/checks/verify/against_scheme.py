@@ -202,28 +202,48 @@ class _SchemeCheck:
     ) -> Reading | None:
         """Return the way to read a tensor (an order of axes and columns) that is nearest to a table.
 
-        A tensor is compared with each candidate: a table that it may hold, or cosines and sines
-        together in either order. Those are left out that have cosines and sines in another order than
-        the tensor's name states.
+        Args:
+            name: The tensor.
+            tables: The names of the tables that it may be; all if it is empty.
+            upright: True if rows must be positions, so that it is not read transposed.
+        """
+        array = self.file.tensors[name]
+        candidates = self._find_candidates_for(name, tables)
+        return find_best_reading(
+            array, candidates, is_text=self.file.has_rows_only, upright=upright
+        )
+
+    def _find_candidates_for(self, name: str, tables: Collection[str]) -> list[CandidateTable]:
+        """Return what a tensor may hold: a table, or cosines and sines together in either order.
+
+        The name may state the order. Only that order is tried then: if a tensor `sin_cos` holds
+        cosines first, its functions are exchanged by mistake, and it has to fail.
 
         Args:
             name: The tensor.
             tables: The names of the tables that it may be; all if it is empty.
-            upright: Whether rows must be positions, so that it is not read transposed.
         """
         array = self.file.tensors[name]
         candidates = [*self._find_candidates_named(tables, real_dtype(array))]
         is_alibi = bool({"bias", "slopes"}.intersection(self.table_names))
-        if is_alibi:  # A shard of a model has some heads of the bias only.
+        if is_alibi:
+            # A model on several GPUs has some of the heads on each: the file may hold only these.
             candidates += find_alibi_parts(self.scheme, array)
-        stated = self._find_order_of_functions(name, tables)
-        in_order = [candidate for candidate in candidates if has_order(candidate, stated)]
-        return find_best_reading(array, in_order, is_text=self.file.has_rows_only, upright=upright)
+        order = self._find_order_of_functions(name, tables)
+        return [candidate for candidate in candidates if has_order(candidate, order)]
 
     def _find_order_of_functions(
         self, name: str, tables: Collection[str]
     ) -> tuple[str, str] | None:
-        """Return the order of cosines and sines in a tensor that holds both; None if it is not stated."""
+        """Return the order that cosines and sines must have in a tensor; None if either is right.
+
+        Names such as `freqs_cis` state that a tensor holds both, but no order: then it is cosines
+        first. A tensor whose name states nothing may have either.
+
+        Args:
+            name: The tensor.
+            tables: The names of the tables that it may be by its name; empty if its name states none.
+        """
         order = stated_order(stated_name(self.file, name), self.file.tensors[name])
         return COS_FIRST if tables and order is None else order
 

@@ -59,10 +59,11 @@ def arrange_per_batch(array: Array) -> Array:
 
 
 def take_rows_of_tokens(label: str, tables: Tables, rows: "RowPositions", axes: int) -> TokenTables:
-    """Return tables per batch, (batch, L, D), as one list of rows, without those of padding.
+    """Return tables of a batch with one row per token, (tokens, D), and the positions of tokens.
 
-    A mask (2, 4) with one 0 leaves 7 rows (7, D), and their 7 positions. Tables of another shape,
-    such as frequencies, stay as they are.
+    Padding has no right values, and is left out: of tables (2, 4, D) and a mask (2, 4) with one 0,
+    7 rows (7, D) and 7 positions are left. Tables of another shape, such as frequencies, have no row
+    per token and stay as they are.
 
     Args:
         label: The file, as it was given.
@@ -71,23 +72,23 @@ def take_rows_of_tokens(label: str, tables: Tables, rows: "RowPositions", axes: 
         axes: The axes of positions that the model has.
 
     Raises:
-        ParameterError: If a mask is given, and no table is per batch.
+        ParameterError: If a mask is given, and no table has a row per token.
     """
     ids = rows.arranged(axes)  # (axes, batch, L)
     assert ids is not None  # Positions or a mask are given: that is how a batch is recognised.
-    batch_shape = ids.shape[1:]
-    batched = [name for name, table in tables.items() if _is_per_batch(name, table, batch_shape)]
-    if not batched:
+    batch_shape = ids.shape[1:]  # (batch, L)
+    names = [name for name, table in tables.items() if _is_per_batch(name, table, batch_shape)]
+    if not names:
         return _keep_tables_without_batch(label, tables, rows, batch_shape)
-    is_token = rows.tokens_of(batch_shape)  # False for padding
-    by_token = {name: tables[name][is_token] for name in batched}
-    padding = {name: tables[name][~is_token] for name in batched}
+    is_token = rows.tokens_of(batch_shape)  # (batch, L), False for padding
+    rows_of_tokens = {name: tables[name][is_token] for name in names}  # (tokens, D)
+    rows_of_padding = {name: tables[name][~is_token] for name in names}
     note = f"{is_token.sum():,} tokens of {bracketed(batch_shape)}, one after the other"
     return TokenTables(
-        tables={**tables, **by_token},
+        tables={**tables, **rows_of_tokens},
         positions=_take_positions(ids, is_token),
-        notes=dict.fromkeys(batched, note),
-        problems=tuple(_find_strange_padding(padding)),
+        notes=dict.fromkeys(names, note),
+        problems=tuple(_find_strange_padding(rows_of_padding)),
     )
 
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pecli.compare.candidate import PLURALS, CandidateTable, candidate_of
+from pecli.compare.candidate import CandidateTable, candidate_of
 from pecli.compare.forms import DOUBLED_LAYOUTS
 from pecli.engine.arrays import COMPLEX, AnyArray, dtype_name
 from pecli.engine.named_values import NamedValues
@@ -18,6 +18,7 @@ from pecli.files.contents import LoadedFile
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.tensor_roles import function_order
 
+COS_AND_SIN = ("cos", "sin")  #: names of the tables of a rope
 COS_FIRST = ("cos", "sin")  #: the order in names such as freqs_cis, which do not state it
 
 
@@ -32,6 +33,9 @@ def find_scheme_candidates(scheme: Scheme) -> list[CandidateTable]:
 def _find_part_candidates(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[CandidateTable]:
     """Yield the tables that a tensor of a file may hold, for one part of a scheme.
 
+    For a rope, these are `cos`, `sin`, both in one array, and `inv_freq`; for a sinusoidal scheme
+    `pe`, and for ALiBi `bias` and `slopes`.
+
     Args:
         scheme: The scheme. It may be a bundle: Gemma 3's has a rope for sliding and one for full
             layers.
@@ -40,20 +44,22 @@ def _find_part_candidates(scheme: Scheme, part: Scheme, prefix: str) -> Iterator
             otherwise empty.
     """
     tables = tensors_by_name(part)
-    has_cosines_and_sines = "cos" in tables and "sin" in tables
-    if has_cosines_and_sines:
-        yield from _find_scheme_waves(scheme, part, prefix)
-    # A sinusoidal table may be stored as integers, 127 for 1.0. A bias may hide keys by −∞, or by
-    # the most negative number of a dtype.
-    options: NamedValues = {
-        "quantised": "pe" in tables,
-        "masked": "bias" in tables,
-        "grid": grid_of(scheme),
-    }
+    is_rotary = "cos" in tables and "sin" in tables
+    if is_rotary:
+        yield from _find_cosines_and_sines(scheme, part, prefix)
+    # Sinusoidal tables may be stored as integers, 127 for 1.0.
+    may_be_quantised = "pe" in tables
+    # A bias may hide keys by −∞, or by the most negative number of a dtype.
+    may_be_masked = "bias" in tables
     for name, table in tables.items():
-        is_cosine_or_sine = name in PLURALS  # These were yielded with more options above.
-        if not is_cosine_or_sine:
-            yield candidate_of({prefix + name: table}, scheme, **options)
+        if name not in COS_AND_SIN:  # Those of a rope were yielded above, as one array or two.
+            yield candidate_of(
+                {prefix + name: table},
+                scheme,
+                quantised=may_be_quantised,
+                masked=may_be_masked,
+                grid=grid_of(scheme),
+            )
 
 
 def grid_of(scheme: Scheme) -> tuple[int, ...]:
@@ -61,29 +67,29 @@ def grid_of(scheme: Scheme) -> tuple[int, ...]:
     return tuple(scheme.value_of("grid", None) or ())
 
 
-def _find_scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[CandidateTable]:
-    """Yield the cosines and sines of a part of a scheme, with one column per frequency.
+def _find_cosines_and_sines(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[CandidateTable]:
+    """Yield the cosines and sines of a rope, which a tensor may hold alone or together.
 
-    A file may hold each column twice, as halves (c0 c1 c0 c1) or interleaved (c0 c0 c1 c1). Reading
-    the file finds out which, so that tables are made without doubled columns here, and the layout
-    that the part requires is only noted.
+    The candidates have one column per frequency, c0 c1, whatever the layout of the rope is. A file
+    may have two, c0 c1 c0 c1 (halves) or c0 c0 c1 c1 (interleaved), which is found out when it is
+    read. That it is the layout of the rope is checked then.
 
     Args:
-        scheme: The scheme. It may be a bundle: several schemes, one for each layer type.
-        part: One of the schemes in a bundle; of any other scheme, the scheme itself.
+        scheme: The scheme that was given: a rope, or a bundle with a rope for each layer type.
+        part: The rope.
         prefix: The layers before the names of a bundle's tables, such as `sliding.`; otherwise empty.
     """
     layout: str = part.value_of("layout", "")
-    is_doubled = layout in DOUBLED_LAYOUTS
-    part_without_doubling = _with_single_columns(part) if is_doubled else part
-    waves = make_cosines_and_sines(part_without_doubling)
-    tables = {prefix + name: table for name, table in waves.items()}
-    # If the tables are wrong, mistakes are searched for in the scheme that makes tables of these
-    # names: `sliding.cos` is made by the bundle only.
-    searched_scheme = scheme if prefix else part_without_doubling
-    both = candidate_of(
-        tables, searched_scheme, layout=layout if is_doubled else "", grid=grid_of(part)
-    )
+    required_doubling = ""
+    rope = part
+    if layout in DOUBLED_LAYOUTS:
+        required_doubling = layout
+        rope = _with_single_columns(part)
+    tables = {prefix + name: table for name, table in make_cosines_and_sines(rope).items()}
+    # If a file is wrong, its mistake is searched for in the scheme that makes tables with its names:
+    # `sliding.cos` is a table of the bundle, `cos` one of the rope.
+    scheme_of_names = scheme if prefix else rope
+    both = candidate_of(tables, scheme_of_names, layout=required_doubling, grid=grid_of(part))
     yield from find_wave_candidates(both)
 
 
@@ -96,7 +102,7 @@ def _with_single_columns(scheme: Scheme) -> Scheme:
 def make_cosines_and_sines(rope: Scheme) -> dict[str, Table]:
     """Return the tables `cos` and `sin` of a rotary scheme, without its frequencies."""
     tables = tensors_by_name(rope)
-    return {name: tables[name] for name in PLURALS}
+    return {name: tables[name] for name in COS_AND_SIN}
 
 
 def find_wave_candidates(both: CandidateTable) -> Iterator[CandidateTable]:

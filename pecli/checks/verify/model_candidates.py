@@ -53,19 +53,32 @@ def _find_relative_candidates(
     (32, heads). The index table holds the bucket of each query and key. Its values follow from the
     scheme; those of biases are learned, so that only their shape can be checked.
 
-    The settings, which state positions of rows, play no part in either.
+    Args:
+        tensor: The tensor; its name may state that it holds the learned biases.
+        encoding: The encoding.
+        settings: Not used. All functions of _CANDIDATES_BY_SCHEME take the positions of rows.
     """
-    column_count = tensor.array.shape[-1]  # heads of biases, keys of indices
-    parameters = dict(encoding.parameters)
-    # The side of the index table: given by a grid of patches, or else as in the file.
-    parameters["seq_len"] = None if "grid" in parameters else column_count
-    scheme = Relative(**parameters)
+    column_count = tensor.array.shape[-1]
     if tensor.role == "bias_rows":
-        bucket_count = scheme.numbers
-        shape = (bucket_count, column_count)
-        yield _make_learned_table(tensor.role, tensor.array.dtype, shape)
+        heads = column_count
+        # The number of buckets is the same for any length.
+        bucket_count = _make_relative_scheme(encoding, length=heads).numbers
+        yield _make_learned_table(tensor.role, tensor.array.dtype, (bucket_count, heads))
     else:
+        scheme = _make_relative_scheme(encoding, length=column_count)
         yield candidate_of({"index": scheme.single_array()}, scheme, words=f"as in {scheme.style}")
+
+
+def _make_relative_scheme(encoding: Encoding, length: int) -> Relative:
+    """Return the scheme of relative positions between so many tokens, or between a grid's patches.
+
+    Args:
+        encoding: An encoding with relative positions.
+        length: The number of tokens. Swin's grid of 7 × 7 patches has 49, whatever is given here.
+    """
+    parameters = dict(encoding.parameters)
+    parameters["seq_len"] = None if "grid" in parameters else length
+    return Relative(**parameters)
 
 
 def _find_learned_candidates(

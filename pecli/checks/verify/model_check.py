@@ -100,24 +100,26 @@ class ModelCheck:
         return checked
 
     def _check(self, name: str, reading: Reading, tolerance: Tolerance) -> CheckedTensor:
-        """Compare a tensor with the table that it is read as.
+        """Compare a tensor with the table that it is read as, and add remarks for the user.
 
-        If a model has layers of several types, whose tables differ, the result also has the type, and
-        what the other types mean for it: a doubt about a pass, or the layers for which it is right.
+        A model may have layers of several types, whose tables differ, as Gemma 3's sliding and full
+        layers. The result then has the layer type of the table, and may add that the tensor could as
+        well be the table of another type.
 
         Args:
             name: The name of the tensor in the file.
             reading: The tensor beside the expected table.
             tolerance: The errors that pass.
         """
-        # The only array of a file has no name: results call it by the table that it is, as `cos`.
-        label = reading.name if name == ARRAY_NAME else name
-        layer_type = reading.origin.layer_type if self.tensors.has_several_layer_types else ""
+        is_without_name = name == ARRAY_NAME  # as the only array of a .npy file
+        label = reading.name if is_without_name else name  # the name in the result: `cos`
         compared = CheckedTensor.from_reading(
             name, label, reading, tolerance, stated_name=self.tensors.stated_name(name)
         )
+        has_several_types = self.tensors.has_several_layer_types
+        layer_type = reading.origin.layer_type if has_several_types else ""
         remarks = self._make_remarks(name, label, layer_type, reading)
-        checked = replace(compared, note=", ".join(filter(None, remarks)), layers=layer_type)
+        checked = replace(compared, note=", ".join(filter(None, remarks)), layer_type=layer_type)
         if not layer_type:
             return checked
         return self._with_other_layers(checked, reading, tolerance)
@@ -125,10 +127,11 @@ class ModelCheck:
     def _with_other_layers(
         self, checked: CheckedTensor, reading: Reading, tolerance: Tolerance
     ) -> CheckedTensor:
-        """Return a check with what other layers of the model mean for it.
+        """Return a check that also states if the tensor may be the table of another layer type.
 
-        A model with several layer types has several tables of one shape. If no name states which
-        one a tensor is, a pass gets a doubt, and a failure the layers for which it would be right.
+        Tables of several layer types have the same shape. If a tensor passes, and its name does not
+        state whose table it is, the result gets a doubt: the type was chosen by the values. If it
+        fails, but would pass for another type, the result names that type as the reason.
 
         Args:
             checked: The check of a tensor against the table of one layer type.
@@ -139,7 +142,7 @@ class ModelCheck:
         if checked.result.passed:
             doubt_about_layers = self._find_doubt_about_layers(name, checked.result.name, reading)
             return replace(checked, doubt=checked.doubt or doubt_about_layers)
-        other_layers = self._find_layers_it_fits(name, checked.layers, reading, tolerance)
+        other_layers = self._find_layers_it_fits(name, checked.layer_type, reading, tolerance)
         return replace(checked, right_for=other_layers)
 
     def _find_layers_it_fits(

@@ -205,8 +205,8 @@ class ModelTensors:
             candidates += find_model_candidates(tensor, encoding, settings)
         return candidates
 
-    def find_assignments(self) -> list["ModelTensors"]:
-        """Return the ways in which tables may belong to layer types that have tables of the same names.
+    def guess_layers_of_tables(self) -> list["ModelTensors"]:
+        """Return these tensors once for each way in which their tables may belong to layer types.
 
         Gemma 3 has one table for its sliding layers and another one for the rest. A dump may hold
         one of them as `cos` and `sin`, or both as `a.cos`, `a.sin`, `b.cos`, `b.sin`: then a is of

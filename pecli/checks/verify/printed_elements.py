@@ -64,10 +64,12 @@ def verify_printed(
     Raises:
         FileError: If no element can be computed from those that were printed.
     """
-    # A rotation adds up to √2 times the error of the tensor before it.
+    # A rotated element is x·cos − y·sin. If the printed x and y are off by ε each, it is off by at
+    # most ε·(|cos| + |sin|) ≤ √2·ε, beside the rounding of the element that it is compared with.
     rounding = after.rounding + math.sqrt(2) * before.rounding
     allowed = widen_for_printed(label, tolerance, rounding)
-    job = RotationJob.of(model, allowed, False, options)
+    # To explain a failure, a search would need elements that were not printed.
+    job = RotationJob.of(model, allowed, reasons=False, options=options)
     compared = [_find_nearest_comparison(label, pair, job) for pair in _pair_printed(before, after)]
     results = tuple(tensor.result for tensor in compared)
     answer = Verification(
@@ -77,6 +79,7 @@ def verify_printed(
         problems=problems_of(results),
         readings={tensor.result.name: tensor.note for tensor in compared},
     )
+    # Each tensor has the same doubt, with other numbers: that of the first one stands for all.
     return answer.with_doubts([tensor.doubt for tensor in compared[:1]])
 
 
@@ -116,6 +119,9 @@ class _Compared(NamedTuple):
 
 def _find_nearest_comparison(label: str, pair: PrintedPair, job: RotationJob) -> _Compared:
     """Compare a tensor with the rotation of each encoding and layout, and return the nearest.
+
+    A log does not state the layout of pairs, and the name of a tensor often no layer type: those
+    that the model uses most likely are the ones that leave the fewest wrong elements.
 
     Raises:
         FileError: If no printed element has both channels of its pair printed.

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -144,13 +143,13 @@ def _read_required(
 
 
 class _Finding(NamedTuple):
-    """The interpolations that make a table, or else the reason for which none does.
+    """The interpolations that make the new table, or else the mistake for which none does.
 
     Attributes:
         resizing: Both tables, with the grids with which they fit.
         nearest: The first of the ways, or else the interpolation with the smallest errors.
         ways: The interpolations that make the new table; several may make the same.
-        mistake: A sentence on why none does; empty if there are ways.
+        mistake: A sentence on the mistake; empty if there are ways.
     """
 
     resizing: Resizing
@@ -162,38 +161,40 @@ class _Finding(NamedTuple):
 def _find_interpolation(resizings: Sequence[Resizing]) -> _Finding:
     """Return the interpolations that make the new table; if there are none, the mistake that does.
 
-    Each resizing supposes another new grid, the likeliest first. A few columns decide: a table has
-    hundreds, and the same interpolation made all of them.
-    """
-    columns = _find_varying_columns(resizings[0].old)
-    samples = [resizing.on_columns(columns) for resizing in resizings]
-    for resizing, sample in zip(resizings, samples, strict=True):
-        ways = find_fitting_ways(sample)
-        if ways:
-            return _Finding(resizing, nearest=ways[0], ways=ways)
-    return _find_mistake_in_likeliest(resizings, samples)
-
-
-def _find_mistake_in_likeliest(
-    resizings: Sequence[Resizing], samples: Sequence[Resizing]
-) -> _Finding:
-    """Return why no interpolation makes the new table: a known mistake, if it explains the table.
-
-    A mistake is, for example, «rows and columns are swapped»: an interpolation makes the table if the
-    old rows are those of another grid. It is searched for with the likeliest new grids.
+    A few columns decide: a table has hundreds, and the same interpolation made all of them.
 
     Args:
         resizings: Both tables with each grid that the new one may have, the likeliest first.
-        samples: The same with only a few columns, which are enough to find a mistake.
     """
-    likeliest = islice(zip(resizings, samples, strict=True), GRIDS_WITH_MISTAKES)
-    for resizing, columns_sample in likeliest:
-        mistake = find_mistake(columns_sample)
+    columns = _find_varying_columns(resizings[0].old)
+    for resizing in resizings:
+        ways = find_fitting_ways(resizing.on_columns(columns))
+        if ways:
+            return _Finding(resizing, nearest=ways[0], ways=ways)
+    return _find_mistake_of_resizing(resizings, columns)
+
+
+def _find_mistake_of_resizing(resizings: Sequence[Resizing], columns: Array) -> _Finding:
+    """Return the mistake for which no interpolation makes the new table.
+
+    It may be a known one, «rows and columns are swapped»: then an interpolation makes the table if
+    the old rows are taken for those of another grid. If no known mistake makes the table either, the
+    finding states that, and which interpolation comes nearest.
+
+    Args:
+        resizings: Both tables with each grid that the new one may have, the likeliest first. A
+            known mistake is searched for with the first few only.
+        columns: The columns to look at, which are enough to find a mistake.
+    """
+    for resizing in resizings[:GRIDS_WITH_MISTAKES]:
+        sample = resizing.on_columns(columns)
+        mistake = find_mistake(sample)
         if mistake:
-            return _Finding(resizing, nearest=find_nearest_way(columns_sample), mistake=mistake)
-    nearest = find_nearest_way(samples[0])
+            return _Finding(resizing, nearest=find_nearest_way(sample), mistake=mistake)
+    likeliest = resizings[0]
+    nearest = find_nearest_way(likeliest.on_columns(columns))
     unexplained = f"no known interpolation makes this table; {nearest} comes nearest"
-    return _Finding(resizings[0], nearest=nearest, mistake=unexplained)
+    return _Finding(likeliest, nearest=nearest, mistake=unexplained)
 
 
 def _compare_columns(

@@ -60,18 +60,23 @@ def _differs_in_other_tokens_only(resizing: Resizing) -> bool:
 def _make_known_mistakes(resizing: Resizing) -> Iterator[_Mistake]:
     """Yield wrong ways to resize a table, each as the resizing that a port made by mistake.
 
-    They are Pillow's cubic kernel; and on a grid, swapped axes, or a grid 2x2 that is taken for a
-    line of 4 rows. Rows of other tokens, such as CLS, may be resized with the patches, or lost.
+    The caller tries which of them makes the new table.
     """
-    reason = f"the cubic kernel has the coefficient {ANTIALIASED_CUBIC}, not torch's {CUBIC}"
-    yield _Mistake(reason=reason, resizing=resizing, coefficient=ANTIALIASED_CUBIC)
+    yield _make_kernel_of_pillow(resizing)
     if resizing.is_on_grid:
-        yield from _find_transposed_writing(resizing)
-        yield from _make_swapped_axes(resizing)
+        yield from _make_rows_written_by_column(resizing)
+        yield from _make_swapped_sides(resizing)
         yield _make_line_of_patches(resizing)
-    # Without rows of other tokens, the next two repeat what was tried already and does not fit.
+    # Only tables with rows of other tokens, such as CLS, can have the last two mistakes. Without
+    # such rows these are resizings that were tried before and do not fit, so that they do no harm.
     yield _make_line_of_all_rows(resizing)
     yield _make_missing_tokens(resizing)
+
+
+def _make_kernel_of_pillow(resizing: Resizing) -> _Mistake:
+    """Return the mistake to use Pillow's cubic kernel instead of torch's."""
+    reason = f"the cubic kernel has the coefficient {ANTIALIASED_CUBIC}, not torch's {CUBIC}"
+    return _Mistake(reason, resizing, coefficient=ANTIALIASED_CUBIC)
 
 
 def _make_line_of_patches(resizing: Resizing) -> _Mistake:
@@ -102,8 +107,11 @@ def _describe_other_tokens(resizing: Resizing) -> str:
     return f"rows for other tokens ({resizing.keep} at the start)"
 
 
-def _find_transposed_writing(resizing: Resizing) -> Iterator[_Mistake]:
-    """Yield the mistake to write the new grid column by column, if the new table has all its cells."""
+def _make_rows_written_by_column(resizing: Resizing) -> Iterator[_Mistake]:
+    """Yield the mistake to write the cells of the right new grid column by column, not row by row.
+
+    A new table that lacks cells or rows of other tokens cannot be put in order, and yields nothing.
+    """
     has_all_rows = len(resizing.new) == resizing.keep + resizing.to.cells
     if has_all_rows:
         row_by_row = _with_columns_as_rows(resizing.new, resizing.to, resizing.keep)
@@ -111,7 +119,7 @@ def _find_transposed_writing(resizing: Resizing) -> Iterator[_Mistake]:
         yield _Mistake(reason, replace(resizing, new=row_by_row))
 
 
-def _make_swapped_axes(resizing: Resizing) -> Iterator[_Mistake]:
+def _make_swapped_sides(resizing: Resizing) -> Iterator[_Mistake]:
     """Yield the mistakes to take the height of a grid for its width: of the old grid, the new, or both.
 
     If 2x3 should become 4x6, these are 3x2 to 4x6, 2x3 to 6x4, and 3x2 to 6x4. Of a square grid,

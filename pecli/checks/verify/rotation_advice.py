@@ -174,24 +174,31 @@ def _is_array_of_file(tensor: HeadTensor) -> bool:
 def _find_applied_rotation(
     wrong: WrongRotation, reason: Explanation, as_found: _TensorAsFound
 ) -> _AppliedRotation | None:
-    """Return the rotation that an explanation describes; None if `pecli apply` cannot make it.
+    """Return the rotation that was made by mistake; None if `pecli apply` cannot make it.
 
-    It has the scheme, the layout of pairs and the axis of positions that the explanation states, and
-    otherwise those that were expected.
+    It is the expected rotation, except for what the mistake changes: its base, say, the layout of
+    pairs, or the axis of positions.
+
+    Args:
+        wrong: The wrong tensor, and the expected rotation.
+        reason: The explanation, whose scheme has the wrong parameters.
+        as_found: The axis of positions and the layout of pairs, if these are wrong.
     """
+    if not _has_apply_options_for(reason.mistakes):
+        return None
     # All tensors here are rotated, so that the scheme of a reason is a Rope if it has one.
     rope = cast("Rope | None", reason.scheme)
-    layout = as_found.pair_layout or wrong.layout
-    axis = wrong.tensor.axis if as_found.position_axis is None else as_found.position_axis
+    # `pecli apply` computes exactly, and has no option for recipes such as float32.
     if rope is None or rope.recipe != "exact":
         return None
-    has_options = layout in LAYOUTS and _are_options(reason.mistakes)
-    if not has_options:
+    layout = as_found.pair_layout or wrong.layout
+    if layout not in LAYOUTS:
         return None
+    axis = wrong.tensor.axis if as_found.position_axis is None else as_found.position_axis
     return _AppliedRotation(rope=rope, layout=layout, axis=axis)
 
 
-def _are_options(mistakes: Iterable[Edit]) -> bool:
+def _has_apply_options_for(mistakes: Iterable[Edit]) -> bool:
     """Return True if `pecli apply` has an option for each mistake.
 
     It has `--base` and the like for parameters, and `--layout` for pairs, but nothing for exchanged

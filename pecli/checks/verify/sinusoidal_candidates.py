@@ -40,21 +40,26 @@ def _find_on_grid(
 
     MAE's table for 14 × 14 patches has a row of zeros for CLS, (197, D), which `keep` counts. An
     array (14, 14, D) has an axis for each side of the grid and so no room for that row: then the
-    table without it is yielded as well.
+    table without it, (196, D), is yielded as well.
     """
     parameters = _read_parameters(tensor, encoding, settings)
     words = f"as in {parameters['style']}"
     yield _make_candidate_on_grid(parameters, settings, words)
-    # 2 for the model's grid 14 × 14. It is 0 if only the user states positions, so that an axis per
-    # side is never excluded then.
-    side_count = len(parameters.get("grid", ()))
-    may_have_axis_per_side = tensor.array.ndim > side_count
-    has_row_for_other_tokens = bool(parameters.get("keep"))
-    if has_row_for_other_tokens and may_have_axis_per_side:
+    has_rows_for_other_tokens = bool(parameters.get("keep"))
+    if has_rows_for_other_tokens and _has_axis_per_side(tensor, parameters):
         without_other_tokens = {**parameters, "keep": 0}
         yield _make_candidate_on_grid(
             without_other_tokens, settings, f"{words}, without rows for other tokens"
         )
+
+
+def _has_axis_per_side(tensor: TensorWithRole, parameters: NamedValues) -> bool:
+    """Return True if a tensor may have an axis for each side of the model's grid, and one of columns.
+
+    Of the grid 14 × 14, (14, 14, D) and (batch, 14, 14, D) may be such tensors, and (197, D) is not.
+    """
+    sides = parameters.get("grid", ())
+    return tensor.array.ndim > len(sides)
 
 
 def _find_from_offsets(
