@@ -9,6 +9,7 @@ from typing import NamedTuple, Self
 from pecli.display import Printed
 from pecli.engine.named_values import JsonObject, MutableValues, NamedValues, without_none
 from pecli.engine.runtimes import runtime_named
+from pecli.engine.runtimes.runtime import StatedLengths
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError, quoted
@@ -149,6 +150,9 @@ class Encoding:
     rope_traditional: bool = False
     #: The config omits original_max_position_embeddings, so that its context length stands in.
     lacks_original_length: bool = False
+    #: The original lengths that the config states, for runtimes that read only one of them; None if
+    #: the scaling has none, or was not read from a config.
+    stated_lengths: StatedLengths | None = None
     #: Why the model has no table over positions 0, 1, 2, …; empty if it has one. Its frequencies
     #: are right in any case.
     no_table: str = ""
