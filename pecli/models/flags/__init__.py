@@ -60,8 +60,20 @@ def apply_flags(model: ModelEncodings, config: NamedValues | None, text: str) ->
         encodings=applied.encodings,
         context=applied.context,
         warnings=tuple(dict.fromkeys(warnings)),
+        notes=_notes_that_stay(model, applied),
         flags=report,
     )
+
+
+def _notes_that_stay(model: ModelEncodings, applied: EncodingsWithFlags) -> tuple[str, ...]:
+    """Return the notes of a model that are still true with flags.
+
+    A base that stands only in `rope_theta` stands in both places if flags state it within
+    `rope_parameters`. What flags miss themselves is reported by warnings.
+    """
+    if applied.notes is None:
+        return model.notes
+    return tuple(note for note in model.notes if note in applied.notes)
 
 
 def _apply_by_engine(

@@ -70,7 +70,10 @@ def apply_overrides(
     )
     _warn_of_replaced_scalings(model, model_with_flags, changed_config, findings)
     return EncodingsWithFlags(
-        encodings=model_with_flags.encodings, context=context, warnings=model_with_flags.warnings
+        encodings=model_with_flags.encodings,
+        context=context,
+        warnings=model_with_flags.warnings,
+        notes=model_with_flags.notes,
     )
 
 
