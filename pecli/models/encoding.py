@@ -11,6 +11,7 @@ from pecli.engine.named_values import JsonObject, MutableValues, NamedValues, wi
 from pecli.engine.runtimes import runtime_named
 from pecli.engine.runtimes.runtime import StatedLengths
 from pecli.engine.scalings import SCALINGS
+from pecli.engine.schemes.given_positions import PositionList
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError, quoted
 from pecli.files.tensor_roles import layer_named, layer_number
@@ -269,7 +270,22 @@ class Encoding:
         parameters = {**without_none(parameters), **without_none(options)}
         # An offset counts tokens of text, which a grid does not have.
         parameters.pop("offset", None)
+        if "positions" in parameters:
+            parameters["positions"] = self._positions_by_axis(parameters["positions"])
         return Rope(**parameters)
+
+    def _positions_by_axis(self, given: object) -> PositionList:
+        """Return positions of a grid as (axes, L), in which diffusion models have (L, axes).
+
+        Flux's own ids of 20 tokens are (20, 3): frame, row and column of each. Three tokens, (3, 3),
+        are read as (axes, L).
+        """
+        positions: PositionList = Rope.parameters()["positions"].check("positions", given)
+        axes = self.grid.axes
+        is_token_by_token = len(positions.axes) != axes and len(positions.axes[0]) == axes
+        if not is_token_by_token:
+            return positions
+        return PositionList(zip(*positions.axes, strict=True))
 
     def _rope_over_text(
         self, seq_len: int | None, *, context_length: int | None, **options: object
@@ -578,8 +594,11 @@ class ModelEncodings(Printed):
 
     @property
     def position_axes(self) -> int:
-        """The axes of a token's position: 3 for M-RoPE (time, row, column), otherwise 1."""
-        return max([1, *(len(rope.sections.mrope_section or ()) for rope in self.ropes())])
+        """The axes of a token's position: 3 for M-RoPE (time, row, column) and Flux, else 1."""
+        axes = [1]
+        for rope in self.ropes():
+            axes.append(rope.grid.axes or len(rope.sections.mrope_section or ()))
+        return max(axes)
 
     @property
     def has_unrotated_layers(self) -> bool:
