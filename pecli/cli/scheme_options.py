@@ -313,7 +313,7 @@ def _note_changes(file: str, encoding: Encoding, changes: NamedValues) -> None:
     for name, new_value in changes.items():
         spellings = (*rope_parameters[name].aliases, option_name(name))
         note = f"{spellings[0]} {spelled(new_value)}"
-        old_value = encoding.parameters.get(name)
+        old_value = encoding.described().get(name)
         if old_value is not None:
             note += f" instead of {spelled(old_value)}"
         notes.append(note)

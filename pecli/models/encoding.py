@@ -299,7 +299,14 @@ class Encoding:
             options: Parameters of the scheme that replace the model's own, such as `offset`. A
                 `runtime` may read the model differently, and its reading replaces both.
         """
-        parameters: MutableValues = {**self.parameters, **options, "seq_len": seq_len}
+        # An option, which is among the parameters after it replaced one of the model, takes
+        # precedence over the model's sections of M-RoPE.
+        parameters: MutableValues = {
+            **self._section_parameters(),
+            **self.parameters,
+            **options,
+            "seq_len": seq_len,
+        }
         runtime = parameters.get("runtime", "none")
         has_runtime = runtime != "none"
         if has_runtime:
@@ -312,8 +319,6 @@ class Encoding:
             # decide, chooses the factor.
             mscale = self._mscale(self.mscales, parameters, context_length)
             parameters["attention_factor"] = mscale
-        # The model's sections of M-RoPE count even if an option or a runtime states others.
-        parameters |= self._section_parameters()
         return Rope(**parameters)
 
     def _parameters_of_runtime(self, runtime: str) -> NamedValues:
@@ -357,7 +362,10 @@ class Encoding:
         that do not.
         """
         counts = self._section_counts()
-        return bool(counts) and sum(counts) == Rope(1, **self.parameters).rotary_dim // 2
+        without_sections = {
+            name: value for name, value in self.parameters.items() if name not in Sections.names()
+        }
+        return bool(counts) and sum(counts) == Rope(1, **without_sections).rotary_dim // 2
 
     @property
     def follows_length(self) -> bool:
