@@ -74,7 +74,13 @@ def _with_scaling(encoding: Encoding, scaling: Settings, printed: Iterable[str])
     """
     parameters = {**unscaled_parameters(encoding), **scaling}
     origins = {**encoding.origins, **dict.fromkeys(printed, origin_at("printed"))}
-    return replace(encoding, parameters=parameters, origins=origins, lacks_original_length=False)
+    return replace(
+        encoding,
+        parameters=parameters,
+        origins=origins,
+        lacks_original_length=False,
+        stated_lengths=None,
+    )
 
 
 class AsItIsMethod(Method):

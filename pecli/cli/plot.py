@@ -366,7 +366,9 @@ class _SourceReader:
             else:
                 label = name if _is_ambiguous(name, words) else ""
                 tables = plotted.of_file(name, _opened(name), label)
-                sources += [table._replace(**grid_fields) for table in tables]
+                tables = [table._replace(**grid_fields) for table in tables]
+                _refuse_undrawable_gguf(name, tables, self.kind)
+                sources += tables
         return sources
 
     def _read_model(self, name: str) -> list[PlotSource]:
@@ -440,6 +442,24 @@ def _refuse_option(word: str) -> None:
     if is_option:
         rule = "files take no such option"
         raise ParameterError(f"the option {word}", "unknown", rule, "see pecli plot --help")
+
+
+def _refuse_undrawable_gguf(name: str, sources: Sequence[PlotSource], kind: str | None) -> None:
+    """Raise ParameterError for a .gguf whose tensors are not drawn, with how to draw its encoding.
+
+    A .gguf is a file of tensors here. A header alone has none, and `rope_freqs.weight` is a vector.
+    """
+    if not name.endswith(".gguf") or any(_can_be_drawn(source, kind) for source in sources):
+        return
+    picture = f"fits `kind` {kind}" if kind else "has rows and columns"
+    rule = f"the tensors of a .gguf are drawn, and none of them {picture}"
+    raise ParameterError("model", name, rule, f"pecli plot --model {name} draws its encoding")
+
+
+def _can_be_drawn(source: PlotSource, kind: str | None) -> bool:
+    """Return True if a source has a table of rows and columns, and a kind of picture shows it."""
+    has_rows_and_columns = any(len(table.shape) > 1 for table in source.tables)
+    return has_rows_and_columns and kind in (None, *source.picture_kinds)
 
 
 def _is_ambiguous(name: str, words: Sequence[str]) -> bool:

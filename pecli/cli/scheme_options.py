@@ -313,7 +313,7 @@ def _note_changes(file: str, encoding: Encoding, changes: NamedValues) -> None:
     for name, new_value in changes.items():
         spellings = (*rope_parameters[name].aliases, option_name(name))
         note = f"{spellings[0]} {spelled(new_value)}"
-        old_value = encoding.parameters.get(name)
+        old_value = encoding.described().get(name)
         if old_value is not None:
             note += f" instead of {spelled(old_value)}"
         notes.append(note)
@@ -339,7 +339,15 @@ def _overridden(encoding: Encoding, changes: NamedValues, context: int | None) -
     mscales = encoding.mscales
     if changes_scaling or "attention_factor" in changes:
         mscales = None  # they define the attention factor of the old scaling
-    return replace(encoding, parameters={**parameters, **changes}, mscales=mscales)
+    stated_lengths = encoding.stated_lengths
+    if changes_scaling or "original_max_position_embeddings" in changes:
+        stated_lengths = None  # no config states the original length of the user
+    return replace(
+        encoding,
+        parameters={**parameters, **changes},
+        mscales=mscales,
+        stated_lengths=stated_lengths,
+    )
 
 
 def _with_scaling(

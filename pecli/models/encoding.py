@@ -9,9 +9,11 @@ from typing import NamedTuple, Self
 from pecli.display import Printed
 from pecli.engine.named_values import JsonObject, MutableValues, NamedValues, without_none
 from pecli.engine.runtimes import runtime_named
+from pecli.engine.runtimes.runtime import StatedLengths
 from pecli.engine.scalings import SCALINGS
+from pecli.engine.schemes.given_positions import PositionList
 from pecli.engine.schemes.rope import Rope
-from pecli.errors import KindError, ParameterError, quoted
+from pecli.errors import FileError, KindError, ParameterError, quoted
 from pecli.files.tensor_roles import layer_named, layer_number
 from pecli.models.flag_report import FlagReport
 from pecli.models.key_names import FULL
@@ -149,6 +151,9 @@ class Encoding:
     rope_traditional: bool = False
     #: The config omits original_max_position_embeddings, so that its context length stands in.
     lacks_original_length: bool = False
+    #: The original lengths that the config states, for runtimes that read only one of them; None if
+    #: the scaling has none, or was not read from a config.
+    stated_lengths: StatedLengths | None = None
     #: Why the model has no table over positions 0, 1, 2, …; empty if it has one. Its frequencies
     #: are right in any case.
     no_table: str = ""
@@ -265,7 +270,22 @@ class Encoding:
         parameters = {**without_none(parameters), **without_none(options)}
         # An offset counts tokens of text, which a grid does not have.
         parameters.pop("offset", None)
+        if "positions" in parameters:
+            parameters["positions"] = self._positions_by_axis(parameters["positions"])
         return Rope(**parameters)
+
+    def _positions_by_axis(self, given: object) -> PositionList:
+        """Return positions of a grid as (axes, L), in which diffusion models have (L, axes).
+
+        Flux's own ids of 20 tokens are (20, 3): frame, row and column of each. Three tokens, (3, 3),
+        are read as (axes, L).
+        """
+        positions: PositionList = Rope.parameters()["positions"].check("positions", given)
+        axes = self.grid.axes
+        is_token_by_token = len(positions.axes) != axes and len(positions.axes[0]) == axes
+        if not is_token_by_token:
+            return positions
+        return PositionList(zip(*positions.axes, strict=True))
 
     def _rope_over_text(
         self, seq_len: int | None, *, context_length: int | None, **options: object
@@ -279,7 +299,14 @@ class Encoding:
             options: Parameters of the scheme that replace the model's own, such as `offset`. A
                 `runtime` may read the model differently, and its reading replaces both.
         """
-        parameters: MutableValues = {**self.parameters, **options, "seq_len": seq_len}
+        # An option, which is among the parameters after it replaced one of the model, takes
+        # precedence over the model's sections of M-RoPE.
+        parameters: MutableValues = {
+            **self._section_parameters(),
+            **self.parameters,
+            **options,
+            "seq_len": seq_len,
+        }
         runtime = parameters.get("runtime", "none")
         has_runtime = runtime != "none"
         if has_runtime:
@@ -292,8 +319,6 @@ class Encoding:
             # decide, chooses the factor.
             mscale = self._mscale(self.mscales, parameters, context_length)
             parameters["attention_factor"] = mscale
-        # The model's sections of M-RoPE count even if an option or a runtime states others.
-        parameters |= self._section_parameters()
         return Rope(**parameters)
 
     def _parameters_of_runtime(self, runtime: str) -> NamedValues:
@@ -337,7 +362,10 @@ class Encoding:
         that do not.
         """
         counts = self._section_counts()
-        return bool(counts) and sum(counts) == Rope(1, **self.parameters).rotary_dim // 2
+        without_sections = {
+            name: value for name, value in self.parameters.items() if name not in Sections.names()
+        }
+        return bool(counts) and sum(counts) == Rope(1, **without_sections).rotary_dim // 2
 
     @property
     def follows_length(self) -> bool:
@@ -350,14 +378,15 @@ class Encoding:
         """Return the encoding after the engine has accepted its values.
 
         Raises:
-            ParameterError: A value is wrong; the error names the file and the key that the value
-            comes from, such as `config.json: rope_scaling.short_factor[3]`.
+            FileError: A value of the file is wrong; the error names the key that the value comes
+                from, such as `rope_scaling.short_factor[3]`.
         """
         try:
             self.frequency_rope()
         except ParameterError as problem:
-            place = f"{path}: {self._key_of_parameter(problem.name)}"
-            raise ParameterError(place, problem.given, problem.rule, problem.advice) from None
+            key = self._key_of_parameter(problem.name)
+            advice = "; ".join(filter(None, (problem.rule, problem.advice)))
+            raise FileError(path, f"{key} is {problem.given}", advice) from None
         return self
 
     def _key_of_parameter(self, parameter: str) -> str:
@@ -574,8 +603,11 @@ class ModelEncodings(Printed):
 
     @property
     def position_axes(self) -> int:
-        """The axes of a token's position: 3 for M-RoPE (time, row, column), otherwise 1."""
-        return max([1, *(len(rope.sections.mrope_section or ()) for rope in self.ropes())])
+        """The axes of a token's position: 3 for M-RoPE (time, row, column) and Flux, else 1."""
+        axes = [1]
+        for rope in self.ropes():
+            axes.append(rope.grid.axes or len(rope.sections.mrope_section or ()))
+        return max(axes)
 
     @property
     def has_unrotated_layers(self) -> bool:

@@ -6,10 +6,10 @@ read either place, but other programs, and code of models that was written for o
 only in one of them, and fall back to a default in silence.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pecli.engine.named_values import NamedValues
+from pecli.engine.named_values import NamedValues, without_none
 from pecli.models.data import object_at
 from pecli.models.encoding import Encoding
 from pecli.models.key_names import PARTIAL
@@ -20,12 +20,27 @@ NEW_SETTINGS = "rope_parameters"
 OLD_SETTINGS = "rope_scaling"
 #: The base of most configuration classes of transformers 4 if a file has none.
 FALLBACK = 10000.0
-#: Older places of parameters, by the names that encodings have for them, and the default of programs
-#: that find nothing there.
-OLD_PLACES = {
-    "base": ("rope_theta", f"falls back to {FALLBACK:g}"),
-    "scaling": (OLD_SETTINGS, "leaves it unscaled"),
-    PARTIAL: (PARTIAL, "rotates all channels"),
+
+
+class Places(NamedTuple):
+    """The older and the newer place of a parameter, and what programs do that find nothing there.
+
+    Attributes:
+        old_key: The key at the top of a configuration of transformers 4.
+        new_keys: The keys within `rope_parameters`, of which a file has one.
+        consequence: The default of programs that look in the other place.
+    """
+
+    old_key: str
+    new_keys: tuple[str, ...]
+    consequence: str
+
+
+#: The places of parameters, by the names that encodings have for them.
+PLACES = {
+    "base": Places("rope_theta", ("rope_theta",), f"falls back to {FALLBACK:g}"),
+    "scaling": Places(OLD_SETTINGS, ("rope_type", "type"), "leaves it unscaled"),
+    PARTIAL: Places(PARTIAL, (PARTIAL,), "rotates all channels"),
 }
 
 
@@ -46,13 +61,13 @@ def reader_notes(encodings: Sequence[Encoding], config: NamedValues) -> list[str
 
 def _notes(encoding: Encoding, section: NamedValues) -> Iterator[str]:
     """Yield a note for each value that stands only in the older or only in the newer place."""
-    for name, (old_key, consequence) in OLD_PLACES.items():
+    for name, places in PLACES.items():
         if _is_default(encoding, name):
             continue
-        place = _only_place(encoding, name, old_key, section)
+        place = _only_place(encoding, name, places, section)
         if place is not None:
             value = f"{_word(name)} is only in {encoding.prefix}{place.key}"
-            yield f"{value}: {place.missed_by} {consequence}"
+            yield f"{value}: {place.missed_by} {places.consequence}"
 
 
 class OnlyPlace(NamedTuple):
@@ -63,7 +78,7 @@ class OnlyPlace(NamedTuple):
 
 
 def _only_place(
-    encoding: Encoding, name: str, old_key: str, section: NamedValues
+    encoding: Encoding, name: str, places: Places, section: NamedValues
 ) -> OnlyPlace | None:
     """Return the key under which a file has a value, if some programs do not look for it there.
 
@@ -74,22 +89,36 @@ def _only_place(
     Args:
         encoding: The encoding that was read from the file.
         name: The name of the value, such as `base`.
-        old_key: The key that transformers 4 has for it, such as `rope_theta`.
+        places: The keys that both versions of transformers have for it.
         section: The object of the file that describes the language model.
     """
     keys = _outermost_keys(encoding, name)
     was_read_from_new_place = NEW_SETTINGS in keys
     # A base may stand in the older object as well: `rope_scaling.rope_theta`.
-    was_read_from_old_place = old_key in keys or OLD_SETTINGS in keys
-    has_old_place = section.get(old_key) is not None
-    has_new_place = NEW_SETTINGS in section
+    was_read_from_old_place = places.old_key in keys or OLD_SETTINGS in keys
+    has_old_place = section.get(places.old_key) is not None
+    has_new_place = _states_any(section.get(NEW_SETTINGS), places.new_keys)
     if was_read_from_new_place and not has_old_place:
         return OnlyPlace(key=NEW_SETTINGS, missed_by="code written for transformers 4")
     if was_read_from_old_place and not has_new_place:
         program = f"code that reads only {NEW_SETTINGS}, as transformers 5 writes it,"
-        place = old_key if old_key in keys else OLD_SETTINGS
+        place = places.old_key if places.old_key in keys else OLD_SETTINGS
         return OnlyPlace(key=place, missed_by=program)
     return None
+
+
+def _states_any(settings: object, keys: Iterable[str]) -> bool:
+    """Return True if rotary settings, or those of one of their layer types, have one of the keys.
+
+    `{"rope_type": "yarn"}` has no `rope_theta`, and `{"full_attention": {"rope_theta": 1e6}}` has.
+    """
+    if not isinstance(settings, Mapping):
+        return False
+    settings_of_layers = [value for value in settings.values() if isinstance(value, Mapping)]
+    stated_keys: set[str] = set()
+    for layer_settings in (settings, *settings_of_layers):
+        stated_keys |= without_none(layer_settings).keys()
+    return not stated_keys.isdisjoint(keys)
 
 
 def _outermost_keys(encoding: Encoding, name: str) -> set[str]:

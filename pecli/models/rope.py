@@ -242,6 +242,7 @@ def _encoding_of_settings(layer_settings: LayerSettings) -> Encoding:
         use_fope=settings.data.get("use_fope") is True,
         rope_traditional=layer.keys.data.get("rope_traditional") is True,
         lacks_original_length=layer_settings.scaling.lacks_original_length,
+        stated_lengths=layer_settings.scaling.stated_lengths,
         no_table=family.no_table,
         grid=Grid(**values_of(grid)),
         sections=Sections(**values_of(sections)),

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pecli.engine.named_values import without_none
+from pecli.engine.runtimes.runtime import StatedLengths
 from pecli.engine.scalings import SCALINGS, yarn
 from pecli.errors import FileError
 from pecli.models.key_names import LENGTH, LENGTHS, ORIGINAL
-from pecli.models.keys import Keys, Setting, computed, contradictions, derived, nonzero
+from pecli.models.keys import Keys, Setting, computed, contradictions, derived, nonzero, value_of
 from pecli.models.layer_types import Layer
 
 #: pecli's scaling by the names that rope types have in configurations.
@@ -63,6 +64,8 @@ class ScalingSettings(NamedTuple):
         warnings: What the configuration leaves open.
         lacks_original_length: The original context length is not given; the model's context length
             stands in.
+        stated_lengths: The original context lengths that the configuration gives, by their places;
+            None if the scaling has none.
         ignored_alpha: An `alpha` that the model's own code does not read.
     """
 
@@ -70,6 +73,7 @@ class ScalingSettings(NamedTuple):
     settings: dict[str, Setting[object]]
     warnings: list[str]
     lacks_original_length: bool = False
+    stated_lengths: StatedLengths | None = None
     ignored_alpha: object = None
 
 
@@ -142,6 +146,7 @@ def scaling_of(layer: Layer, rope_type: RopeType) -> ScalingSettings:
         settings=_with_defaults(stated_settings, magnitude),
         warnings=in_file.warnings,
         lacks_original_length=in_file.lacks_original_length,
+        stated_lengths=in_file.stated_lengths,
         ignored_alpha=_ignored_alpha(layer, rope_type),
     )
 
@@ -177,6 +182,7 @@ class _StatedParameters(NamedTuple):
     parameters: dict[str, Setting[object]]
     warnings: list[str]
     lacks_original_length: bool
+    stated_lengths: StatedLengths | None
 
 
 def _stated_parameters(layer: Layer, scaling: str) -> _StatedParameters:
@@ -204,6 +210,7 @@ def _stated_parameters(layer: Layer, scaling: str) -> _StatedParameters:
         parameters=_without_unneeded_context(without_none(settings), scaling),
         warnings=[*original.warnings, *_unused_values(layer.settings, scaling)],
         lacks_original_length=original.is_substitute,
+        stated_lengths=original.stated,
     )
 
 
@@ -259,6 +266,7 @@ class _OriginalContext(NamedTuple):
     length: Setting[int] | None
     warnings: tuple[str, ...] = ()
     is_substitute: bool = False
+    stated: StatedLengths | None = None
 
 
 NO_ORIGINAL_CONTEXT = _OriginalContext(None)
@@ -278,14 +286,16 @@ def _original_context(layer: Layer) -> _OriginalContext:
     by_precedence = (in_settings, at_top) if has_settings_by_type else (at_top, in_settings)
     first, second = by_precedence
     original = first or second
+    stated = StatedLengths(value_of(in_settings), value_of(at_top))
     if original is not None:
-        return _OriginalContext(original, tuple(contradictions(first, second)))
+        warnings = tuple(contradictions(first, second))
+        return _OriginalContext(original, warnings, stated=stated)
     if model_context is None:
         return NO_ORIGINAL_CONTEXT
     source = f"{model_context.source} ({ORIGINAL} is missing)"
     substitute = model_context.implying(model_context.value, source)
     warnings = _warnings_of_substitute(layer, model_context)
-    return _OriginalContext(substitute, warnings, is_substitute=True)
+    return _OriginalContext(substitute, warnings, is_substitute=True, stated=stated)
 
 
 def _warnings_of_substitute(layer: Layer, length: Setting[int]) -> tuple[str, ...]:

@@ -140,3 +140,67 @@ def test_a_table_as_rows_that_lacks_the_class_token_fails_with_the_expected_shap
     result = pecli.verify({"position_embeddings": table}, config, reasons=False)
 
     assert "where (17, 64) of the grid 4x4" in result.problems[0]
+
+
+def frequencies_of_flux() -> np.ndarray:
+    """Return 10000^(−i / (d/2)) of Flux's axes of 16, 56 and 56 channels, one axis after another."""
+    pairs_by_axis = (8, 28, 28)
+    return np.concatenate([10000.0 ** (-np.arange(pairs) / pairs) for pairs in pairs_by_axis])
+
+
+def table_of_flux(ids: np.ndarray) -> dict[str, np.ndarray]:
+    """Return cosines, sines and frequencies of Flux at ids (L, 3): frame, row and column."""
+    frequencies = frequencies_of_flux()
+    axis_of_pair = np.repeat([0, 1, 2], [8, 28, 28])
+    angles = ids[:, axis_of_pair] * frequencies
+    tables = {"cos": np.cos(angles), "sin": np.sin(angles)}
+    single = {name: table.astype(np.float32) for name, table in tables.items()}
+    return {**single, "inv_freq": frequencies}
+
+
+def ids_of_flux() -> np.ndarray:
+    """Return the ids of 4 tokens of text and an image of 4 × 5, (24, 3), by diffusers' rule.
+
+    Text is at (0, 0, 0), and a patch at (0, row, column).
+    """
+    rows, columns = np.indices((4, 5)).reshape(2, -1)
+    image = np.stack([np.zeros_like(rows), rows, columns], axis=1)
+    return np.concatenate([np.zeros((4, 3), np.int64), image])
+
+
+@pytest.mark.parametrize("axes_first", [False, True], ids=["(L, 3)", "(3, L)"])
+def test_a_table_of_flux_passes_at_ids_as_the_model_builds_them(axes_first: bool) -> None:
+    """`pecli positions` writes Flux's ids as diffusers has them, (L, 3); (3, L) is M-RoPE's order.
+
+    The tables are computed by `table_of_flux` with NumPy.
+    """
+    ids = ids_of_flux()
+    positions = ids.T if axes_first else ids
+    result = pecli.verify(table_of_flux(ids), "flux.1-dev", positions=positions)
+
+    assert result.passed
+    assert {tensor.name for tensor in result.tensors} == {"cos", "sin", "inv_freq"}
+
+
+def test_the_ids_that_positions_writes_for_flux_are_those_that_verify_reads() -> None:
+    """`ids_of_flux` computes the same ids by diffusers' rule."""
+    ids = pecli.positions("flux.1-dev", "text:4,image:4x5")
+    np.testing.assert_array_equal(ids, ids_of_flux())
+
+    assert pecli.verify(table_of_flux(ids_of_flux()), "flux.1-dev", positions=ids).passed
+
+
+def test_a_table_of_flux_fails_at_ids_whose_rows_and_columns_are_exchanged() -> None:
+    """The ids (L, 3) are frame, row, column; here frame, column, row."""
+    ids = ids_of_flux()
+    result = pecli.verify(table_of_flux(ids), "flux.1-dev", positions=ids[:, [0, 2, 1]])
+
+    assert not result.passed
+
+
+def test_frequencies_of_text_are_not_those_of_flux() -> None:
+    """A head of 128 channels for text has 10000^(−i / 64); those of Flux begin anew for each axis."""
+    table = table_of_flux(ids_of_flux()) | {"inv_freq": 10000.0 ** (-np.arange(64) / 64)}
+    result = pecli.verify(table, "flux.1-dev", positions=ids_of_flux())
+
+    assert [tensor.name for tensor in result.tensors if not tensor.passed] == ["inv_freq"]

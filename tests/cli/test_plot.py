@@ -18,6 +18,7 @@ import pytest
 
 import pecli
 from tests.exit_codes import CHECK_FAILED, SUCCESS, USAGE_ERROR
+from tests.models.facts import write_gguf
 
 SMALL_TABLE = ["sinusoidal", "--seq-len", "64", "--dim", "16"]
 LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
@@ -433,3 +434,31 @@ def test_the_command_that_a_figure_carries_makes_the_same_bytes_again(run_pecli)
 
     assert again.exit_code == SUCCESS
     assert Path("y.svg").read_bytes() == Path("x.svg").read_bytes()
+
+
+LLAMA_GGUF = {"context_length": 64, "embedding_length": 64, "attention.head_count": 4}
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [([], "none of them has rows and columns"), (["--kind", "slopes"], "none of them fits --kind")],
+)
+def test_a_gguf_without_tables_is_refused_with_the_command_that_draws_its_encoding(
+    run_pecli, options: list[str], reason: str
+) -> None:
+    """The file has a single tensor, a vector, as the header of a Llama 3.1 may have."""
+    write_gguf(Path("m.gguf"), "llama", LLAMA_GGUF, {"rope_freqs.weight": [1.0] * 8})
+    outcome = run_pecli("plot", "m.gguf", *options)
+
+    assert outcome.exit_code == USAGE_ERROR
+    assert reason in outcome.err
+    assert outcome.err.endswith("pecli plot --model m.gguf draws its encoding\n")
+
+
+def test_the_encoding_of_a_gguf_is_drawn_if_it_is_named_as_a_model(run_pecli) -> None:
+    """This is the command that an error for `pecli plot m.gguf` names."""
+    write_gguf(Path("m.gguf"), "llama", LLAMA_GGUF)
+    outcome = run_pecli("plot", "--model", "m.gguf")
+
+    assert outcome.exit_code == SUCCESS
+    assert "cosine and sine" in outcome.out

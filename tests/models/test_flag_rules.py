@@ -6,6 +6,7 @@ llama-server is llama.cpp's, server.py text-generation-webui's, /set parameter O
 factor of the base, in exllama's way: base · alpha^(128/126).
 """
 
+import json
 import math
 import re
 from typing import NamedTuple
@@ -333,6 +334,28 @@ def test_yarn_reaches_its_factor_times_the_original_context(context: int, is_bey
     warnings = pecli.load_model("llama-2-7b", f"llama-server {flags} -c {context}").warnings
 
     assert any("is longer than the 32,768 positions" in line for line in warnings) == is_beyond
+
+
+@pytest.mark.parametrize(
+    ("context", "is_beyond"), [(131072, False), (131073, True), (163840, True)]
+)
+def test_yarn_reaches_no_further_if_the_model_states_more_than_the_original_context(
+    context: int, is_beyond: bool
+) -> None:
+    """Qwen3 states 40,960 positions, and YaRN by 4 is made for 32,768 of them. vLLM derives
+    4 · 32,768 = 131,072 as the longest context (`_get_and_verify_max_len`), not 163,840.
+    """
+    settings = {
+        "rope_theta": 1000000,
+        "rope_type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 32768,
+    }
+    overrides = json.dumps({"rope_parameters": settings})
+    flags = f"vllm serve m --max-model-len {context} --hf-overrides '{overrides}'"
+    warnings = pecli.load_model("qwen3-8b", flags).warnings
+
+    assert any("is longer than the 131,072 positions" in line for line in warnings) == is_beyond
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import pytest
 
 import pecli
 from pecli.models.find import load_model
-from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS, USAGE_ERROR
+from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS
 from tests.models.facts import facts_by_layer_type, has_facts, only_encoding, stored, write_gguf
 
 QWEN2_HEADER = {"context_length": 131072, "embedding_length": 3584, "attention.head_count": 28, "rope.freq_base": 1e6,
@@ -184,7 +184,7 @@ def test_yarn_with_a_factor_of_0_is_refused_as_without_one(tmp_path: Path) -> No
     """0 stands for a missing factor in GGUF, and YaRN needs one."""
     without_factor = {"rope.scaling.factor": 0.0, "rope.scaling.attn_factor": 0.5}
     path = write_gguf(tmp_path / "m.gguf", "qwen2", {**QWEN2_HEADER, **without_factor})
-    with pytest.raises(pecli.ParameterError, match="factor is missing; yarn scaling needs it"):
+    with pytest.raises(pecli.FileError, match="factor is missing; yarn scaling needs it"):
         only_encoding(path)
 
 
@@ -381,6 +381,106 @@ def test_an_architecture_without_a_rope_type_in_ggml_is_warned_about(
     assert layout_source == "family default (of no known architecture)"
 
 
+@pytest.mark.parametrize(
+    ("scaling", "stretch"),
+    [
+        ({"rope.scaling.type": "linear", "rope.scaling.factor": 8.0}, 8.0),
+        ({"rope.scaling.factor": 8.0}, 8.0),
+        ({"rope.scale_linear": 8.0}, 8.0),
+        ({"rope.scaling.type": "linear"}, 1.0),
+        ({"rope.scaling.type": "none", "rope.scaling.factor": 8.0}, 1.0),
+        ({"rope.scaling.type": "yarn"}, 1.0),
+        ({"rope.scaling.type": "yarn", "rope.scaling.factor": 1.0}, 1.0),
+    ],
+)
+def test_a_factor_beside_divisors_in_a_tensor_divides_all_frequencies_as_well(
+    tmp_path: Path, scaling: dict[str, Any], stretch: float
+) -> None:
+    """llama.cpp's rope_freq_scale is 1 / rope.scaling.factor for any type but none, and multiplies
+    the angles that ggml has divided by the numbers of the tensor, here 1, 1.5, 4 and 8. 8 rotary
+    channels of base 500000 are 4 pairs.
+    """
+    header = {**LLAMA_3_1_HEADER, "rope.dimension_count": 8, **scaling}
+    divisors = [1.0, 1.5, 4.0, 8.0]
+    path = write_gguf(tmp_path / "m.gguf", "llama", header, {ROPE_FREQS: divisors})
+
+    frequencies = only_encoding(path).inverse_frequencies()
+    expected = [500000.0 ** (-2 * i / 8) / divisors[i] / stretch for i in range(4)]
+    assert frequencies == pytest.approx(expected, rel=1e-14)
+
+
+def test_a_factor_beside_the_tensors_of_longrope_divides_all_frequencies_as_well(
+    tmp_path: Path,
+) -> None:
+    """PHI3_HEADER has the frequencies 1 and 0.01, which the short factors 1 and 1.5 divide up to
+    4096 positions, and the long ones 2 and 4 beyond it; the factor 8 divides all of them.
+    """
+    tensors = {LONG_FACTORS: [2.0, 4.0], SHORT_FACTORS: [1.0, 1.5]}
+    header = {**PHI3_HEADER, "rope.scaling.factor": 8.0}
+    encoding = only_encoding(write_gguf(tmp_path / "m.gguf", "phi3", header, tensors))
+
+    assert encoding.inverse_frequencies(4096) == pytest.approx([1 / 8, 0.01 / 12], rel=1e-15)
+    assert encoding.inverse_frequencies(4097) == pytest.approx([1 / 16, 0.01 / 32], rel=1e-15)
+
+
+def write_twice_scaled_llama(path: Path, scaling_type: str = "linear") -> Path:
+    """Write a Llama 3.1 with its rope_freqs.weight, and with a scaling by 8 in the metadata."""
+    scaling = {"rope.scaling.type": scaling_type, "rope.scaling.factor": 8.0}
+    header = {**LLAMA_3_1_HEADER, **scaling}
+    return write_gguf(path, "llama", header, {ROPE_FREQS: llama3_factors(8.0)})
+
+
+def test_a_file_that_scales_twice_is_warned_about(tmp_path: Path) -> None:
+    """The factor may have been added by hand, for a scaling that the tensor holds already."""
+    (warning,) = load_model(write_twice_scaled_llama(tmp_path / "m.gguf")).warnings
+    assert warning == (
+        "llama.cpp scales twice: it divides frequencies by the tensor rope_freqs.weight,"
+        " and positions by llama.rope.scaling.factor 8"
+    )
+
+
+def test_a_file_that_scales_twice_fails_against_its_model(tmp_path: Path, run_pecli) -> None:
+    """Its frequencies are an eighth of Llama 3.1's."""
+    path = write_twice_scaled_llama(tmp_path / "m.gguf")
+    outcome = run_pecli("verify", path, "--model", "llama-3.1-8b")
+
+    assert outcome.exit_code == CHECK_FAILED
+    assert "positions are multiplied by 0.125 (the spec says 1)" in outcome.out
+
+
+def test_a_file_that_scales_twice_passes_against_itself(tmp_path: Path) -> None:
+    """The tensor is read as the frequencies that llama.cpp computes with, as the header is."""
+    path = write_twice_scaled_llama(tmp_path / "m.gguf")
+    assert pecli.verify(path, path).passed
+
+
+def test_yarn_beside_divisors_in_a_tensor_is_refused(tmp_path: Path) -> None:
+    """llama.cpp computes YaRN of the frequencies that the tensor divides, which no scaling is."""
+    path = write_twice_scaled_llama(tmp_path / "m.gguf", scaling_type="yarn")
+    with pytest.raises(
+        pecli.FileError, match=r"llama\.rope\.scaling\.type is 'yarn', and a tensor"
+    ):
+        load_model(path)
+
+
+def test_flags_of_a_file_that_scales_twice_are_refused(tmp_path: Path) -> None:
+    """--rope-scale replaces the factor in the metadata, and keeps the tensor."""
+    path = write_twice_scaled_llama(tmp_path / "m.gguf")
+    with pytest.raises(pecli.ParameterError, match="the file scales twice, by rope_freqs"):
+        load_model(path, flags="llama-server --rope-scale 4")
+
+
+def test_a_factor_beside_the_divisors_of_pairs_that_stay_is_read(tmp_path: Path) -> None:
+    """Gemma 4's pairs that do not rotate have the divisor 1e30, and stay with 8 times that."""
+    header = {**LLAMA_3_1_HEADER, "rope.dimension_count": 8, "rope.scaling.factor": 8.0}
+    tensors = {ROPE_FREQS: [1.0, 1.0, 1e30, 1e30]}
+    path = write_gguf(tmp_path / "m.gguf", "gemma4", header, tensors)
+    frequencies = load_model(path).encodings[0].inverse_frequencies() or []
+
+    assert frequencies[0] == 1 / 8
+    assert frequencies[-1] < 1e-29
+
+
 def llama3_factors(factor: float) -> list[float]:
     """What divides frequencies, by the rule of Meta's code: nothing for short waves, all for those
     beyond 8192.
@@ -437,28 +537,27 @@ def test_factors_that_are_verified_against_their_own_header_prove_little(
 
 
 @pytest.mark.parametrize(
-    ("factors", "code", "problem"),
+    ("factors", "problem"),
     [
         (
             llama3_factors(8.0)[:32],
-            USAGE_ERROR,
             f"{ROPE_FREQS} is 32 numbers; there must be one for each of 64 frequencies",
         ),
-        ([math.nan] * 64, FILE_ERROR, f"{ROPE_FREQS} is [nan, "),
-        ([0.0] * 64, USAGE_ERROR, f"{ROPE_FREQS}[0] is 0; it must be a finite number"),
+        ([math.nan] * 64, f"{ROPE_FREQS} is [nan, "),
+        ([0.0] * 64, f"{ROPE_FREQS}[0] is 0; it must be a finite number"),
     ],
     ids=["32 of 64", "not a number", "zero"],
 )
 def test_divisors_of_a_wrong_count_or_that_are_nan_or_0_are_refused(
-    tmp_path: Path, run_pecli, factors: list[float], code: int, problem: str
+    tmp_path: Path, run_pecli, factors: list[float], problem: str
 ) -> None:
-    """A Llama with heads of 128 channels has 64 frequencies. NaN is no content of a file, other
-    numbers are wrong values; against a given config each file fails the check.
+    """A Llama with heads of 128 channels has 64 frequencies, so that each of these files is not what
+    it claims to be; against a given config it fails the check.
     """
     path = write_gguf(tmp_path / "x.gguf", "llama", LLAMA_3_1_HEADER, {ROPE_FREQS: factors})
     outcome = run_pecli("verify", path)
 
-    assert outcome.exit_code == code
+    assert outcome.exit_code == FILE_ERROR
     assert problem in outcome.err
     assert run_pecli("verify", path, "--config", "llama-3.1-8b").exit_code == CHECK_FAILED
 

@@ -8,6 +8,7 @@ a rotary model with heads of 16 channels.
 
 import pytest
 
+from pecli.errors import ParameterError
 from pecli.models.find import load_config, load_model
 from tests.models.configs import DYNAMIC_SCALING, LLAMA_CONFIG, SMALL_CONFIG, UNSCALED, Config
 
@@ -161,6 +162,20 @@ def test_sections_that_do_not_fit_the_head_are_left_out_of_the_scheme() -> None:
     """Sections of 1 + 1 + 1 pairs do not add up to the 8 pairs of a head of 16 channels."""
     config = {**SMALL_CONFIG, "rope_scaling": {**UNSCALED, "mrope_section": [1, 1, 1]}}
     assert load_config(config).one().rope(4).mrope_section is None
+
+
+def test_sections_of_an_option_take_precedence_over_those_of_the_model() -> None:
+    """Qwen2-VL has the sections 16, 24, 24 for heads of 128 channels."""
+    encoding = load_config({"model_type": "qwen2_vl", **SMALL_CONFIG, "head_dim": 128}).one()
+    assert encoding.rope(8).mrope_section == (16, 24, 24)
+    assert encoding.rope(8, mrope_section=(8, 8, 48)).mrope_section == (8, 8, 48)
+
+
+def test_sections_of_an_option_that_do_not_fit_the_head_are_refused() -> None:
+    """8 + 8 + 8 are not the 64 pairs of a head of 128 channels; the model's own do not replace them."""
+    encoding = load_config({"model_type": "qwen2_vl", **SMALL_CONFIG, "head_dim": 128}).one()
+    with pytest.raises(ParameterError, match="the sections must add up to 64"):
+        encoding.rope(8, mrope_section=(8, 8, 8))
 
 
 def test_sections_that_are_not_interleaved_leave_mrope_interleaved_at_its_default() -> None:

@@ -25,6 +25,10 @@ YARN_SCALING = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embed
             ["theta is only in rope_scaling", "scaling is only in rope_scaling"],
         ),
         ({"rope_theta": 5e5, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}, []),
+        # Settings without a base do not state it.
+        ({"rope_theta": 5e5, "rope_parameters": {"rope_type": "default"}}, ["theta is only in rope_theta"]),
+        ({"rope_theta": 5e5, "rope_parameters": {"rope_type": "default", "rope_theta": None}}, ["theta is only in rope_theta"]),
+        ({"rope_theta": 5e5, "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 5e5}}}, []),
         # Every program falls back to this base.
         ({"rope_theta": 10000.0}, []),
         ({}, []),
@@ -68,3 +72,20 @@ def test_the_base_of_a_class_is_no_key_of_the_file() -> None:
     model = pecli.load_config({**SIZES, "model_type": "mixtral"})
     assert model.one().parameters["base"] == 1e6
     assert model.notes == ()
+
+
+def test_a_base_that_flags_state_in_the_other_place_is_not_noted() -> None:
+    """SIZES with `rope_theta` lacks it within rope_parameters, which --hf-overrides states."""
+    overrides = '{"rope_parameters": {"rope_type": "default", "rope_theta": 500000.0}}'
+    config = {**SIZES, "rope_theta": 5e5}
+
+    assert pecli.load_model(config).notes != ()
+    assert pecli.load_model(config, f"vllm serve m --hf-overrides '{overrides}'").notes == ()
+
+
+def test_a_note_stays_beside_flags_that_do_not_state_its_value() -> None:
+    """--max-model-len concerns the served context only."""
+    config = {**SIZES, "max_position_embeddings": 4096, "rope_theta": 5e5}
+    (note,) = pecli.load_model(config, "vllm serve m --max-model-len 1024").notes
+
+    assert note.startswith("theta is only in rope_theta")

@@ -132,3 +132,67 @@ def test_only_yarn_depends_on_an_original_length_that_is_missing(runtime: str) -
         "rope_scaling": {"type": "longrope", **factors},
     }
     assert adaptation_by(runtime, config).parameters == {}
+
+
+LLAMA_3_SCALING = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+}
+
+
+def llama_3_config(top: int | None, nested: int | None) -> Config:
+    """Return a Llama of 16,384 positions with original lengths at the top and in rope_scaling."""
+    lengths = {"max_position_embeddings": 16384, "original_max_position_embeddings": top}
+    scaling = {**LLAMA_3_SCALING, "original_max_position_embeddings": nested}
+    return {**LLAMA_CONFIG, **lengths, "rope_scaling": scaling}
+
+
+@pytest.mark.parametrize(
+    ("top", "nested", "of_llama_cpp", "of_mlx_lm"),
+    [
+        (None, None, {"original_max_position_embeddings": 8192}, {"original_max_position_embeddings": 8192}),
+        (4096, None, {}, {"original_max_position_embeddings": 8192}),
+        (None, 4096, {"original_max_position_embeddings": 8192}, {}),
+        (4096, 4096, {}, {}),
+        (4096, 2048, {}, {"original_max_position_embeddings": 2048}),
+        (None, 8192, {}, {}),
+        (8192, None, {}, {}),
+    ],
+)  # fmt: skip
+def test_the_original_length_of_llama_3_is_8192_where_a_runtime_finds_none(
+    top: int | None, nested: int | None, of_llama_cpp: Config, of_mlx_lm: Config
+) -> None:
+    """`Llama3RoPE` of mlx-lm's models/rope_utils.py reads the key in rope_scaling only, and llama.cpp's
+    conversion/llama.py at the top of the config only; both take 8192 if it is not there.
+    Transformers prefers the one at the top, and takes max_position_embeddings, here 16384, without
+    both. Nothing changes for a runtime that has the same length.
+    """
+    config = llama_3_config(top, nested)
+    assert adaptation_by("llama.cpp", config).parameters == of_llama_cpp
+    assert adaptation_by("mlx-lm", config).parameters == of_mlx_lm
+
+
+def test_a_missing_original_length_of_llama_3_is_a_cause() -> None:
+    """mlx-lm then has 8192, and transformers max_position_embeddings, 16384."""
+    assert adaptation_by("mlx-lm", llama_3_config(None, None)).cause == (
+        "assumes 8,192 for original_max_position_embeddings, not 16,384:"
+        " it reads the key only within rope_scaling"
+    )
+
+
+def test_an_original_length_of_another_scaling_is_no_matter_of_llama_3() -> None:
+    """Only llama3's scaling has the default 8192 in these runtimes."""
+    settings = without_keys(YARN_SCALING, "original_max_position_embeddings")
+    changes = adaptation_by("llama.cpp", {**LLAMA_CONFIG, "rope_scaling": settings}).parameters
+    assert changes == {}
+
+
+def test_mlx_lm_has_its_own_table_of_a_llama_3_without_the_original_length() -> None:
+    """The table that mlx-lm computes is that of the config with 8192 within rope_scaling."""
+    of_missing = load_config(llama_3_config(None, None)).one()
+    of_stated = load_config(llama_3_config(None, 8192)).one()
+
+    frequencies = of_missing.rope(16, runtime="mlx-lm").frequencies()
+    assert frequencies == of_stated.rope(16).frequencies()

@@ -12,8 +12,9 @@ from pecli.compare.candidate import PLURALS, CandidateTable, MadeTables, candida
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import AnyArray, Array, as_dtype
 from pecli.engine.schemes.given_positions import PositionList
+from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import tensors_by_name
-from pecli.models.encoding import Encoding
+from pecli.models.encoding import SMALL_GRID, Encoding
 
 
 def find_rope_candidates(
@@ -191,11 +192,22 @@ def _find_frequencies_at(
         dtype: The dtype of the frequencies.
         settings: The recipe and the runtime that compute them.
     """
-    rope = encoding.frequency_rope(length, recipe=settings.recipe, runtime=settings.runtime)
+    rope = _make_rope_of_frequencies(length, encoding, settings)
     frequencies = as_dtype(tensors_by_name(rope)["inv_freq"].array(), dtype)
     for order_words, expected in _order_frequencies(encoding, frequencies).items():
         words = ", ".join(filter(None, (order_words, length_words)))
         yield candidate_of({"inv_freq": expected}, rope, words=words)
+
+
+def _make_rope_of_frequencies(length: int, encoding: Encoding, settings: TableSettings) -> Rope:
+    """Return a scheme with the frequencies of an encoding; of all axes, if they have their own.
+
+    Flux's axes of 16, 56 and 56 channels have 8, 28 and 28 frequencies, whatever the size of an
+    image is.
+    """
+    if encoding.grid.style and encoding.grid.axis_channels:
+        return encoding.rope(grid=SMALL_GRID, recipe=settings.recipe)
+    return encoding.frequency_rope(length, recipe=settings.recipe, runtime=settings.runtime)
 
 
 def _order_frequencies(encoding: Encoding, frequencies: Array) -> dict[str, Array]:

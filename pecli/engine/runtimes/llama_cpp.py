@@ -9,13 +9,17 @@ import numpy as np
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics.float32_functions import log_single, power, round_single
 from pecli.engine.runtimes.runtime import (
+    UNCHANGED,
+    Adaptation,
     AngleFunction,
     Definition,
+    ModelRope,
     RuntimeProfile,
     RuntimeReading,
     as_defined,
     recurrence,
     with_attention_of_context,
+    with_llama_3_length,
     with_rounded_limits,
 )
 from pecli.engine.runtimes.transformers import torch_powers_of
@@ -149,6 +153,18 @@ def _pair_that_rotates(rotations: float, yarn: Yarn, definition: Definition[Scal
     return np.float32(np.float32(definition.dim) * log_ratio / twice_log_base)
 
 
+def _adapted(encoding: ModelRope) -> Adaptation:
+    """Replace the original length of llama3 unless the config states it at its top.
+
+    The script that converts a model to GGUF takes 8,192 then, whatever stands within `rope_scaling`
+    (`generate_extra_tensors` in conversion/llama.py).
+    """
+    lengths = encoding.stated_lengths
+    if lengths is None:
+        return UNCHANGED
+    return with_llama_3_length(encoding, lengths.at_top, "at the top of config.json")
+
+
 RUNTIME = RuntimeProfile(
     name="llama.cpp",
     version="ggml 0.25.3",
@@ -163,4 +179,5 @@ RUNTIME = RuntimeProfile(
     },
     angle_function=_llama_cpp_angles,
     ignores_prompt=True,
+    adapted=_adapted,
 )

@@ -10,13 +10,17 @@ from pecli.engine.arrays import Singles
 from pecli.engine.named_values import required
 from pecli.engine.numerics.float32_functions import log_single, polynomial, power, round_single
 from pecli.engine.runtimes.runtime import (
+    UNCHANGED,
+    Adaptation,
     AngleFunction,
     Definition,
+    ModelRope,
     RuntimeProfile,
     RuntimeReading,
     ScalingT,
     as_defined,
     with_attention_of_context,
+    with_llama_3_length,
     with_rounded_limits,
 )
 from pecli.engine.scalings.linear import Linear, Proportional
@@ -200,6 +204,17 @@ def _llama3_periods(llama3: Llama3, powers: Singles) -> Singles:
     return np.where(is_between, blended, multiplied_or_kept)
 
 
+def _adapted(encoding: ModelRope) -> Adaptation:
+    """Replace the original length of llama3 unless `rope_scaling` states it.
+
+    `Llama3RoPE` in models/rope_utils.py takes 8,192 then, whatever stands at the top of the config.
+    """
+    lengths = encoding.stated_lengths
+    if lengths is None:
+        return UNCHANGED
+    return with_llama_3_length(encoding, lengths.in_settings, "within rope_scaling")
+
+
 RUNTIME = RuntimeProfile(
     name="mlx-lm",
     version="0.32.2",
@@ -216,4 +231,5 @@ RUNTIME = RuntimeProfile(
     angle_function=_mlx_lm_angles,
     ignores_prompt=True,
     text_only=True,
+    adapted=_adapted,
 )

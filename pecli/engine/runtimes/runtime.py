@@ -25,6 +25,8 @@ from pecli.engine.scalings.yarn import Yarn
 from pecli.errors import NoScalingError
 
 ORIGINAL_LENGTH = "original_max_position_embeddings"
+LLAMA_3_LENGTH = 8192
+"""The original length of Llama 3.1, which some runtimes take for any model if they find none."""
 _LIMIT_BITS = 120
 _SAME_ATTENTION = 1e-9
 """Relative difference up to which two attention factors are the same number, rounded."""
@@ -91,6 +93,17 @@ class RuntimeReading(Generic[ScalingT]):
         return replace(self, causes=(*self.causes, cause))
 
 
+class StatedLengths(NamedTuple):
+    """The original lengths that a config states within its rotary settings and at its top.
+
+    `rope_scaling.original_max_position_embeddings` is within the settings. Transformers reads both
+    keys; other runtimes read only one of them.
+    """
+
+    in_settings: int | None
+    at_top: int | None
+
+
 class ModelRope(Protocol):
     """The fields of a model's encoding that a runtime reads beside the scaling."""
 
@@ -105,6 +118,8 @@ class ModelRope(Protocol):
     def use_fope(self) -> bool: ...
     @property
     def lacks_original_length(self) -> bool: ...
+    @property
+    def stated_lengths(self) -> StatedLengths | None: ...
 
 
 class Adaptation(NamedTuple):
@@ -123,6 +138,30 @@ UNCHANGED = Adaptation({}, "")
 def unchanged(encoding: ModelRope) -> Adaptation:
     """Replace no parameter."""
     return UNCHANGED
+
+
+def with_llama_3_length(encoding: ModelRope, read: int | None, place: str) -> Adaptation:
+    """Replace the original length of llama3 scaling by the one that a runtime reads, or by 8,192.
+
+    A model of 16,384 positions whose config states no original length has 16,384 in transformers,
+    which takes the context for it, and 8,192 in mlx-lm.
+
+    Args:
+        encoding: The encoding of a model.
+        read: The length at the only place where the runtime looks; None if it finds none.
+        place: That place in words.
+    """
+    if encoding.parameters["scaling"] != "llama3":
+        return UNCHANGED
+    defined = encoding.parameters[ORIGINAL_LENGTH]
+    length = read or LLAMA_3_LENGTH
+    if length == defined:
+        return UNCHANGED
+    verb = "assumes" if read is None else "takes"
+    cause = (
+        f"{verb} {length:,} for {ORIGINAL_LENGTH}, not {defined:,}: it reads the key only {place}"
+    )
+    return Adaptation({ORIGINAL_LENGTH: length}, cause)
 
 
 AnyDefinition = Definition[Any]

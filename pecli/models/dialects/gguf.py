@@ -24,6 +24,7 @@ from pecli.models.encoding import Encoding, ModelEncodings, ParsedEncodings
 from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
 from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import (
+    MAX_NUMBER,
     Keys,
     Origin,
     Setting,
@@ -226,7 +227,8 @@ def factor_frequencies(path: str) -> dict[str, Table]:
     """Return the frequencies that a file's tensors of factors lead to, by the names of the tensors.
 
     `rope_freqs.weight` of Llama 3.1 has one factor per frequency base^(−2i/dim), by which it is
-    divided. Longrope has two such tensors. Most files have none, and the result is then empty.
+    divided. Longrope has two such tensors. Most files have none, and the result is then empty. A
+    linear scaling beside a tensor divides all frequencies once more.
     """
     header = header_of(path)
     divisors_by_tensor: dict[str, list[float]] = {}
@@ -240,8 +242,9 @@ def factor_frequencies(path: str) -> dict[str, Table]:
     base = keys.number_or(DEFAULT_BASE, "rope.freq_base").value
     sizes = _head_sizes(keys)
     rotary_dim = keys.required(sizes.rotary or sizes.size, "rope.dimension_count").value
+    factor = _factor_beside_tensors(keys)
     return {
-        tensor_name: _divided(tensor_name, base, rotary_dim, divisors)
+        tensor_name: _divided(tensor_name, base, rotary_dim, _multiplied(divisors, factor))
         for tensor_name, divisors in divisors_by_tensor.items()
     }
 
@@ -314,19 +317,30 @@ def _merged_if_equal(encodings: list[Encoding]) -> list[Encoding]:
 
 def _warnings_of_file(model: Model, scaling: Settings) -> list[str]:
     """Return warnings about divisors in a tensor, and about an unknown architecture."""
-    warnings = []
-    divisors = scaling.get("long_factor")
-    come_from_tensor = divisors is not None and divisors.stated_by == (FREQS,)
-    if come_from_tensor:
-        warnings.append(
-            f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says"
-        )
+    warnings = _warnings_about_tensors(model.keys, scaling)
     if not model.is_known:
         warnings.append(
             f"architecture {model.architecture[:60]!r} is unknown:"
             " read by the general rules; check layout and defaults"
         )
     return warnings
+
+
+def _warnings_about_tensors(keys: Keys, scaling: Settings) -> list[str]:
+    """Return a warning if a file scales twice, or else if rope_freqs.weight holds its scaling."""
+    divisors = scaling.get("long_factor")
+    if divisors is None:
+        return []
+    factor = _factor_beside_tensors(keys)
+    if factor is not None:
+        tensors = FREQS if FREQS in divisors.stated_by else f"{SHORT} or {LONG}"
+        return [
+            f"llama.cpp scales twice: it divides frequencies by the tensor {tensors},"
+            f" and positions by {factor.source} {factor.value:g}"
+        ]
+    if divisors.stated_by == (FREQS,):
+        return [f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling.type says"]
+    return []
 
 
 def _sizes_and_bases(model: Model) -> Settings:
@@ -393,19 +407,21 @@ def _scaling_of_file(model: Model) -> Settings:
     """Return the scaling of a GGUF file by the names of Hugging Face's `rope_scaling`.
 
     Files hold Llama 3.1's scaling and longrope as tensors of divisors, one per frequency, which count
-    whatever `rope.scaling.type` says. Without such a tensor the type counts: none, linear or YaRN.
+    whatever `rope.scaling.type` says. A factor of a linear scaling beside them counts as well.
+    Without such a tensor the type counts: none, linear or YaRN.
 
     Raises:
-        FileError: The type is not known, or it is longrope without the tensors.
+        FileError: The type is not known, it is longrope without the tensors, or it is YaRN beside
+            them.
     """
     keys = model.keys
     # All keys are read in any case, so that none is reported as a key that nothing reads.
     # A factor without a type means linear in llama.cpp.
     scaling_type = keys.word_or("linear", "rope.scaling.type")
     attention_factor = keys.number("rope.scaling.attn_factor")
-    factor = nonzero(keys.number("rope.scaling.factor", "rope.scale_linear"))
+    factor = _stated_factor(keys)
     original = keys.whole_number("rope.scaling.original_context_length", "context_length")
-    longrope = _scaling_by_tensors(model.header, scaling_type, original)
+    longrope = _scaling_by_tensors(model, scaling_type, original)
     if longrope:
         return {**longrope, "attention_factor": attention_factor or Setting(1.0, "default")}
     is_linear_without_factor = scaling_type.value == "linear" and factor is None
@@ -423,6 +439,40 @@ def _scaling_of_file(model: Model) -> Settings:
     return scaling
 
 
+def _stated_factor(keys: Keys) -> Setting[float] | None:
+    """Return the factor that a file states, under its name or the older one; None for 0."""
+    return nonzero(keys.number("rope.scaling.factor", "rope.scale_linear"))
+
+
+def _factor_beside_tensors(keys: Keys) -> Setting[float] | None:
+    """Return the factor that divides positions of a file whose tensors divide frequencies as well.
+
+    llama.cpp divides positions by `rope.scaling.factor`, unless `rope.scaling.type` is none. With a
+    factor of 8, a frequency that `rope_freqs.weight` divides by 4 is divided by 32. Such a file was
+    mostly edited by hand: a converter writes either the tensor or the factor.
+
+    Raises:
+        FileError: The factor belongs to YaRN, which divides each frequency by another number.
+    """
+    scaling_type = keys.word_or("linear", "rope.scaling.type")
+    factor = _stated_factor(keys)
+    if factor is None or factor.value == 1 or scaling_type.value == "none":
+        return None
+    if scaling_type.value == "yarn":
+        problem = f"{scaling_type.source} is 'yarn', and a tensor divides the frequencies as well"
+        rule = "llama.cpp scales twice, which is not read here; leave out one of the two"
+        raise FileError(keys.path, problem, rule)
+    return factor
+
+
+def _multiplied(divisors: list[float], factor: Setting[float] | None) -> list[float]:
+    """Return divisors of frequencies, multiplied by a factor that divides all of them as well."""
+    if factor is None:
+        return divisors
+    # Gemma 4's divisors of pairs that do not rotate, 1e30, are the largest number of a key already.
+    return [min(divisor * factor.value, MAX_NUMBER) for divisor in divisors]
+
+
 def _refuse_longrope_without_tensors(keys: Keys, kind: Setting[str]) -> None:
     if kind.value == "longrope":
         problem = f"{kind.source} is 'longrope'"
@@ -437,7 +487,7 @@ def _no_scaling(keys: Keys, kind: Setting[str]) -> Settings:
 
 
 def _scaling_by_tensors(
-    header: Metadata, scaling_type: Setting[str], original: Setting[int] | None
+    model: Model, scaling_type: Setting[str], original: Setting[int] | None
 ) -> Settings:
     """Return the scaling that a file's tensors hold, as longrope; empty if it has no such tensors.
 
@@ -445,25 +495,43 @@ def _scaling_by_tensors(
     single one, which counts at any length. It becomes a longrope whose two lists are the same.
 
     Args:
-        header: The metadata of the file.
+        model: The file.
         scaling_type: The word of `rope.scaling.type`.
         original: The context up to which the short factors count.
     """
-    divisors_at_any_length = header.numbers(FREQS)
-    if divisors_at_any_length:
-        divisors = setting_from_key(divisors_at_any_length, FREQS)
-        rope_type = setting_from_key("longrope", FREQS)
-        return _longrope(rope_type, original=original, short=divisors, long=divisors)
-    short_divisors = header.numbers(SHORT)
-    long_divisors = header.numbers(LONG)
-    if not short_divisors or not long_divisors:
+    divisors_at_any_length = _divisors_of_tensor(model, FREQS)
+    if divisors_at_any_length is not None:
+        return _longrope(
+            setting_from_key("longrope", FREQS),
+            original=original,
+            short=divisors_at_any_length,
+            long=divisors_at_any_length,
+        )
+    short_divisors = _divisors_of_tensor(model, SHORT)
+    long_divisors = _divisors_of_tensor(model, LONG)
+    if short_divisors is None or long_divisors is None:
         return {}
     return _longrope(
         scaling_type.with_value("longrope"),
         original=original,
-        short=setting_from_key(short_divisors, SHORT),
-        long=setting_from_key(long_divisors, LONG),
+        short=short_divisors,
+        long=long_divisors,
     )
+
+
+def _divisors_of_tensor(model: Model, tensor_name: str) -> Setting[list[float]] | None:
+    """Return the numbers that divide the frequencies of a file that has a tensor of them.
+
+    They are those of the tensor, multiplied by a factor that divides all positions.
+    """
+    numbers = model.header.numbers(tensor_name)
+    if not numbers:
+        return None
+    divisors = setting_from_key(numbers, tensor_name)
+    factor = _factor_beside_tensors(model.keys)
+    if factor is None:
+        return divisors
+    return computed(_multiplied(numbers, factor), "{} · {}", divisors, factor)
 
 
 def _longrope(

@@ -58,6 +58,7 @@ def _with_other_scaling(encoding: Encoding, parameters: Parameters) -> Encoding:
         origins={**kept_origins, **origins_of(parameters)},
         # These are facts about the old scaling: YaRN's original length and longrope's mscales.
         lacks_original_length=False,
+        stated_lengths=None,
         mscales=None,
     )
 

@@ -32,11 +32,13 @@ class EncodingsWithFlags(NamedTuple):
         encodings: All encodings of the model.
         context: The context that is served.
         warnings: Other warnings about the configuration with the flags.
+        notes: Notes about the configuration with the flags; None if flags do not change it.
     """
 
     encodings: tuple[Encoding, ...]
     context: int | None
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] | None = None
 
 
 def warn_of_inverted_scale(findings: Findings, source: str, scale: float, meant: float) -> None:

@@ -142,6 +142,7 @@ def apply_ggml_flags(
     encodings = []
     for encoding in model.encodings:
         if _sees_whole_context(encoding):
+            _refuse_factor_beside_tensor(encoding)
             own_scaling = _own_scaling(encoding, context, model.context)
             encoding = _with_flags(encoding, own_scaling, settings, findings)
         encodings.append(encoding)
@@ -225,6 +226,19 @@ class OwnScaling(NamedTuple):
     original: int | None
     divisors: tuple[float, ...] | None = None
     attention: float = 1.0
+
+
+def _refuse_factor_beside_tensor(encoding: Encoding) -> None:
+    """Raise ParameterError if divisors of a .gguf are the product of a tensor and of a factor.
+
+    Flags replace the factor and keep the tensor: of `rope_freqs.weight` and `rope.scaling.factor`
+    8, `--rope-scale 4` keeps the tensor and makes the factor 4. The product does not show them.
+    """
+    names = encoding.stated_by("long_factor")
+    is_product = len(names) > 1
+    if is_product:
+        rule = f"the file scales twice, by {' and '.join(names)}, of which flags replace one"
+        raise ParameterError("flags", "given", rule, f"leave out {names[-1]}")
 
 
 def _own_scaling(
