@@ -13,7 +13,7 @@ from pecli.engine.runtimes.runtime import StatedLengths
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.schemes.given_positions import PositionList
 from pecli.engine.schemes.rope import Rope
-from pecli.errors import FileError, KindError, ParameterError, quoted
+from pecli.errors import KindError, ParameterError, quoted
 from pecli.files.tensor_roles import layer_named, layer_number
 from pecli.models.flag_report import FlagReport
 from pecli.models.key_names import FULL
@@ -378,15 +378,14 @@ class Encoding:
         """Return the encoding after the engine has accepted its values.
 
         Raises:
-            FileError: A value of the file is wrong; the error names the key that the value comes
-                from, such as `rope_scaling.short_factor[3]`.
+            ParameterError: A value is wrong; the error names the file and the key that the value
+            comes from, such as `config.json: rope_scaling.short_factor[3]`.
         """
         try:
             self.frequency_rope()
         except ParameterError as problem:
-            key = self._key_of_parameter(problem.name)
-            advice = "; ".join(filter(None, (problem.rule, problem.advice)))
-            raise FileError(path, f"{key} is {problem.given}", advice) from None
+            place = f"{path}: {self._key_of_parameter(problem.name)}"
+            raise ParameterError(place, problem.given, problem.rule, problem.advice) from None
         return self
 
     def _key_of_parameter(self, parameter: str) -> str:

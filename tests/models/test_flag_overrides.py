@@ -6,7 +6,6 @@ vLLM fills in a base of its own, 10000 for Llama, if `rope_parameters` has none;
 """
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -186,20 +185,3 @@ def test_flags_for_keys_of_config_json_do_not_fit_a_gguf() -> None:
     """A .gguf has metadata of other names."""
     with pytest.raises(pecli.ParameterError, match=r"tiny\.gguf is a \.gguf; name the folder"):
         pecli.load_model(TINY_GGUF, "vllm serve m --rope-theta 20000")
-
-
-@pytest.mark.parametrize(
-    ("override", "problem"),
-    [
-        ({"rope_theta": "x"}, "--hf-overrides.rope_theta is 'x'; it must be a finite number"),
-        ({"rope_theta": 0}, "--hf-overrides.rope_theta is 0; a base must be above 0"),
-        ({"head_dim": 7}, "--hf-overrides.head_dim is 7; it must be an even whole number"),
-    ],
-)
-def test_a_wrong_value_of_a_flag_is_an_error_of_the_flags(
-    override: dict[str, Any], problem: str
-) -> None:
-    """The file is right without the flags: the command line is wrong, whatever rule it breaks."""
-    flags = f"vllm serve m --hf-overrides '{json.dumps(override)}'"
-    with pytest.raises(pecli.ParameterError, match=re.escape(problem)):
-        pecli.load_model("qwen3-8b", flags)

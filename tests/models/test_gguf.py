@@ -19,7 +19,7 @@ import pytest
 
 import pecli
 from pecli.models.find import load_model
-from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS
+from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS, USAGE_ERROR
 from tests.models.facts import facts_by_layer_type, has_facts, only_encoding, stored, write_gguf
 
 QWEN2_HEADER = {"context_length": 131072, "embedding_length": 3584, "attention.head_count": 28, "rope.freq_base": 1e6,
@@ -184,7 +184,7 @@ def test_yarn_with_a_factor_of_0_is_refused_as_without_one(tmp_path: Path) -> No
     """0 stands for a missing factor in GGUF, and YaRN needs one."""
     without_factor = {"rope.scaling.factor": 0.0, "rope.scaling.attn_factor": 0.5}
     path = write_gguf(tmp_path / "m.gguf", "qwen2", {**QWEN2_HEADER, **without_factor})
-    with pytest.raises(pecli.FileError, match="factor is missing; yarn scaling needs it"):
+    with pytest.raises(pecli.ParameterError, match="factor is missing; yarn scaling needs it"):
         only_encoding(path)
 
 
@@ -537,27 +537,28 @@ def test_factors_that_are_verified_against_their_own_header_prove_little(
 
 
 @pytest.mark.parametrize(
-    ("factors", "problem"),
+    ("factors", "code", "problem"),
     [
         (
             llama3_factors(8.0)[:32],
+            USAGE_ERROR,
             f"{ROPE_FREQS} is 32 numbers; there must be one for each of 64 frequencies",
         ),
-        ([math.nan] * 64, f"{ROPE_FREQS} is [nan, "),
-        ([0.0] * 64, f"{ROPE_FREQS}[0] is 0; it must be a finite number"),
+        ([math.nan] * 64, FILE_ERROR, f"{ROPE_FREQS} is [nan, "),
+        ([0.0] * 64, USAGE_ERROR, f"{ROPE_FREQS}[0] is 0; it must be a finite number"),
     ],
     ids=["32 of 64", "not a number", "zero"],
 )
 def test_divisors_of_a_wrong_count_or_that_are_nan_or_0_are_refused(
-    tmp_path: Path, run_pecli, factors: list[float], problem: str
+    tmp_path: Path, run_pecli, factors: list[float], code: int, problem: str
 ) -> None:
-    """A Llama with heads of 128 channels has 64 frequencies, so that each of these files is not what
-    it claims to be; against a given config it fails the check.
+    """A Llama with heads of 128 channels has 64 frequencies. NaN is no content of a file, other
+    numbers are wrong values; against a given config each file fails the check.
     """
     path = write_gguf(tmp_path / "x.gguf", "llama", LLAMA_3_1_HEADER, {ROPE_FREQS: factors})
     outcome = run_pecli("verify", path)
 
-    assert outcome.exit_code == FILE_ERROR
+    assert outcome.exit_code == code
     assert problem in outcome.err
     assert run_pecli("verify", path, "--config", "llama-3.1-8b").exit_code == CHECK_FAILED
 

@@ -9,7 +9,6 @@ import math
 
 import pytest
 
-import pecli
 from pecli.models.dialects import read_object
 from pecli.models.dialects.translation import yarn_magnitude
 from pecli.models.find import load_config
@@ -358,17 +357,6 @@ def test_a_model_without_a_known_encoding_is_warned_of(config: Config, warning: 
     model = load_config(config)
     assert model.encodings == ()
     assert model.warnings == (warning,)
-
-
-@pytest.mark.parametrize("limit", [{"high_freq_proportion": 0}, {"low_freq_proportion": 1}])
-def test_a_limit_of_olmo_core_that_divides_by_nothing_is_refused(limit: Config) -> None:
-    """OLMo-core has the limits of llama3 as shares of the original context, whose reciprocals are
-    low_freq_factor and high_freq_factor; one of them is missing then.
-    """
-    scaling = {"type": "StepwiseRoPEScalingConfig", **limit}
-    block = {"attention": {"n_heads": 2, "rope": {"scaling": scaling}}}
-    with pytest.raises(pecli.FileError, match="low_freq_factor is missing; llama3 scaling needs"):
-        load_config({"d_model": 64, "block": block})
 
 
 @pytest.mark.parametrize(

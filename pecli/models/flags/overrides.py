@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pecli.engine.named_values import MutableValues, NamedValues
-from pecli.errors import FileError, ParameterError
+from pecli.errors import ParameterError
 from pecli.models.data import object_at
 from pecli.models.dialects import read_object
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -56,7 +56,7 @@ def apply_overrides(
         findings: Where warnings are added.
 
     Raises:
-        ParameterError: The model has no config.json, or a value of a flag is wrong in it.
+        ParameterError: The model has no config.json.
     """
     if config is None:
         rule = f"{server.name} reads flags into a config.json, and {model.file} is a .gguf"
@@ -65,7 +65,9 @@ def apply_overrides(
     _complete_replaced_settings(config, changed_config, model, server, findings)
     served = settings.get(Meaning.CONTEXT)
     context = served.value if served else _stretched_context(changed_config, model)
-    model_with_flags = _read_with_flags(changed_config, model, context)
+    model_with_flags = read_object(
+        changed_config.values, model.file, origins=changed_config.origins, served=context
+    )
     _warn_of_replaced_scalings(model, model_with_flags, changed_config, findings)
     return EncodingsWithFlags(
         encodings=model_with_flags.encodings,
@@ -73,23 +75,6 @@ def apply_overrides(
         warnings=model_with_flags.warnings,
         notes=model_with_flags.notes,
     )
-
-
-def _read_with_flags(
-    changed_config: ChangedConfig, model: ModelEncodings, context: int | None
-) -> ModelEncodings:
-    """Return the encodings of a configuration with flags.
-
-    Raises:
-        ParameterError: It cannot be read. The configuration without flags was read before, so that
-            it is the flags that are wrong, and not the file.
-    """
-    try:
-        return read_object(
-            changed_config.values, model.file, origins=changed_config.origins, served=context
-        )
-    except FileError as error:
-        raise ParameterError("flags", "given", error.problem, error.advice) from None
 
 
 def _config_with_flags(config: NamedValues, settings: FlagSettings) -> ChangedConfig:
