@@ -167,13 +167,13 @@ class _WaveMaker(threading.local):
         doubtful_count = loops.write_directions(
             np.ascontiguousarray(angles),  # They may be every second column of a table.
             sector_table.view(np.float64),
-            _SECTOR_ANGLE,  # the sum of three numbers
+            _SECTOR_ANGLE,  # three numbers, whose sum is 2π / 8192
             _sign(sine_first=sine_first),  # −1 if remainders turn the other way
             _WAVE_ERROR,  # 256 ULPs of float64
             numbers,
-            self._doubtful_numbers,  # The loop writes there which numbers are in doubt: 5, say.
+            self._doubtful_numbers,  # The loop writes there which numbers are in doubt.
         )
-        # Number 5 is in row 2 and column 1 of the pairs.
+        # Number 5, for example, is in row 2 and column 1 of the pairs.
         return _doubtful(self._doubtful_numbers[:doubtful_count])
 
     def _directions_of(self, angles: Singles, *, sine_first: bool) -> Complex:
