@@ -294,9 +294,9 @@ class _RotationJob:
 
         Neighbouring channels u, v do, as u + iv. Halves, which are d/2 channels apart, do not.
         """
-        return self.layouts == LAYOUTS["interleaved"] and self._fits(factors)
+        return self.layouts == LAYOUTS["interleaved"] and self._has_dtype_for(factors)
 
-    def _fits(self, factors: AnyArray) -> bool:
+    def _has_dtype_for(self, factors: AnyArray) -> bool:
         """Return True if the source has the dtype of the factors' parts, or float32 to be widened.
 
         There are no complex numbers of float16 or bfloat16, nor in another byte order.
@@ -304,25 +304,39 @@ class _RotationJob:
         return self.source.dtype in (np.float32, factors.real.dtype)
 
     def _loop_for(self, share: _Share, factors: AnyArray) -> RotationLoop | None:
-        """Return the compiled loop for a share; None if NumPy has to rotate it, or is as fast.
+        """Return the compiled loop that rotates a share; None if NumPy rotates it.
 
-        There are loops for float32 and float64. They are loaded for large arrays only, because
-        loading takes a while. NumPy multiplies complex numbers as fast if it need not convert them.
+        NumPy does if it is as fast, if no loop makes the same bytes, and if loops are not loaded:
+        that takes a while, and is done for large arrays only.
         """
-        keeps_layout = self.layouts.before == self.layouts.after
-        if not keeps_layout or not self._fits(factors):
+        if not self._is_faster_compiled(factors):
             return None
-        needs_no_conversion = self.source.dtype == factors.real.dtype
-        if needs_no_conversion and self._is_complex_product(factors):
-            return None
-        _, _, heads, channels = self.source.shape
-        positions = share.positions.stop - share.positions.start
-        numbers = len(share.batches) * positions * heads * channels
-        loops = compiled_loops(numbers)
+        loops = compiled_loops(self._count_numbers(share))
         if loops is None:
             return None
         loop: RotationLoop | None = loops.rotation_loop(self.layouts.before)
         return loop
+
+    def _is_faster_compiled(self, factors: AnyArray) -> bool:
+        """Return True if there is a compiled loop for such pairs that is faster than NumPy.
+
+        Loops rotate float32 and float64, and keep the layout. For halves, they are always faster.
+        Interleaved pairs are complex numbers, which NumPy multiplies as fast, unless it has to
+        convert them: from float32 to the float64 of the factors, for example.
+        """
+        if not self._has_dtype_for(factors):
+            return False
+        if self.layouts == LAYOUTS["interleaved"]:
+            needs_conversion: bool = self.source.dtype != factors.real.dtype
+            return needs_conversion
+        return self.layouts == LAYOUTS["halves"]
+
+    def _count_numbers(self, share: _Share) -> int:
+        """Return how many numbers the rows of a share have: 512 positions of 128 channels, 65,536."""
+        _, _, heads, channels = self.source.shape
+        positions = share.positions.stop - share.positions.start
+        count: int = len(share.batches) * positions * heads * channels
+        return count
 
     def _copy_other_channels(self, share: _Share, factors: AnyArray) -> None:
         """Copy the rows of a share if some of their channels do not rotate.

@@ -72,23 +72,31 @@ class CompiledTile(Tile):
     is_compiled = True
 
     def __init__(self, factors: Factors, columns: int, loops: ModuleType) -> None:
-        """Compute the factors of rows; allocate those of anchors and room for doubtful elements.
+        """Prepare the arguments of the compiled loop, which makes up to some thousand rows a call.
+
+        A row is the product of two directions cos + i·sin: at an anchor, which is every 64th
+        position, for example, and of the row after it. So position 100 is anchor 1 (position 64)
+        times row 36. The loop multiplies real numbers, into which directions are split here.
 
         Args:
-            factors: The directions of some anchors, and of the rows after an anchor. Their products
-                are the rows of the table.
+            factors: The directions of the rows 0 … 63 after any anchor, and the sizes: rows per
+                anchor, and the number of anchors whose rows one call makes at most (a segment).
             columns: The columns of the table: one per wave (a frequency), or two for cosine and
                 sine.
             loops: The module `compiled_loops`.
         """
         super().__init__(factors, columns, "float32")
-        sizes = factors.sizes
-        functions = factors.functions
-        waves = factors.row_directions.shape[1]
         self._loops = loops
-        self._row_factors = ColumnFactors(sizes.rows_per_anchor, waves, functions)
+        sizes = factors.sizes
+        wave_count = factors.row_directions.shape[1]
+
+        self._row_factors = ColumnFactors(sizes.rows_per_anchor, wave_count, factors.functions)
         self._row_factors.set_rows(factors.row_directions)
-        self._anchor_factors = ColumnFactors(sizes.anchors_per_segment, waves, functions)
+        # Only memory: `_enter_segment` sets them, whenever rows of other anchors are made.
+        self._anchor_factors = ColumnFactors(
+            sizes.anchors_per_segment, wave_count, factors.functions
+        )
+        # The loop writes there which elements its error may round wrongly: at most all of a call.
         self._doubtful_elements = np.empty(sizes.rows_per_segment * columns, np.int64)
 
     def _enter_segment(self, segment: int, start: Complex) -> None:

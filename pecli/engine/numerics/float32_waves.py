@@ -150,25 +150,30 @@ class _WaveMaker(threading.local):
     ) -> Doubtful:
         """Write (cosine, sine) of angles by a compiled loop, and return the numbers in doubt.
 
+        The loop splits an angle into a number of sectors (1/8192 of the circle each) and a small
+        remainder. The direction of the sectors, cos + i·sin, is looked up in a table, and turned by
+        the remainder. A result is in doubt if its error may change how it is rounded to float32.
+
         Args:
             loops: The module of compiled loops.
             angles: The angles (n,).
             pairs: The array for the result (n, 2).
             sine_first: True if the pairs are (sine, cosine).
         """
+        sector_table = _sector_directions(sine_first=sine_first)  # complex
+        # The loop takes pairs as one row of numbers: cos, sin, cos, sin, …
         numbers = pairs.reshape(-1)
-        # The complex numbers cos + i·sin of the sectors of the circle, as pairs of float64.
-        sector_directions = _sector_directions(sine_first=sine_first).view(np.float64)
         # The arguments are in the order of `write_directions`: for keywords, numba needs 3 µs more.
         doubtful_count = loops.write_directions(
             np.ascontiguousarray(angles),  # They may be every second column of a table.
-            sector_directions,
-            _SECTOR_ANGLE,
-            _sign(sine_first=sine_first),
-            _WAVE_ERROR,
+            sector_table.view(np.float64),
+            _SECTOR_ANGLE,  # three numbers, whose sum is 2π / 8192
+            _sign(sine_first=sine_first),  # −1 if remainders turn the other way
+            _WAVE_ERROR,  # 256 ULPs of float64
             numbers,
-            self._doubtful_numbers,
+            self._doubtful_numbers,  # The loop writes there which numbers are in doubt.
         )
+        # Number 5, for example, is in row 2 and column 1 of the pairs.
         return _doubtful(self._doubtful_numbers[:doubtful_count])
 
     def _directions_of(self, angles: Singles, *, sine_first: bool) -> Complex:

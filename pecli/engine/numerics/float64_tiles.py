@@ -107,8 +107,8 @@ class Terms(NamedTuple):
     join: np.ufunc
 
 
-def _write_high_part(cosine: Split, sine: Split, terms: Terms, work: Workspace) -> None:
-    """Write the products of heads, h·h', of both terms to `work.high`.
+def _exact_products(cosine: Split, sine: Split, terms: Terms, work: Workspace) -> Floats:
+    """Return the products of heads, h·h', of both terms: joined, as their addition theorem has them.
 
     A head is the upper 26 bits of a number, so that products of heads are exact.
 
@@ -116,43 +116,44 @@ def _write_high_part(cosine: Split, sine: Split, terms: Terms, work: Workspace) 
         cosine: The cosines of the anchor.
         sine: Its sines.
         terms: The numbers that both multiply.
-        work: Memory for the result and for a product.
+        work: Memory, of which `high` gets the result.
     """
     high, _, product = work
     np.multiply(cosine.head, terms.by_cosine.head, high)
     terms.join(high, np.multiply(sine.head, terms.by_sine.head, product), high)
+    return high
 
 
-def _write_low_part(
+def _small_products(
     anchor: Directions, cosine: Split, sine: Split, terms: Terms, work: Workspace
-) -> None:
-    """Write the products with tails, (h + t)·t' + t·h', of both terms to `work.low`.
+) -> Floats:
+    """Return the products with tails, (h + t)·t' + t·h', of both terms: joined as those of heads.
 
-    A number is the sum of a head h and a small tail t. The product of two numbers is h·h', which is
-    the high part, and the rest, which is the low part.
+    A number is the sum of a head h and a small tail t. The product of two numbers is h·h', which
+    `_exact_products` returns, and the rest, which is returned here.
 
     Args:
         anchor: The cosines and sines of the anchor, h + t.
         cosine: The cosines as heads and tails.
         sine: The sines as heads and tails.
         terms: The numbers that both multiply.
-        work: Memory for the result and for a product.
+        work: Memory, of which `low` gets the result.
     """
     _, low, product = work
     np.multiply(anchor.cosines.hi, terms.by_cosine.tail, low)
     low += np.multiply(cosine.tail, terms.by_cosine.head, product)
     terms.join(low, np.multiply(anchor.sines.hi, terms.by_sine.tail, product), low)
     terms.join(low, np.multiply(sine.tail, terms.by_sine.head, product), low)
+    return low
 
 
-def _sum_of_parts(work: Workspace, error: float) -> _Elements:
+def _rounded_sums(high: Floats, low: Floats, error: float, memory: Floats) -> _Elements:
     """Return the sums high + low, and which of them the error leaves in doubt.
 
     Those are the ones for which high + (low − error) and high + (low + error) round differently. If
-    they round alike, both are the rounded sum. The result is in the memory of `work`.
+    they round alike, both are the rounded sum. All arrays are overwritten: `high` gets the sums.
     """
-    high, low, lower_bound = work
-    np.subtract(low, error, lower_bound)
+    lower_bound = np.subtract(low, error, memory)
     lower_bound += high
     low += error
     high += low
@@ -173,7 +174,7 @@ class Float64Tiles:
         They are those of positions 0, 1, …, 31, for example, and of the anchors 0, 32, 64, …,
         2,016. The cosine and sine of position 100 = 96 + 4 then follow from those of 96 and 4 by
         the addition theorems. For positions from 2,048 on, the anchors are turned by the angle of
-        the position at which their segment starts (2,048, 4,096, …).
+        2,048, 4,096, …, with which a further segment of 64 anchors starts.
 
         Args:
             waves: The frequencies and the amplitude.
@@ -183,19 +184,25 @@ class Float64Tiles:
         self._frequency_digits = waves.digits[:, None, :]
         self._sizes = _sizes(len(waves.turns), count)
 
-        row_directions = self._directions(multiples(0, self._sizes.rows_per_anchor, 1))
-        self._first_anchors = self._directions(
-            multiples(0, self._sizes.anchors_per_segment, self._sizes.rows_per_anchor)
+        positions_of_rows = multiples(0, self._sizes.rows_per_anchor, step=1)
+        rows = self._directions(positions_of_rows)
+        positions_of_anchors = multiples(
+            0, self._sizes.anchors_per_segment, step=self._sizes.rows_per_anchor
         )
-        # To have more digits than float64, a number is split into a head, which is a multiple of
-        # 2**-26, and a small tail. Anchors are split later, when they are multiplied by the
-        # amplitude: then the unit of heads, and the error of results, are larger as well.
-        self._row_cosines = _split(row_directions.cosines, _HEAD_UNIT)
-        self._row_sines = _split(row_directions.sines, _HEAD_UNIT)
+        self._first_anchors = self._directions(positions_of_anchors)
+
+        # Numbers have more digits than float64: each is the sum of a head of 26 bits and a small
+        # tail. A product of two heads has 52 bits, and is exact in float64. The heads of numbers up
+        # to 1, as in rows, are multiples of 2**-26.
+        self._row_cosines = _split(rows.cosines, _HEAD_UNIT)
+        self._row_sines = _split(rows.sines, _HEAD_UNIT)
+
+        # Anchors are multiplied by the amplitude before they are split. For an amplitude of 1.5,
+        # they are below 2, so that 26 bits are multiples of 2 · 2**-26. Errors double as well.
         self._amplitude = waves.amplitude_factor
         amplitude_bound = _power_of_two_bound(float(waves.amplitude_factor.hi))
-        self._anchor_head_unit = _HEAD_UNIT * amplitude_bound
-        self._error = _ERROR * amplitude_bound
+        self._anchor_head_unit = amplitude_bound * _HEAD_UNIT
+        self._error = amplitude_bound * _ERROR
 
     def _directions(self, positions: Ints) -> Directions:
         return cos_sin_double_double(self._frequency_digits, positions)
@@ -259,22 +266,23 @@ class Float64Tiles:
 
             (h + t) · (h' + t') = h·h' + [(h + t)·t' + t·h'].
 
-        h·h' is exact in float64. The brackets are small, and so are their errors. They make the low
-        part of the cosine, and the products of heads make the high part.
+        h·h' is exact in float64. The brackets are small, and so are their errors.
 
         Args:
             function: "cos" or "sin".
             anchor: The cosines and sines of the anchor, one per wave (a frequency).
             first_row: The first of these rows, counted from the anchor.
-            work: Memory (rows, waves) for as many rows as are needed. It has the result.
+            work: Memory (rows, waves) for as many rows as are needed; the result is a part of it.
         """
         row_count, width = work.high.shape
-        terms = self._terms(function, slice(first_row, first_row + row_count), width)
-        cosine = _split(anchor.cosines, self._anchor_head_unit)
+        rows = slice(first_row, first_row + row_count)
+        row_terms = self._terms(function, rows, width)  # cos B and sin B of each row
+        cosine = _split(anchor.cosines, self._anchor_head_unit)  # cos A as h + t
         sine = _split(anchor.sines, self._anchor_head_unit)
-        _write_high_part(cosine, sine, terms, work)
-        _write_low_part(anchor, cosine, sine, terms, work)
-        return _sum_of_parts(work, self._error)
+        high = _exact_products(cosine, sine, row_terms, work)  # h·h' of both terms
+        low = _small_products(anchor, cosine, sine, row_terms, work)  # the brackets
+        # Both are added, and rounded to float64. `product` is not needed any more.
+        return _rounded_sums(high, low, self._error, memory=work.product)
 
     def _terms(self, function: str, rows: slice, width: int) -> Terms:
         """Return the numbers of some rows that the anchor's cosine and sine multiply.

@@ -212,8 +212,8 @@ def _high_and_low(values: list[int], bits: int) -> Floats:
 
 _TURN = DoubleDouble.fixed(2 * numerics.pi(200), 200)
 """A turn in radians, 2π."""
-_RADIANS_PER_UNIT = 2.0**-32 * float(_TURN.hi)
-"""Radians in 2**-32 turns."""
+_RADIANS_PER_DIGIT_UNIT = 2.0**-32 * float(_TURN.hi)
+"""Radians in 2**-32 turns, the unit of the highest digit of a fraction of a turn."""
 
 
 def _reciprocal(number: int) -> DoubleDouble:
@@ -272,33 +272,47 @@ def _multiply_digits(frequency_digits: Ints, positions: Ints) -> list[Ints]:
 def cos_sin(frequency_digits: Ints, positions: Ints) -> tuple[Floats, Floats]:
     """Return the cosines and sines of position · frequency in float64.
 
-    Frequencies are in turns: at position 7, 0.3 turns per position are 2.1 turns. The product is
-    made of integers, so that the 2 whole turns are dropped without error. The angle of 0.1 turns
-    that is left is split into a, the nearest of 256 sectors of the circle (sector 26 is 0.1016
-    turns), whose cosine and sine are in a table, and the small rest x (−0.0016 turns).
+    An angle is a + x: a is the nearest of 256 sectors of the circle, whose cosines and sines are in
+    a table, and x is a small rest. Position 7 of the frequency 0.3 turns is at 2.1 turns, or 0.1
+    without the whole turns: sector 26, which is at 26/256 = 0.1016 turns, and x = −0.0016 turns.
 
     The results are within 0.6·2**-53 absolutely, and within 2**-51.5 of the value itself.
 
     Args:
-        frequency_digits: The frequencies' digits after the point in base 2**32, lowest first:
-            (digits, …).
+        frequency_digits: The frequencies in turns per position: their digits after the point in
+            base 2**32, lowest first (digits, …).
         positions: Positions that broadcast against the digits.
     """
-    *lower_digits, highest_digit = _multiply_digits(frequency_digits[_SPARE_DIGITS:], positions)
-    sector, distance = _nearest_sector(highest_digit)
-    x = _add_lower_digits(distance, lower_digits) * _RADIANS_PER_UNIT
-    sin_x, cos_x_minus_1 = _small_angle(x)
-
-    # The table has cos a = c + c_low and sin a = s + s_low, to twice the precision of float64.
+    # Float64 does not need the lowest digit of a frequency.
+    digits_of_angles = _multiply_digits(frequency_digits[_SPARE_DIGITS:], positions)
+    sector, x = _sector_and_rest(digits_of_angles)
     sector_cosines, sector_sines = sectors()
-    c = sector_cosines.hi[sector]
-    c_low = sector_cosines.lo[sector]
-    s = sector_sines.hi[sector]
-    s_low = sector_sines.lo[sector]
-    # By the addition theorem, cos(a + x) = cos a + cos a · (cos x − 1) − sin a · sin x. All terms
-    # but c are small, and so are their rounding errors: they are added up first, and c at the end.
-    cosines = c + (c_low + (c * cos_x_minus_1 - s * sin_x))
-    sines = s + (s_low + (s * cos_x_minus_1 + c * sin_x))
+    return _add_small_angle(sector_cosines[sector], sector_sines[sector], x)
+
+
+def _sector_and_rest(digits_of_angles: list[Ints]) -> tuple[Indices, Floats]:
+    """Return the nearest of 256 sectors of the circle to each angle, and the radians from it.
+
+    0.1 turns are 25.6 sectors: that is sector 26, and −0.4 sectors or −0.0098 radians.
+
+    Args:
+        digits_of_angles: Angles in turns: their digits after the point in base 2**32, lowest first.
+    """
+    *lower_digits, highest_digit = digits_of_angles
+    sector, distance = _nearest_sector(highest_digit)
+    return sector, _add_lower_digits(distance, lower_digits) * _RADIANS_PER_DIGIT_UNIT
+
+
+def _add_small_angle(cos_a: DoubleDouble, sin_a: DoubleDouble, x: Floats) -> tuple[Floats, Floats]:
+    """Return cos(a + x) and sin(a + x) in float64, for |x| ≤ π/256.
+
+    By the addition theorem, cos(a + x) = cos a + (cos a · (cos x − 1) − sin a · sin x). The terms
+    in brackets are small, and so are their rounding errors. Added to them is `lo`, the digits of
+    cos a that float64 does not have; `hi`, the float64 number itself, comes last.
+    """
+    sin_x, cos_x_minus_1 = _small_angle(x)
+    cosines = cos_a.hi + (cos_a.lo + (cos_a.hi * cos_x_minus_1 - sin_a.hi * sin_x))
+    sines = sin_a.hi + (sin_a.lo + (sin_a.hi * cos_x_minus_1 + cos_a.hi * sin_x))
     return cosines, sines
 
 
@@ -342,31 +356,40 @@ def directions(frequency_digits: Ints, positions: Ints) -> Complex:
 
 
 def cos_sin_double_double(frequency_digits: Ints, positions: Ints) -> Directions:
-    """Return the cosines and sines of position · frequency to about 98 bits.
+    """Return the cosines and sines of position · frequency to about 98 bits, also of tiny values.
 
-    Frequencies are in turns: at position 7, 0.3 turns per position are 2.1 turns. The product is
-    made of integers, so that the 2 whole turns are dropped without error. The angle of 0.1 turns
-    that is left is split into a, the nearest of 256 sectors of the circle (sector 26 is 0.1016
-    turns), whose cosine and sine are in a table, and the small rest x (−0.0016 turns).
-
-    A double-double is a sum of two float64 numbers; its operators +, − and * keep about 104 bits.
-    The error is relative to the value itself, even if the value is close to zero.
+    An angle is a + x: a is the nearest of 256 sectors of the circle, whose cosines and sines are in
+    a table, and x is a small rest. Position 7 of the frequency 0.3 turns is at 2.1 turns, or 0.1
+    without the whole turns: sector 26, which is at 26/256 = 0.1016 turns, and x = −0.0016 turns.
 
     Args:
-        frequency_digits: The frequencies' digits after the point in base 2**32, lowest first:
-            (digits, …).
+        frequency_digits: The frequencies in turns per position: their digits after the point in
+            base 2**32, lowest first (digits, …).
         positions: Positions that broadcast against the digits.
     """
-    *lower_digits, highest_digit = _multiply_digits(frequency_digits, positions)
-    sector, distance = _nearest_sector(highest_digit)
-    x = _turns_from_sector(distance, lower_digits) * _TURN  # in radians
-    sin_x, cos_x_minus_1 = _small_angle_double_double(x)
+    digits_of_angles = _multiply_digits(frequency_digits, positions)
+    sector, x = _sector_and_rest_double_double(digits_of_angles)
+    sector_cosines, sector_sines = sectors()
+    return _add_small_angle_double_double(sector_cosines[sector], sector_sines[sector], x)
 
-    table = sectors()
-    cos_a = table.cosines[sector]
-    sin_a = table.sines[sector]
-    # The addition theorems: cos(a + x) = cos a · cos x − sin a · sin x, for example. Written with
-    # cos x − 1, all terms but the first are small, and so are their errors.
+
+def _sector_and_rest_double_double(digits_of_angles: list[Ints]) -> tuple[Indices, DoubleDouble]:
+    """Return what `_sector_and_rest` does, the radians as a sum of two float64 numbers."""
+    *lower_digits, highest_digit = digits_of_angles
+    sector, distance = _nearest_sector(highest_digit)
+    return sector, _turns_from_sector(distance, lower_digits) * _TURN
+
+
+def _add_small_angle_double_double(
+    cos_a: DoubleDouble, sin_a: DoubleDouble, x: DoubleDouble
+) -> Directions:
+    """Return cos(a + x) and sin(a + x), for |x| ≤ π/256.
+
+    By the addition theorem, cos(a + x) = cos a + (cos a · (cos x − 1) − sin a · sin x). The terms
+    in brackets are small, and so are their errors. The operators of double-doubles, sums of two
+    float64 numbers, keep about 104 bits.
+    """
+    sin_x, cos_x_minus_1 = _small_angle_double_double(x)
     cosines = cos_a + (cos_a * cos_x_minus_1 - sin_a * sin_x)
     sines = sin_a + (sin_a * cos_x_minus_1 + cos_a * sin_x)
     return Directions(cosines, sines)

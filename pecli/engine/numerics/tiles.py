@@ -93,26 +93,38 @@ class TileSizes(NamedTuple):
 def _tile_sizes(waves: int, count: int) -> TileSizes:
     """Return how many rows are computed at a time, for a table of about `count` positions.
 
-    A table of 64 waves and 100,000 positions has tiles of 512 rows, which fit into the processor's
-    cache. In every tile, 8 positions are anchors: their cos + i·sin is computed, and the 64 rows
-    from an anchor to the next one are products with it. A segment is 128 anchors and their rows.
+    A tile is the rows that are made at once. In every tile, a few positions are anchors: their
+    cos + i·sin is computed, and the rows from an anchor to the next one are products with it. A
+    segment is the anchors that are computed together, for many tiles, and their rows.
+
+    The comments have the numbers of 64 waves and 100,000 positions. All are powers of two.
 
     Args:
         waves: The frequencies of the table, one or two columns each.
         count: About how many positions are needed.
     """
-    rows_in_cache = power_of_two_within(phases.TILE // waves)
-    rows_per_tile = min(power_of_two(count), _MAX_ROWS_PER_TILE, rows_in_cache)
+    rows_in_cache = power_of_two_within(phases.TILE // waves)  # 32,768 // 64 = 512
+    rows_per_tile = min(power_of_two(count), _MAX_ROWS_PER_TILE, rows_in_cache)  # 512
+    rows_per_anchor = _rows_per_anchor(rows_per_tile)  # 64, so that a tile has 8 anchors
 
-    # The fewer rows there are per anchor, the more anchors. Some roots of the rows of a tile keep
-    # both tables short, that of the anchors and that of the rows after one: 4 · 16 for 512 rows.
+    needed_anchors = power_of_two(math.ceil(count / rows_per_anchor))  # 2,048
+    # Anchors take memory: a quarter of the room that a tile has.
+    most_anchors = max(1, rows_per_tile // 4)  # 128
+    anchors_per_segment = min(most_anchors, needed_anchors)  # 128
+    return TileSizes(rows_per_tile, rows_per_anchor, anchors_per_segment)
+
+
+def _rows_per_anchor(rows_per_tile: int) -> int:
+    """Return how many rows are products with the same anchor, about four roots of a tile's rows.
+
+    With few rows per anchor, there are many anchors to compute; with many rows per anchor, the
+    table of rows, by which every anchor is multiplied, is long.
+
+    >>> _rows_per_anchor(512)  # The root is 22.6, and 16 the power of two below it.
+    64
+    """
     root = power_of_two_within(math.isqrt(rows_per_tile))
-    rows_per_anchor = min(rows_per_tile, 4 * root)
-
-    needed_anchors = power_of_two(math.ceil(count / rows_per_anchor))
-    # The anchors in memory are at most a quarter as many numbers as a tile has.
-    most_anchors = max(1, rows_per_tile // 4)
-    return TileSizes(rows_per_tile, rows_per_anchor, min(most_anchors, needed_anchors))
+    return min(rows_per_tile, 4 * root)
 
 
 class Factors:
@@ -258,11 +270,12 @@ class Tile:
     def __init__(self, factors: Factors, columns: int, dtype: str) -> None:
         """Allocate the memory in which rows of a table are made, some hundred at a time.
 
-        A row is the product of a direction, cos + i·sin, at an anchor and one from a small table:
-        with 128 rows per anchor, that of position 300 is the one at anchor 256 times that of 44.
+        A row is the product of two directions cos + i·sin: at an anchor, which is every 64th
+        position, for example, and of the row after it. So position 300 is anchor 4 (position 256)
+        times row 44.
 
         Args:
-            factors: The directions at some anchors, and the small table.
+            factors: The directions of the rows 0 … 63 after an anchor, and of some anchors.
             columns: The columns of the table: one per wave, or two for cosine and sine.
             dtype: The dtype of the table, to which products are rounded: "float32", for example.
         """
@@ -270,18 +283,21 @@ class Tile:
         self.columns = columns
         self.dtype = dtype
 
-        # The anchors of one segment, which is a stretch of some thousand positions.
+        # `_enter_segment` writes the directions of a segment's anchors there: of a stretch of some
+        # thousand positions. A table of cosines only, or of sines only, needs them in two parts.
         self._segment = _NO_SEGMENT
         self._anchors: Complex = _memory_like(factors.anchor_directions)
         self._anchor_parts = _memory_for_anchor_parts(factors)
 
-        # The products (anchors, rows, waves), and the same memory as rows of a table of float64.
+        # `_multiply_anchors` writes the products (anchors, rows, waves) there. `_values` is the
+        # same memory as rows of the table, in float64.
         self._products = _memory_for_products(factors)
         self._values = _as_rows(self._products[0], factors.sizes.rows_per_tile)
 
-        # Products are scaled, so that a test of their lower bits finds doubtful roundings, and the
-        # rounded numbers are scaled back by a power of two.
+        # `_in_doubt` tests whether the error of a product leaves two roundings possible. For that,
+        # products are scaled by 2**47, for example, and the upper bits of the float64 ignored.
         self._ignored_bits = _upper_bits_of_test(dtype)
+        # `_write_rounded` takes the scale off again. It is a power of two, so that this is exact.
         self._scale_back = np.array(1 / factors.test_scale, np.float32)
 
     def fits(self, factors: Factors, columns: int, dtype: str, *, is_compiled: bool) -> bool:

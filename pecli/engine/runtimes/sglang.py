@@ -14,25 +14,29 @@ from pecli.errors import UnsupportedError
 
 
 def _read_dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Ntk]:
-    """Return dynamic NTK as SGLang reads it: at any length L as if L were f times the context M.
+    """Return dynamic NTK as SGLang reads it: as NTK with the same factor at any length.
 
-    Dynamic NTK stretches the base by f·L/M − (f − 1), which follows the length of the prompt. SGLang
-    has the stretch of L = f·M at any length: f² − f + 1, which is 3 for factor 2.
+    NTK replaces the base of the frequencies by a larger one, which follows from its factor. Dynamic
+    NTK has a factor that grows with the length L of the prompt beyond the context M: with f in the
+    config, f·L/M − (f − 1). SGLang computes it once, for L = f·M: f² − f + 1, or 3 for f = 2.
+
+    The reading states as a cause that the tables differ from the model's. If they are the same at
+    this length, it states what differs for shorter prompts.
     """
-    factor = definition.scaling.factor
-    stretch_at_any_length = factor**2 - factor + 1
-    scaling = Ntk(stretch_at_any_length)
-    is_same_at_this_length = definition.scaling.stretch() == stretch_at_any_length
-    if not is_same_at_this_length:
+    dynamic = definition.scaling
+    sglang_factor = dynamic.factor**2 - dynamic.factor + 1
+    scaling = Ntk(sglang_factor)
+    model_factor = dynamic.stretch()  # at the length of the table
+    if model_factor != sglang_factor:
         cause = (
             "its dynamic NTK is not dynamic: the base is that of NTK with factor "
-            f"{stretch_at_any_length:g}, at any length"
+            f"{sglang_factor:g}, at any length"
         )
         return RuntimeReading(scaling, causes=(cause,))
-    short_prompts = ""
-    if stretch_at_any_length != 1:
-        short_prompts = "shorter prompts get the same base; the model's base follows their length"
-    return RuntimeReading(scaling, short_prompts=short_prompts)
+    if sglang_factor == 1:  # Neither changes the base, up to this length.
+        return RuntimeReading(scaling)
+    difference = "shorter prompts get the same base; the model's base follows their length"
+    return RuntimeReading(scaling, short_prompts=difference)
 
 
 def _adapted_to_sglang(encoding: ModelRope) -> Adaptation:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -239,27 +239,19 @@ class Alibi(Scheme):
         out[:, 0] = as_dtype(np.array(values, numpy_dtype(dtype)), self.dtype)
 
     def _bias_filler(self, queries: int, keys: int) -> Callable[[int, Array], None]:
-        """Return a function that fills rows of the bias (heads · queries, keys).
+        """Return a function `fill(start_row, out)` that writes rows of the bias into `out`.
 
-        Row 5 of a bias of 3 queries is query 2 of head 1: rows are those of head 0, of head 1, …
+        The rows are those of head 0, one per query, then those of head 1, and so on.
         """
         slopes = self._fixed_slopes()
 
         @lru_cache(maxsize=4)  # Threads fill neighbouring rows, which belong to few heads.
         def bias_of_head(head: int) -> Array:
-            """Return the bias (queries, keys) of one head, a view that takes little memory."""
-            return _last_windows(self._bias_vector(slopes[head], keys), keys, queries)
+            """Return the bias (queries, keys) of one head, whose rows overlap in memory."""
+            vector = self._bias_vector(slopes[head], keys)
+            return _last_windows(vector, keys, queries)
 
-        def fill(start_row: int, out: Array) -> None:
-            """Write the rows start_row, start_row + 1, … into `out`, one head after another."""
-            written = 0
-            while written < len(out):
-                head, query = divmod(start_row + written, queries)
-                count = min(queries - query, len(out) - written)
-                out[written : written + count] = bias_of_head(head)[query : query + count]
-                written += count
-
-        return fill
+        return partial(_fill_head_by_head, bias_of_head, queries)
 
     def _bias_vector(self, slope: int, keys: int) -> Array:
         """Return a vector of which each row of a head's bias is a part, as long as the keys.
@@ -296,22 +288,26 @@ class Alibi(Scheme):
         """Return the biases for an audit of rounding errors: one row per distance, one column per head.
 
         The bias of a query and a key depends on their distance only, so that a table of distances
-        0 … L − 1 holds every value of the (L, L) matrix.
+        0 … L − 1 holds every value of the (L, L) matrix. An audit compares this table, which may
+        have roundings of a recipe, with an exact one, and reports the largest error by distance and
+        by slope.
         """
         if self.seq_len is None:
             raise self._wrong("seq_len", "an audit runs over distances", "say how far")
-        exact = replace(self, recipe="exact", dtype="float64")
-        heads = np.arange(self._heads.start, self._heads.stop)
+        # The report has the exact slopes, also for a recipe that rounds them in the table.
+        exact_slopes = replace(self, recipe="exact", dtype="float64").slope_values()
+        slope_of_column = np.arange(self._heads.start, self._heads.stop)
 
         def read(start: int, stop: int) -> Array:
+            """Return the biases at the distances start … stop − 1."""
             return self._at_distances(start, stop - start)
 
         return ByPosition(
-            first=0,
+            first=0,  # the first distance
             count=self.seq_len,
-            kind="slopes",
-            values=exact.slope_values(),
-            groups=heads,
+            kind="slopes",  # what `values` are
+            values=exact_slopes,
+            groups=slope_of_column,
             read=read,
         )
 
@@ -321,6 +317,30 @@ class Alibi(Scheme):
         keys = self.seq_len or last_axis
         whole = replace(self, seq_len=keys, slopes=False, queries=None, dtype="float64")
         return add_bias(x, whole.single_array())
+
+
+def _fill_head_by_head(
+    bias_of_head: Callable[[int], Array], queries: int, start_row: int, out: Array
+) -> None:
+    """Write some rows of the biases of all heads into `out`, one head after another.
+
+    With 3 queries, rows 0 – 2 belong to head 0 and rows 3 – 5 to head 1. So rows 2 – 4 are query 2
+    of head 0, and the queries 0 and 1 of head 1.
+
+    Args:
+        bias_of_head: Returns the bias (queries, keys) of a head.
+        queries: The number of rows that every head has.
+        start_row: The first of the rows.
+        out: The rows (n, keys).
+    """
+    written = 0
+    while written < len(out):
+        head, query = divmod(start_row + written, queries)
+        left_to_write = len(out) - written
+        left_of_head = queries - query
+        count = min(left_to_write, left_of_head)
+        out[written : written + count] = bias_of_head(head)[query : query + count]
+        written += count
 
 
 def _last_windows(vector: Array, keys: int, queries: int) -> Array:

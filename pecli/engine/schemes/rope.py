@@ -176,20 +176,28 @@ class Rope(RotaryParameters):
     def _angle_functions(self, recipe: PrecisionRecipe) -> Iterator[PairAngles]:
         """Yield the functions that compute the angles of the pairs, in the order of the pairs.
 
-        A runtime such as llama.cpp computes angles in float32 in an order of its own. A recipe only
-        imitates a precision: it computes base^(−2i/d) in float32, applies the scaling in the steps
-        that transformers takes, and rounds. Either has one function for all pairs. Only axes with
-        their own frequencies have one each.
+        There is one function for all pairs, unless each axis of positions, such as the rows and the
+        columns of an image, has frequencies of its own: then there is one per axis.
+
+        Args:
+            recipe: The precision to imitate; it may round frequencies, positions and angles.
         """
-        if self.axis_blocks:
+        if self.axis_blocks:  # one per axis
             yield from super()._angle_functions(recipe)
-            return
-        if self.runtime != "none":
-            runtime = runtime_named(self.runtime)
-            angles_of = runtime.angle_function(self._definition(self.scaling_value))
         else:
-            angles_of = self._scaled_angles(recipe)
-        yield PairAngles(angles_of, columns=range(self.rotating_pairs))
+            angles_of = self._angles_of_all_pairs(recipe)
+            yield PairAngles(angles_of, columns=range(self.rotating_pairs))
+
+    def _angles_of_all_pairs(self, recipe: PrecisionRecipe) -> AngleFunction:
+        """Return a function from positions to angles, as a runtime or a recipe computes them.
+
+        A runtime such as llama.cpp computes them in float32, in steps of its own. A recipe only
+        imitates a precision, in the steps that transformers takes.
+        """
+        if self.runtime == "none":
+            return self._scaled_angles(recipe)
+        runtime = runtime_named(self.runtime)
+        return runtime.angle_function(self._definition(self.scaling_value))
 
     def _scaled_angles(self, recipe: PrecisionRecipe) -> AngleFunction:
         """Return a function from positions to angles as a recipe computes them, scaling included.

@@ -329,20 +329,23 @@ class RotaryParameters(Positioned):
 
     @cached_property
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
-        """Return the frequencies of each axis of positions; none if all axes share those of the dim.
+        """Return blocks of frequencies, each of one axis of positions; () for text and M-RoPE.
 
-        Axes of 16, 24 and 24 channels have blocks of 8, 12 and 12 frequencies. Those of a project's
-        style and those of `axes` may be stretched by a factor per axis.
+        Images and videos have several axes: time, row and column. With 16, 24 and 24 channels
+        (`axes`), these have blocks of 8, 12 and 12 frequencies. Text has one axis, and one list of
+        frequencies for the whole dim, which follows from the base and the scaling; the axes of
+        M-RoPE share such a list.
         """
-        if self.inv_freq is not None:  # frequencies of the user's own, for a single axis
+        if self.inv_freq is not None:  # given one by one, for a single axis
             return (self._block_of_inv_freq(self.inv_freq),)
         style = self.grid_style
-        if style is not None:
+        if style is not None:  # as a project such as Flux divides the dim among the axes
             blocks = style.blocks(self.dim, self.axes)
             return self._stretched_by_axis(blocks, self.axis_factors or style.factors)
         if self.axes is not None:
-            return self._stretched_by_axis(self._blocks_of_axes(self.axes), self.axis_factors)
-        if self.axis_factors:
+            blocks = self._blocks_of_axes(self.axes)
+            return self._stretched_by_axis(blocks, self.axis_factors)
+        if self.axis_factors:  # There is nothing that they could stretch.
             raise self._wrong("axis_factors", "they are those of --axes or of a --style")
         return ()
 

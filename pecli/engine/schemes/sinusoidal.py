@@ -395,7 +395,7 @@ class Sinusoidal(Positioned):
         if not self.rotating_pairs:  # A dim of 1 has the column of zeros only.
             return
         left_function, right_function = self._functions  # "sin", "cos"
-        left_halves = [columns.left for columns in half_columns]
+        left_halves = [columns.left for columns in half_columns]  # 0:2 and 4:6 in the example
         right_halves = [columns.right for columns in half_columns]
         self._fill_function(filler, left_function, left_halves, start_position, out)
         self._fill_function(filler, right_function, right_halves, start_position, out)
@@ -404,33 +404,30 @@ class Sinusoidal(Positioned):
         self,
         filler: "Filler",
         function: str,
-        halves: list[slice],
+        places: list[slice],
         start_position: int,
         out: Array,
     ) -> None:
-        """Write one function, "sin" or "cos", of all pairs into its half of the columns of each block.
+        """Write one function, "sin" or "cos", of all pairs into its columns of a table.
 
-        Of two blocks of 2 pairs each, as in MAE's tables, the sines have the columns 0:2 and 4:6.
+        The columns may be in several places: MAE's tables have sines and cosines of one axis, then
+        those of another. With 2 pairs per axis, the sines have the columns 0:2 and 4:6.
 
         Args:
             filler: Computes the function at consecutive positions.
             function: "sin" or "cos".
-            halves: The columns of the function in each block.
+            places: The columns of the function.
             start_position: The position of the first row.
             out: The rows (positions, dim).
         """
-        if len(halves) == 1:
-            (columns,) = halves
+        if len(places) == 1:
+            (columns,) = places
             filler.fill(function, start_position, out[:, columns], self.dtype)
             return
-        # The filler writes neighbouring columns, and those of several axes are apart.
-        values = np.empty((len(out), self.rotating_pairs), out.dtype)
-        filler.fill(function, start_position, values, self.dtype)
-        first_pair = 0
-        for columns in halves:
-            end_pair = first_pair + columns.stop - columns.start
-            out[:, columns] = values[:, first_pair:end_pair]
-            first_pair = end_pair
+        # The filler writes neighbouring columns only: all pairs are computed elsewhere, and copied.
+        all_pairs = np.empty((len(out), self.rotating_pairs), out.dtype)
+        filler.fill(function, start_position, all_pairs, self.dtype)
+        _copy_columns(all_pairs, places, out)
 
     @property
     def _functions(self) -> tuple[str, str]:
@@ -485,3 +482,15 @@ class Sinusoidal(Positioned):
     def axes_of(self, tensor: str) -> Axes:
         step = 2 if self.layout == "interleaved" else 1
         return Axes(("position", "channel"), self.offset, step=step)
+
+
+def _copy_columns(columns: Array, places: list[slice], out: Array) -> None:
+    """Copy neighbouring columns into places of a table that are apart, from left to right.
+
+    With the places 0:2 and 4:6, the columns 0, 1, 2 and 3 become the columns 0, 1, 4 and 5.
+    """
+    start = 0
+    for place in places:
+        stop = start + place.stop - place.start
+        out[:, place] = columns[:, start:stop]
+        start = stop
