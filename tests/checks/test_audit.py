@@ -244,6 +244,15 @@ def test_alibi_is_audited_by_distance_and_head() -> None:
     assert found.numbers.values == pytest.approx(Alibi(12).tables()["slopes"], rel=1e-7)
 
 
+def test_a_shard_of_alibis_heads_has_the_errors_of_these_heads() -> None:
+    """Heads 4 … 7 of 8 have the slopes 2**-5 … 2**-8, and no errors but theirs."""
+    whole = audit(Alibi(8, 600, form="causal"), ["bfloat16-table"])
+    shard = audit(Alibi(8, 600, form="causal", head_range=(4, 8)), ["bfloat16-table"])
+    errors_of_last_heads = drift_of(whole).by_frequency[4:]
+    assert shard.numbers.values == [2**-5, 2**-6, 2**-7, 2**-8]
+    assert drift_of(shard).by_frequency.tolist() == errors_of_last_heads.tolist()
+
+
 @pytest.mark.parametrize(("dtype", "error"), [("float32", 0), ("bfloat16", 2**-9), ("float64", 0)])
 def test_the_recipe_exact_drifts_only_by_rounding_to_the_dtype(dtype: str, error: float) -> None:
     """The recipe «exact» rounds true values once to the dtype. An audit compares with the table of

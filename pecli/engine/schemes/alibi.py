@@ -296,7 +296,7 @@ class Alibi(Scheme):
             raise self._wrong("seq_len", "an audit runs over distances", "say how far")
         # The report has the exact slopes, also for a recipe that rounds them in the table.
         exact_slopes = replace(self, recipe="exact", dtype="float64").slope_values()
-        slope_of_column = np.arange(self._heads.start, self._heads.stop)
+        slope_of_column = np.arange(len(exact_slopes))  # The columns are the heads of the shard.
 
         def read(start: int, stop: int) -> Array:
             """Return the biases at the distances start … stop − 1."""
