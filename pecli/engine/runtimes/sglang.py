@@ -1,5 +1,7 @@
 """SGLang: dynamic NTK with a constant base; reads `alpha` and `use_fope` of any model."""
 
+import math
+
 from pecli.engine.runtimes.runtime import (
     UNCHANGED,
     Adaptation,
@@ -11,6 +13,11 @@ from pecli.engine.runtimes.runtime import (
 from pecli.engine.runtimes.transformers import like_transformers
 from pecli.engine.scalings.ntk import Dynamic, Ntk
 from pecli.errors import UnsupportedError
+
+_ROUNDING = 1e-12
+"""Relative difference of factors that are the same but for float64's rounding. With a prompt longer
+by one position, the factor is larger by more than 1e-9.
+"""
 
 
 def _read_dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Ntk]:
@@ -26,8 +33,9 @@ def _read_dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Ntk]:
     dynamic = definition.scaling
     sglang_factor = dynamic.factor**2 - dynamic.factor + 1
     scaling = Ntk(sglang_factor)
-    model_factor = dynamic.stretch()  # at the length of the table
-    if model_factor != sglang_factor:
+    model_factor = float(dynamic.stretch())  # at the length of the table
+    # A factor of 3.7 has no exact float, so that the two differ by a rounding for L = 3.7·M.
+    if not math.isclose(model_factor, sglang_factor, rel_tol=_ROUNDING):
         cause = (
             "its dynamic NTK is not dynamic: the base is that of NTK with factor "
             f"{sglang_factor:g}, at any length"

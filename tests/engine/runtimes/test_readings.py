@@ -260,3 +260,12 @@ def test_sglang_has_the_base_of_dynamic_ntk_at_the_stretched_context(
         Rope(1, 8, length=length, **dynamic).inverse_frequencies(), rel=1e-6
     )
     assert rope.runtime_reading.short_prompts == note
+
+
+def test_a_rounded_factor_does_not_separate_sglangs_base_from_the_models() -> None:
+    """At 3,700 positions, the model divides by 3.7 · 3700/1000 − 2.7 = 10.99, as SGLang does with
+    3.7² − 3.7 + 1. The float64 number 3.7 is not exactly 3700/1000.
+    """
+    dynamic = {"scaling": "dynamic", "factor": 3.7, "max_position_embeddings": 1000}
+    rope = Rope(1, 8, runtime="sglang", length=3700, **dynamic)
+    assert rope.runtime_reading.causes == ()
