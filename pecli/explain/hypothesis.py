@@ -227,6 +227,9 @@ class Case:
     computation: Computation
     """The same steps with the supposed mistakes."""
     tolerance: float = 0.0
+    """How far numbers may be off as they are stored."""
+    computing_error: float = 0.0
+    """How far numbers may be off before they are stored, beside the bound of the computation."""
     arranged: tuple[Edit, ...] = ()
     """Edits of the shape that the tensors are supposed to have, such as transposed."""
     mistakes: tuple[Mistake, ...] = ()
@@ -526,14 +529,17 @@ class Case:
     def _allowed_residual(self, data: Floats, rows: Indices) -> Floats:
         """Return how far each element may be from the predicted one: the sum of independent causes.
 
-        - the tolerance of the check, which is 0 unless the user grants one;
         - half a ULP, since the file's dtype rounds;
         - the bound of the computation, since other libraries compute sines and powers differently;
-        - half a unit of the supposed storage, such as 0.05 for one decimal.
+        - half a unit of the supposed storage, such as 0.05 for one decimal, or the tolerance of the
+          check if that is larger. The check compares numbers as they are stored, so that its
+          tolerance covers the storage: numbers that were printed with four decimals are compared
+          within 5e-5, and «rounded to four decimals» explains no more than that.
         """
         rounding = half_ulp(data, self.observations.dtype)
-        storing = self.computation.storage.half_unit(data)
-        return self.tolerance + rounding + self.computation.bound(rows) + storing
+        computing = self.computation.bound(rows) + self.computing_error
+        storing = np.maximum(self.tolerance, self.computation.storage.half_unit(data))
+        return rounding + computing + storing
 
     def remainders(self, rows: Indices) -> Floats:
         """Return how far each element of some rows is from its prediction, if that is unexplained.
@@ -949,6 +955,6 @@ def _shows_float32(case: Case) -> bool:
     with_exact_angles = replace(
         case,
         computation=replace(case.computation, arithmetic=EXACT),
-        tolerance=case.tolerance + error_of_cosines,
+        computing_error=error_of_cosines,
     )
     return not _is_right(with_exact_angles)
