@@ -63,7 +63,8 @@ class Part:
 
     @property
     def first_copy(self) -> AnyArray:
-        return first_along(self.found, len(self.copies))
+        """The first copy of the table, with the sign that the table has."""
+        return self.as_in_table(first_along(self.found, len(self.copies)))
 
     @property
     def expected_dtype(self) -> "np.dtype[Any]":

@@ -220,8 +220,7 @@ class Reading:
         two parts of the tensor, others are its first axis of copies.
         """
         if self.form.is_signed:
-            negated, second = self.parts
-            return [-negated.first_copy, second.first_copy]
+            return [part.first_copy for part in self.parts]
         both_columns = self.parts[0].found  # (2, copies…, rows…, frequencies)
         axes_of_other_copies = len(self.parts[0].copies) - 1
         return [first_along(columns, axes_of_other_copies) for columns in both_columns]

@@ -103,8 +103,10 @@ class Search:
         self.cut_off_cases: list[Case] = []
         for case in cases:
             tolerant_case = case.within(tolerance)
-            self.cases += with_storages(tolerant_case)  # as computed, then rounded
-            self.cut_off_cases += _with_other_roundings(tolerant_case)
+            as_rounded = with_storages(tolerant_case)  # as computed, then rounded
+            self.cases += [stored.in_arithmetic_of_data() for stored in as_rounded]
+            as_cut_off = _with_other_roundings(tolerant_case)
+            self.cut_off_cases += [stored.in_arithmetic_of_data() for stored in as_cut_off]
         self.least_cost = min((case.cost for case in self.cases), default=0.0)
         self.exact: list[Explanation] = []
         self.within_tolerance: list[Explanation] = []

@@ -53,6 +53,11 @@ TABLE_RECIPES: Mapping[tuple[str | None, str], str] = {
 }
 """Recipes of a computation and a dtype of storage, by the recipe of the computation and that dtype."""
 
+MAX_EXACT_COLUMNS = 0.5
+"""Share of the columns that float32 arithmetic changes which may be exact in a table computed in it.
+All steps in float32 leave none exact, and float32 frequencies with exact phases up to a third.
+"""
+
 FLOAT32_COST = 0.3
 """Cost of float32 arithmetic as a reason of its own: values that were only rounded need none."""
 
@@ -217,7 +222,8 @@ class Case:
     have the base 10000. Then `specification` makes the tables of base 500000 and `computation`
     those of base 10000, which are compared with the `observations`.
 
-    The supposition includes float32 arithmetic, since nearly all projects compute tables in it.
+    The supposition includes float32 arithmetic, since nearly all projects compute tables in it. A
+    search drops it if the data refute it (see `in_arithmetic_of_data`).
     """
 
     scheme: Scheme
@@ -227,6 +233,9 @@ class Case:
     computation: Computation
     """The same steps with the supposed mistakes."""
     tolerance: float = 0.0
+    """How far numbers may be off as they are stored."""
+    computing_error: float = 0.0
+    """How far numbers may be off before they are stored, beside the bound of the computation."""
     arranged: tuple[Edit, ...] = ()
     """Edits of the shape that the tensors are supposed to have, such as transposed."""
     mistakes: tuple[Mistake, ...] = ()
@@ -317,6 +326,54 @@ class Case:
         if key not in self.measured:
             self.measured[key] = compute()
         return self.measured[key]  # type: ignore[return-value]
+
+    def in_arithmetic_of_data(self) -> "Case":
+        """Return the case with exact angles if most columns have them; else the case as it is.
+
+        If three frequencies of 64 are off by 1e-7, float32 arithmetic would be a false reason, and
+        would hide that only six columns of the cosines and sines are wrong.
+        """
+        if not self._are_most_columns_exact:
+            return self
+        in_exact_arithmetic = replace(
+            self,
+            specification=self.specification.exactly(),
+            computing_error=self.error_of_cosines,
+            computations=(),
+        )
+        return in_exact_arithmetic._with_mistakes(self.mistakes)
+
+    @property
+    def _are_most_columns_exact(self) -> bool:
+        """True if most of the columns that float32 arithmetic would change hold exact numbers.
+
+        Float32 changes nearly every column of a long table, and leaves none of them exact. A few rows
+        are looked at before all that are sampled are.
+        """
+        observed = self.observations
+        return self._are_columns_exact_in(observed.tested_rows) and self._are_columns_exact_in(
+            observed.sampled_rows
+        )
+
+    def _are_columns_exact_in(self, rows: Indices) -> bool:
+        """Return True if some rows are exact in most columns in which float32 would change them."""
+        data = self.observations.matrix(rows)
+        with np.errstate(all="ignore"):  # The file may hold anything.
+            in_float32 = self.computation.rendered(rows)
+            exact = self.computation.exactly().rendered(rows)
+            storing = self.computation.storage.half_unit(data)
+            rounding = half_ulp(data, self.observations.dtype) + storing + self.error_of_cosines
+            # A number that is so far from the exact one is not stored as the exact one.
+            is_changed = (np.abs(in_float32 - exact) > 2 * rounding).any(axis=0)
+            is_exact = (np.abs(data - exact) <= rounding).all(axis=0)
+        changed_columns = int(np.count_nonzero(is_changed))
+        exact_columns = int(np.count_nonzero(is_changed & is_exact))
+        return exact_columns > MAX_EXACT_COLUMNS * changed_columns
+
+    @property
+    def error_of_cosines(self) -> float:
+        """The error of cosines of exact angles if they are computed in float32."""
+        return FLOAT32_FUNCTION * max(1.0, self.observations.size)
 
     @property
     def waves(self) -> WaveComputation | None:
@@ -526,14 +583,17 @@ class Case:
     def _allowed_residual(self, data: Floats, rows: Indices) -> Floats:
         """Return how far each element may be from the predicted one: the sum of independent causes.
 
-        - the tolerance of the check, which is 0 unless the user grants one;
         - half a ULP, since the file's dtype rounds;
         - the bound of the computation, since other libraries compute sines and powers differently;
-        - half a unit of the supposed storage, such as 0.05 for one decimal.
+        - half a unit of the supposed storage, such as 0.05 for one decimal, or the tolerance of the
+          check if that is larger. The check compares numbers as they are stored, so that its
+          tolerance covers the storage: numbers that were printed with four decimals are compared
+          within 5e-5, and «rounded to four decimals» explains no more than that.
         """
         rounding = half_ulp(data, self.observations.dtype)
-        storing = self.computation.storage.half_unit(data)
-        return self.tolerance + rounding + self.computation.bound(rows) + storing
+        computing = self.computation.bound(rows) + self.computing_error
+        storing = np.maximum(self.tolerance, self.computation.storage.half_unit(data))
+        return rounding + computing + storing
 
     def remainders(self, rows: Indices) -> Floats:
         """Return how far each element of some rows is from its prediction, if that is unexplained.
@@ -952,10 +1012,9 @@ def _shows_float32(case: Case) -> bool:
     if case.computation.arithmetic != FLOAT32:
         return False
     # The cosines themselves may have been computed in float32, whatever the angles were.
-    error_of_cosines = FLOAT32_FUNCTION * max(1.0, case.observations.size)
     with_exact_angles = replace(
         case,
         computation=replace(case.computation, arithmetic=EXACT),
-        tolerance=case.tolerance + error_of_cosines,
+        computing_error=case.error_of_cosines,
     )
     return not _is_right(with_exact_angles)

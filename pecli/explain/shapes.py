@@ -155,10 +155,14 @@ def _with_another_length(tables: SchemeTables) -> Iterator[SchemeTables]:
 
 
 def _with_columns_of_tensors(tables: SchemeTables) -> Iterator[SchemeTables]:
-    """Yield the scheme as it is, or in each other layout and with each other dim of that width."""
+    """Yield the scheme as it is, or in each other layout and with each other dim of that width.
+
+    The scheme as it is has the same width as a compact table of the whole head if half of it rotates.
+    """
     _, expected_columns = tables.expected_shape
     if tables.columns == expected_columns:
         yield tables
+        yield from _with_all_channels(tables)
         return
     yield from _in_another_layout(tables)
     yield from _with_another_dim(tables)
@@ -200,6 +204,20 @@ def _with_another_dim(tables: SchemeTables) -> Iterator[SchemeTables]:
         edits = (*tables.edits, Parameter("dim", dim, other.dim))
         yield replace(tables, scheme=other, edits=edits)
         yield replace(tables, scheme=other, edits=(*edits, same_exponents), exponent_dim=dim)
+
+
+def _with_all_channels(tables: SchemeTables) -> Iterator[SchemeTables]:
+    """Yield the scheme that rotates all channels of the head, if its table has the same columns.
+
+    If 32 of 64 channels rotate, 32 columns are those of 16 frequencies, each twice. They may also be
+    the 32 frequencies of all channels, once.
+    """
+    head_dim = tables.scheme.dim
+    expected_dim = _dim_of(tables.scheme)
+    for other in _of_width(tables.scheme, tables.name, tables.columns):
+        if other.dim == head_dim != expected_dim:
+            edit = Parameter("dim", expected_dim, head_dim)
+            yield replace(tables, scheme=other, edits=(*tables.edits, edit))
 
 
 @singledispatch

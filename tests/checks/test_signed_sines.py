@@ -87,6 +87,29 @@ def test_sines_with_the_sign_of_the_inverse_rotation_fail(layout: str) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+def test_diff_names_the_inverse_rotation_of_sines_with_a_folded_sign(layout: str) -> None:
+    """A has one column per frequency, and B has [sin | −sin], which rotates backwards."""
+    double = LAYOUTS[layout]
+    b = {"cos": double(COS, COS), "sin": double(SIN, -SIN)}
+    result = pecli.diff({"cos": COS, "sin": SIN}, b)
+
+    assert result.diagnosis == ("sin: in B, the sign is flipped; exact",)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_diff_gives_no_inverse_rotation_as_the_reason_for_sines_in_float32(layout: str) -> None:
+    """A is exact, and B has [−sin | sin] of angles in float32, which is the right rotation."""
+    double = LAYOUTS[layout]
+    inv_freq = np.float32(10000) ** -(np.arange(0, DIM, 2, dtype=np.float32) / np.float32(DIM))
+    angles = np.arange(ROWS, dtype=np.float32)[:, None] * inv_freq
+    b = {"cos": double(np.cos(angles), np.cos(angles))}
+    b["sin"] = double(-np.sin(angles), np.sin(angles))
+    (reason,) = pecli.diff({"cos": COS, "sin": SIN}, b).diagnosis
+
+    assert reason.startswith("cos, sin: in B, computed by the recipe float32")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_another_base_is_named_in_sines_with_a_folded_sign(layout: str) -> None:
     """The sines are stored as [−sin | sin], which is allowed; the base is 10000 where 500000 is
     expected.

@@ -46,6 +46,26 @@ def test_the_wrong_rows_of_a_long_table_are_named(rows: range | list[int], words
     assert first_reason(damaged, LONG) == words
 
 
+def cosines_and_sines_of(frequencies: Array) -> dict[str, Array]:
+    """NumPy's exact cosines and sines of 512 positions, rounded to float32."""
+    angles = np.outer(np.arange(512), frequencies)
+    return {
+        "cos": np.cos(angles).astype(np.float32),
+        "sin": np.sin(angles).astype(np.float32),
+    }
+
+
+def test_columns_with_slightly_wrong_frequencies_are_named_in_an_exact_table() -> None:
+    """Three frequencies of 64 are off by 1 to 4 units of 2^-24, as if only these had been computed
+    in float32. Float32 arithmetic would change nearly all columns, which are exact.
+    """
+    frequencies = 10000.0 ** (-np.arange(0, 128, 2) / 128)
+    frequencies[[3, 10, 11]] *= [1 + 2.0**-24, 1 - 2.0**-23, 1 + 2.0**-22]
+    answer = pecli.verify(cosines_and_sines_of(frequencies), pecli.Rope(512, 128))
+
+    assert answer.diagnosis == ("cos, sin: only columns 3, 10, 11 differ; all others are exact",)
+
+
 @pytest.mark.parametrize(
     ("damaged_rows", "are_named"), [(40, True), (200, False)], ids=["a few", "most"]
 )

@@ -680,3 +680,42 @@ def test_yarn_that_the_model_does_not_have_is_named(original_length: int) -> Non
         Parameter("factor", None, 4.0),
         Parameter("original_max_position_embeddings", None, original_length),
     )
+
+
+def exact_cosines_and_sines(frequencies: np.ndarray) -> dict[str, np.ndarray]:
+    """NumPy's cosines and sines of 64 positions, in float32, one column per frequency."""
+    angles = np.outer(np.arange(64), frequencies)
+    return {
+        "cos": np.cos(angles).astype(np.float32),
+        "sin": np.sin(angles).astype(np.float32),
+    }
+
+
+@pytest.mark.parametrize("names", [("cos",), ("sin",), ("cos", "sin")])
+def test_all_channels_of_a_head_are_named_where_half_of_them_should_rotate(
+    names: tuple[str, ...],
+) -> None:
+    """Half of 64 channels should rotate. The table has 32 columns, which may be two for each of 16
+    frequencies; they are the 32 frequencies 10000^(-2i/64) of the whole head.
+    """
+    tables = exact_cosines_and_sines(10000.0 ** (-np.arange(0, 64, 2) / 64))
+    scheme = pecli.Rope(64, 64, partial_rotary_factor=0.5)
+    reason = pecli.verify({name: tables[name] for name in names}, scheme).diagnosis[0]
+
+    assert reason == f"{', '.join(names)}: rotary dimension is 64 (the spec says 32); exact"
+
+
+@pytest.mark.parametrize("names", [("cos",), ("sin",), ("cos", "sin")])
+def test_exponents_over_a_head_are_named_whatever_part_of_it_rotates(
+    names: tuple[str, ...],
+) -> None:
+    """Phi-2 rotates 32 of 80 channels, with frequencies 10000^(-2i/32). The table has the first 16
+    of the frequencies 10000^(-2i/80).
+    """
+    tables = exact_cosines_and_sines(10000.0 ** (-np.arange(0, 32, 2) / 80))
+    scheme = pecli.Rope(64, 80, partial_rotary_factor=0.4)
+    reason = pecli.verify({name: tables[name] for name in names}, scheme).diagnosis[0]
+
+    assert (
+        reason == f"{', '.join(names)}: frequencies are over 80 channels (the spec says 32); exact"
+    )

@@ -7,6 +7,7 @@ rounding, "fixed_point" are steps of an integer, "parameter" is a wrong paramete
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -238,3 +239,19 @@ def test_integers_that_hold_the_bits_of_float32_are_named() -> None:
     answer = pecli.verify(stored, scheme)
 
     assert "values are the bits of float32" in answer.diagnosis[0]
+
+
+@pytest.mark.parametrize("atol", [None, 5e-5, 7e-5])
+def test_decimals_explain_no_more_than_half_a_unit_within_a_tolerance(
+    tmp_path: Path, atol: float | None
+) -> None:
+    """Eight rows of cosines with four decimals lack the scaling of Llama 3, which moves them by up to
+    8.7e-5. It is more than half a unit (5e-5) and than the tolerance, but less than their sum. NumPy
+    computes the cosines from base 500000.
+    """
+    angles = np.outer(np.arange(8), 500000.0 ** (-np.arange(0, 128, 2) / 128))
+    file = tmp_path / "cos.txt"
+    np.savetxt(file, np.cos(angles), fmt="%.4f")
+    answer = pecli.verify(file, "llama-3.1-8b", atol=atol)
+
+    assert answer.diagnosis[0].startswith("cos: the llama3 scaling is missing")

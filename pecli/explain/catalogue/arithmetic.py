@@ -7,7 +7,7 @@ from typing import Self
 
 from pecli.engine.edits import Edit, Parameter, Recipe
 from pecli.explain.catalogue.kinds import WaveMistake
-from pecli.explain.catalogue.needs import are_right_near_zero, has_angles
+from pecli.explain.catalogue.needs import are_right_near_zero, has_angles, is_inexact
 from pecli.explain.computation import FLOAT32, Arithmetic, WaveComputation
 from pecli.explain.hypothesis import Case, Stage
 
@@ -37,7 +37,7 @@ class RoundedSteps(WaveMistake):
     stage = Stage.ARITHMETIC
     weight = 0.5
     changes_reading = True
-    data_needs = (are_right_near_zero,)  # Rounded steps hardly change the first rows.
+    data_needs = (is_inexact, are_right_near_zero)  # Rounded steps hardly change the first rows.
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
         return replace(waves, arithmetic=RECIPES[self.recipe])
@@ -72,7 +72,7 @@ class CoarsePi(WaveMistake):
     seen_in = ("fast sines of embedded and shader code",)
     stage = Stage.ARITHMETIC
     computation_needs = (has_angles,)
-    data_needs = (are_right_near_zero,)  # A coarse π hardly changes the first rows.
+    data_needs = (is_inexact, are_right_near_zero)  # A coarse π hardly changes the first rows.
     is_found_last = True  # After it, no frequencies can be measured.
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:

@@ -6,7 +6,7 @@ Conditions are tested in the order in which a kind lists them, so that one may r
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.bias_computation import BiasComputation
-from pecli.explain.computation import Columns, FrequencyComputation, WaveComputation
+from pecli.explain.computation import EXACT, Columns, FrequencyComputation, WaveComputation
 from pecli.explain.frequency_schedule import NO_SCALING
 from pecli.explain.hypothesis import Case
 
@@ -120,6 +120,11 @@ def show_phasors(case: Case) -> bool:
 def show_positions(case: Case) -> bool:
     """Return True if most rows are at some position, by the frequencies that are supposed."""
     return case.measured_positions is not None
+
+
+def is_inexact(case: Case) -> bool:
+    """Return True unless most columns are exact, so that no step of a computation was rounded."""
+    return case.specification.arithmetic != EXACT
 
 
 def are_right_near_zero(case: Case) -> bool:

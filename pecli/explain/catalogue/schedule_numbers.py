@@ -263,7 +263,8 @@ class OtherExponentDim(ScheduleMistake):
         def frequencies(dim: float) -> Floats:
             return cls(dim).plant_in_schedule(schedule).frequencies
 
-        sizes = tuple(cls.sizes(schedule))
+        head_dim = case.scheme.value_of("dim", 2 * schedule.denominator)
+        sizes = (*cls.sizes(schedule), head_dim)
         fit = fitted_number(frequencies, case.frequencies, sizes)
         yield from map(cls, numbers_near(sizes, fit.value, fit.error))
 
