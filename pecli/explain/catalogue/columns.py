@@ -149,7 +149,7 @@ class ReversedPairs(WaveMistake):
 def has_frequencies_per_axis(waves: WaveComputation) -> bool:
     """Return True for a grid each axis of which has several frequencies of its own."""
     pairs_per_axis = np.bincount(waves.axes)
-    return waves.schedule is None and len(waves.positions) > 1 and bool(pairs_per_axis.max() > 1)
+    return waves.schedule is None and len(waves.positions) > 1 and bool((pairs_per_axis > 1).any())
 
 
 @dataclass(frozen=True)
