@@ -11,11 +11,18 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 import numpy as np
 
 from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices, widened
-from pecli.engine.edits import Dtype, Edit, Recipe
+from pecli.engine.edits import Dtype, Edit, Recipe, Runtime
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.engine.table import Table
-from pecli.explain.changed_schemes import permitted, with_parameters
-from pecli.explain.computation import EXACT, FLOAT32, FLOAT32_FUNCTION, Computation, WaveComputation
+from pecli.explain.changed_schemes import permitted
+from pecli.explain.computation import (
+    EXACT,
+    FLOAT32,
+    FLOAT32_FUNCTION,
+    Computation,
+    SchemeComputation,
+    WaveComputation,
+)
 from pecli.explain.explanation import ARRANGED_COST, ComparedRows, Explanation
 from pecli.explain.frequency_schedule import FrequencySchedule
 from pecli.explain.measure import SIGMAS, Fit, MeasuredFrequencies
@@ -664,7 +671,7 @@ def accept(case: Case) -> Explanation | None:
     statement = _statement(case)
     residual = unexplained.largest
     recipe_residual = 0.0
-    if statement.is_only_precision:
+    if _is_right_but_for_rounding(statement.edits):
         # Powers in float32 differ from library to library: the engine's own table in float32 may be
         # nearer to the file than the one that was compared.
         recipe_residual = _largest_difference_from_recipe(case, statement.edits)
@@ -695,6 +702,11 @@ def _unexplained_by_accepted(case: Case) -> "UnexplainedDifferences | None":
     if not _has_evidence(case) or _has_superfluous_mistake(case):
         return None
     return unexplained
+
+
+def _is_right_but_for_rounding(edits: tuple[Edit, ...]) -> bool:
+    """Return True if edits only state how a right table was computed, by a runtime or not, and stored."""
+    return all(edit.storage or isinstance(edit, Runtime) for edit in edits)
 
 
 def _is_refuted_soon(case: Case) -> bool:
@@ -823,14 +835,18 @@ def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> floa
 
     A recipe, such as «float32», states how each step is rounded. Float32 powers of different
     libraries differ in the last place. A recipe has those of PyTorch, so that its table may be nearer
-    to the data than the predicted one. Infinity is returned if the edits name no recipe, or if the
-    scheme has no such tensor.
+    to the data than the predicted one. Infinity is returned if the edits name no recipe, if the
+    scheme has no such tensor, or if it refuses the recipe: one that states a runtime has the
+    arithmetic of that.
     """
     recipe = _recipe_of(edits)
-    if recipe is None or not isinstance(case.computation, WaveComputation):
+    makes_tables = isinstance(case.computation, (WaveComputation, SchemeComputation))
+    if recipe is None or not makes_tables:
         return math.inf
-    dtype = case.observations.held_dtype
-    tables = named_tensors(with_parameters(case.scheme, recipe=recipe, dtype=dtype))
+    by_recipe = permitted(case.scheme, recipe=recipe, dtype=case.observations.held_dtype)
+    if by_recipe is None:
+        return math.inf
+    tables = named_tensors(by_recipe)
     differences = [
         _largest_difference(tables.get(name), array)
         for name, array in case.observations.tensors.items()
