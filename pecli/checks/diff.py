@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from pecli.checks import Answer, plain_fields
 from pecli.checks.diagnosis import explanations_as_json
-from pecli.checks.file_problems import NothingInCommon, OnlyInOneFile
+from pecli.checks.file_problems import FileProblem, NoTensors, NothingInCommon, OnlyInOneFile
 from pecli.checks.printed import widen_for_printed
 from pecli.checks.tensor_matches import ReadMatch, TensorMatch, match_tensors
 from pecli.compare.comparison import Comparison, problems_of, where_json
@@ -265,13 +265,15 @@ def _find_missing_tensors(
         yield OnlyInOneFile(name=name, owner="B", other="A")
 
 
-def _find_nothing_in_common(
-    both: _Both, matches: Sequence[TensorMatch]
-) -> Iterator[NothingInCommon]:
-    """Yield the command that compares one tensor of each file, if no names agree.
+def _find_nothing_in_common(both: _Both, matches: Sequence[TensorMatch]) -> Iterator[FileProblem]:
+    """Yield the problem of two files without tensors, or without tensors of the same name.
 
-    «pecli diff a.npz:weights b.npz:emb» is one; arrays in memory have no file to name.
+    If no names agree, it has the command that compares one tensor of each file, such as «pecli diff
+    a.npz:weights b.npz:emb»; arrays in memory have no file to name.
     """
+    if not both.a.file.tensors and not both.b.file.tensors:
+        yield NoTensors()
+        return
     has_files = bool(both.a.label and both.b.label)
     if matches or not has_files:
         return

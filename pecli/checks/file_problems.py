@@ -71,6 +71,14 @@ class OnlyInOneFile(FileProblem):
 
 
 @dataclass(frozen=True)
+class NoTensors(FileProblem):
+    """Two files without any tensor: that they agree would prove nothing."""
+
+    def __str__(self) -> str:
+        return "there is nothing to compare: neither A nor B holds a tensor"
+
+
+@dataclass(frozen=True)
 class NothingInCommon(FileProblem):
     """Two files without a tensor that has the same name, or the same role, in both."""
 

@@ -49,6 +49,8 @@ _POSITIONAL = re.compile(
 _ROW_PARAMETERS = ("seq_len", "offset", "layout", "form", "slopes", "length", "attention_factor")
 """Parameters that choose the rows of a table and their arrangement, not its frequencies or slopes."""
 
+CUT_OFF = "the time limit ended the search: a scheme that was not tried may make these numbers"
+
 _STORAGE = ("dtype", "recipe")  #: parameters that state how numbers were rounded
 
 
@@ -233,14 +235,34 @@ def _identify_group(
         group: The tensors, by name.
         schedules: The schedules of frequencies in vectors of the same file.
     """
-    with time_limit():
-        matches = _find_first_matches(group, schedules)
-        if matches:
-            return _IdentifiedGroup(matches, [])
-        if len(group) > 1:
-            return _identify_one_by_one(group, schedules)
-        ((name, array),) = group.items()
-        return _IdentifiedGroup([], [*describe(name, array)])
+    with time_limit() as limit:
+        identified = _identify_in_time(group, schedules)
+    return _with_doubt(identified) if limit.has_ended_search else identified
+
+
+def _identify_in_time(
+    group: Mapping[str, Array], schedules: Sequence[SchedulePrior]
+) -> _IdentifiedGroup:
+    """Find the scheme of tensors together, or else that of each, until the time is up."""
+    matches = _find_first_matches(group, schedules)
+    if matches:
+        return _IdentifiedGroup(matches, [])
+    if len(group) > 1:
+        return _identify_one_by_one(group, schedules)
+    ((name, array),) = group.items()
+    return _IdentifiedGroup([], [*describe(name, array)])
+
+
+def _with_doubt(identified: _IdentifiedGroup) -> _IdentifiedGroup:
+    """Return an answer of a search that ended before it was complete, which says so.
+
+    Another run, on a faster machine, may have another answer.
+    """
+    matches = [
+        replace(match, undetermined=(*match.undetermined, CUT_OFF)) for match in identified.matches
+    ]
+    description = [*identified.description, CUT_OFF] if identified.description else []
+    return _IdentifiedGroup(matches, description)
 
 
 def _identify_one_by_one(

@@ -11,11 +11,18 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 import numpy as np
 
 from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices, widened
-from pecli.engine.edits import Dtype, Edit, Recipe
+from pecli.engine.edits import Dtype, Edit, Recipe, Runtime
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.engine.table import Table
-from pecli.explain.changed_schemes import permitted, with_parameters
-from pecli.explain.computation import EXACT, FLOAT32, FLOAT32_FUNCTION, Computation, WaveComputation
+from pecli.explain.changed_schemes import permitted
+from pecli.explain.computation import (
+    EXACT,
+    FLOAT32,
+    FLOAT32_FUNCTION,
+    Computation,
+    SchemeComputation,
+    WaveComputation,
+)
 from pecli.explain.explanation import ARRANGED_COST, ComparedRows, Explanation
 from pecli.explain.frequency_schedule import FrequencySchedule
 from pecli.explain.measure import SIGMAS, Fit, MeasuredFrequencies
@@ -727,7 +734,7 @@ def accept(case: Case) -> Explanation | None:
     statement = _statement(case)
     residual = differences.largest
     residual_of_recipe = 0.0  # It is stated only beside edits such as «computed in float32».
-    if statement.is_only_precision:
+    if _is_right_but_for_rounding(statement.edits):
         residual_of_recipe = _largest_difference_from_recipe(case, statement.edits)
         # Two tables were compared with the file, and the nearer one counts.
         residual = min(residual, residual_of_recipe)
@@ -759,6 +766,11 @@ def _differences_if_accepted(case: Case) -> "UnexplainedDifferences | None":
     return differences
 
 
+def _is_right_but_for_rounding(edits: tuple[Edit, ...]) -> bool:
+    """Return True if edits only state how a right table was computed, by a runtime or not, and stored."""
+    return all(edit.storage or isinstance(edit, Runtime) for edit in edits)
+
+
 def _is_refuted_soon(case: Case) -> bool:
     """Return True if a few rows or the frequencies already reject a case, or if no data could
     reject it.
@@ -773,8 +785,6 @@ class Statement(NamedTuple):
 
     edits: tuple[Edit, ...]
     cost: float
-    is_only_precision: bool
-    """True if the table is right, and only its arithmetic or its storage is stated."""
 
 
 def _statement(case: Case) -> Statement:
@@ -788,7 +798,7 @@ def _statement(case: Case) -> Statement:
     if is_only_precision and _shows_float32(case):
         edits = (Recipe("float32"), *edits)
         cost += FLOAT32_COST
-    return Statement(_with_recipe(edits, case.observations.dtype), cost, is_only_precision)
+    return Statement(_with_recipe(edits, case.observations.dtype), cost)
 
 
 def _named_edits(case: Case) -> list[Edit]:
@@ -892,13 +902,17 @@ def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> floa
         edits: The edits of an explanation, such as Recipe("float32").
 
     Returns:
-        The difference; infinity if the edits name no recipe, or if the scheme has no such tensor.
+        The difference. It is infinity if the edits name no recipe, if the scheme has no such tensor,
+        or if it refuses the recipe: a scheme that states a runtime has the arithmetic of that.
     """
     recipe = _recipe_of(edits)
-    if recipe is None or not isinstance(case.computation, WaveComputation):
+    makes_tables = isinstance(case.computation, (WaveComputation, SchemeComputation))
+    if recipe is None or not makes_tables:
         return math.inf
-    dtype = case.observations.held_dtype
-    tables_of_recipe = named_tensors(with_parameters(case.scheme, recipe=recipe, dtype=dtype))
+    scheme_with_recipe = permitted(case.scheme, recipe=recipe, dtype=case.observations.held_dtype)
+    if scheme_with_recipe is None:
+        return math.inf
+    tables_of_recipe = named_tensors(scheme_with_recipe)
     largest = 0.0
     for name, array in case.observations.tensors.items():
         difference = _largest_difference(array, tables_of_recipe.get(name))

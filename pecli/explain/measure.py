@@ -44,6 +44,9 @@ SOLVER_STEP = 1e-4
 FLOAT32_DRIFT = 1e-6
 """Relative error of frequencies that float32 powers leave."""
 
+FLOAT32_ROUNDING = 2.0**-24
+"""Relative error of an angle that is rounded to float32: one of 4000 radians is off by 1.2e-4."""
+
 SIGMAS = 6.0
 """Standard errors within which a measured number may be off."""
 
@@ -254,7 +257,7 @@ def _frequencies_of_few(
     error_of_angle = max(rounding, _storage_error(phasors))
     are_consecutive = len(positions) > 1 and (np.diff(positions) == 1).all()
     if are_consecutive:
-        return _frequencies_of_neighbours(phasors, error_of_angle)
+        return _frequencies_of_neighbours(phasors, error_of_angle, np.abs(positions).max())
     return _frequencies_of_scattered(phasors, positions, error_of_angle)
 
 
@@ -294,11 +297,17 @@ def _nearest_to_0(positions: Floats) -> Indices:
 
 
 def _with_errors_of_angles(
-    frequencies: Floats, phasors: Complex, error_of_angle: float, distance: float
+    frequencies: Floats, phasors: Complex, error_of_angle: float | Floats, distance: float
 ) -> MeasuredFrequencies:
     """Return frequencies that follow from angles turned over a distance, with their errors.
 
     An angle that is off by 0.01 after 20 rows leaves an error of 0.01 / 20 per row.
+
+    Args:
+        frequencies: The frequencies, (pairs,).
+        phasors: cos + i·sin of the rows, (rows, pairs).
+        error_of_angle: Error of an angle, in radians: of all pairs, or of each.
+        distance: The rows over which the angles were turned.
     """
     error = error_of_angle / distance + FLOAT32_DRIFT * np.abs(frequencies)
     amplitude = float(np.median(np.abs(phasors)))
@@ -317,16 +326,20 @@ def _sharpen_by_rows(phasors: Complex | Floats, positions: Floats) -> Floats:
     return frequencies
 
 
-def _frequencies_of_neighbours(phasors: Complex, error_of_angle: float) -> MeasuredFrequencies:
+def _frequencies_of_neighbours(
+    phasors: Complex, error_of_angle: float, farthest: float
+) -> MeasuredFrequencies:
     """Measure frequencies from the angles between consecutive rows, wherever the first one is.
 
     From each row to the next, a pair turns by 0.30 ± 0.01: its frequency is about 0.30. Over 4 rows it
     turns by 1.21 ± 0.01, which makes the frequency 0.3025 ± 0.0025. So distances of 1, 2, 4, … rows
-    sharpen the frequency one after the other.
+    sharpen the frequency one after the other. The angles themselves are up to 4000 at position 4000,
+    and were rounded to float32 before their cosines were computed.
 
     Args:
         phasors: cos + i·sin of two or more consecutive rows, (rows, pairs).
-        error_of_angle: Error of an angle, in radians.
+        error_of_angle: Error of an angle, in radians, by the rounding of its cosine and sine.
+        farthest: The largest position of these rows, without its sign.
     """
     frequencies: Floats = np.zeros(phasors.shape[1])
     longest_distance = 1
@@ -336,7 +349,8 @@ def _frequencies_of_neighbours(phasors: Complex, error_of_angle: float) -> Measu
         frequencies = sharpened_frequency(frequencies, angles, distance)
         longest_distance = distance
         distance *= 2
-    error_between_rows = 2 * error_of_angle  # Both rows are rounded.
+    error_of_rounded_angle = error_of_angle + FLOAT32_ROUNDING * farthest * np.abs(frequencies)
+    error_between_rows = 2 * error_of_rounded_angle  # Both rows are rounded.
     return _with_errors_of_angles(frequencies, phasors, error_between_rows, longest_distance)
 
 

@@ -49,7 +49,7 @@ def computation_of(scheme: Positioned, tensors: tuple[str, ...]) -> WaveComputat
     positions = _positions_of_rows(scheme)
     return WaveComputation(
         frequencies=frequencies,
-        axes=np.array(scheme.pair_axes[:pairs]),
+        axes=np.array(scheme.pair_axes[:pairs], np.intp),  # A table of one channel has no pair.
         positions=positions,
         amplitude=_amplitude(scheme),
         form=_columns(scheme, tensors, pairs),

@@ -5,11 +5,22 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 import numpy as np
 
 SECONDS = 2.0  # processor time for one reason
-_DEADLINE: ContextVar[float] = ContextVar("deadline", default=float("inf"))
+
+
+@dataclass
+class TimeLimit:
+    """The processor time at which searches end, in seconds, and whether it has ended one."""
+
+    end: float
+    has_ended_search: bool = False
+
+
+_LIMIT: ContextVar[TimeLimit | None] = ContextVar("limit", default=None)
 
 
 class OutOfTimeError(Exception):
@@ -17,19 +28,22 @@ class OutOfTimeError(Exception):
 
 
 @contextmanager
-def time_limit(seconds: float | None = None) -> Iterator[None]:
+def time_limit(seconds: float | None = None) -> Iterator[TimeLimit]:
     """End searches in the block after some processor time, SECONDS by default.
 
-    A limit inside another one can shorten it, but not extend it.
+    A limit inside another one can shorten it, but not extend it: the earlier one holds for both blocks.
     """
     if seconds is None:
         seconds = SECONDS  # read at each call, so that it can be set
-    end = time.process_time() + seconds
-    token = _DEADLINE.set(min(_DEADLINE.get(), end))
+    limit = TimeLimit(end=time.process_time() + seconds)
+    outer = _LIMIT.get()
+    if outer is not None and outer.end <= limit.end:
+        limit = outer
+    token = _LIMIT.set(limit)
     try:
-        yield
+        yield limit
     finally:
-        _DEADLINE.reset(token)
+        _LIMIT.reset(token)
 
 
 @contextmanager
@@ -51,5 +65,7 @@ def limited() -> Iterator[None]:
 
 def check_time() -> None:
     """Raise OutOfTimeError if the limit has passed."""
-    if time.process_time() > _DEADLINE.get():
+    limit = _LIMIT.get()
+    if limit is not None and time.process_time() > limit.end:
+        limit.has_ended_search = True
         raise OutOfTimeError

@@ -773,3 +773,20 @@ def test_half_of_the_columns_is_no_reason_for_all_of_them(tmp_path: Path) -> Non
     result = pecli.diff(a, b, atol=1e-3)
     assert not result.passed
     assert [line for line in result.diagnosis if line.startswith("cos")] == []
+
+
+def test_two_sets_without_tensors_are_not_equal() -> None:
+    """Nothing was compared, so that nothing is proved; two files without tensors differ as well."""
+    result = pecli.diff({}, {})
+
+    assert not result.passed
+    assert result.diagnosis == ("there is nothing to compare: neither A nor B holds a tensor",)
+
+
+def test_integers_beyond_2_to_the_24_are_compared_as_integers() -> None:
+    """float32 has no number between 16777216 and 16777218, and int32 has."""
+    a = np.array([2**24 + 1, 7], np.int32)
+    b = np.array([2**24 + 2, 7], np.int32)
+    (comparison,) = pecli.diff({"ids": a}, {"ids": b}).tensors
+
+    assert comparison.max_abs_error == 1

@@ -310,3 +310,46 @@ def test_noise_of_1e_6_is_not_explained_as_a_recipe() -> None:
     off = exact + np.float32(1e-6) * noise
 
     assert pecli.verify(off, pecli.Sinusoidal(1000, 128), atol=1e-7).diagnosis == ()
+
+
+@pytest.mark.parametrize("offset", [4096, 30_000])
+def test_six_far_rows_in_float32_are_not_explained_by_a_coarse_pi(offset: int) -> None:
+    """NumPy's float32 angles, position · 1 / 500000^(2i/64). An angle of 30,000 radians is off by up
+    to 1e-3, by which the six rows seem to turn a little faster or slower than they should.
+    """
+    positions = np.arange(offset, offset + 6, dtype=np.float32)
+    exponents = np.arange(0, 64, 2, dtype=np.float32) / np.float32(64)
+    angles = np.outer(positions, 1 / np.float32(5e5) ** exponents)
+    dump = {"cos": np.cos(angles), "sin": np.sin(angles)}
+    explanations = pecli.verify(dump, pecli.Rope(6, 64, offset=offset, base=5e5)).explanations
+
+    assert [edit.kind for edit in explanations[0].edits] == ["recipe"]
+
+
+def test_a_table_of_another_runtime_than_the_specified_one_is_named() -> None:
+    """Six rows at 4096 as transformers computes them, for a spec that states mlx-lm. No other recipe
+    goes with `--runtime mlx-lm`, so that none is advised.
+    """
+    options: dict[str, Any] = {"offset": 4096, "scaling": "yarn", "factor": 4, "length": 16384}
+    specified = pecli.Rope(6, 64, original_len=2048, runtime="mlx-lm", **options)
+    tables = pecli.Rope(6, 64, original_len=2048, runtime="transformers", **options).tables()
+    result = pecli.verify({name: tables[name] for name in WAVES}, specified)
+
+    assert result.diagnosis[0] == "cos, sin: as transformers and vllm compute it; exact"
+    assert not any("--recipe" in line for line in result.diagnosis)
+
+
+def test_the_recipe_that_is_advised_for_a_table_of_llama_cpp_has_a_tolerance() -> None:
+    """llama.cpp multiplies angles from pair to pair, so that its table is not that of the recipe
+    float32: 64 rows of Rope(64, 64) differ from it by 4e-6.
+    """
+    of_runtime = pecli.Rope(64, 64, runtime="llama.cpp").tables()
+    dump = {name: of_runtime[name] for name in WAVES}
+    by_recipe = pecli.Rope(64, 64, recipe="float32")
+
+    assert (
+        "verify with --recipe float32 --atol 1e-5"
+        in pecli.verify(dump, pecli.Rope(64, 64)).diagnosis
+    )
+    assert not pecli.verify(dump, by_recipe, reasons=False).passed
+    assert pecli.verify(dump, by_recipe, atol=1e-5, reasons=False).passed

@@ -25,6 +25,7 @@ LONGROPE: Any = {
     "long_factor": DIVISORS,
     "factor": 4.0,
 }
+YARN: Any = {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
 ROPE = pecli.Rope(seq_len=48, dim=32)
 WEIGHTS = [
     [0.346, 0.822],
@@ -39,6 +40,9 @@ CHANGED: list[tuple[Any, dict[str, Any]]] = [
     (pecli.Rope(dim=32, grid=(6, 5), style="pixtral"), {"base": 500.0}),
     (pecli.Rope(dim=32, grid=(6, 4), style="qwen2-vl", layout="halves"), {"base": 100.0}),
     (pecli.Sinusoidal(dim=32, grid=(7, 6), style="mae"), {"base": 100.0}),
+    (pecli.Sinusoidal(dim=32, grid=(7, 6), style="mae"), {"cos_first": True}),
+    (pecli.Sinusoidal(dim=32, grid=(7, 6), style="mae"), {"amplitude": 2.0}),
+    (replace(ROPE, positions=POSITIONS, seq_len=None, **YARN), {"attention_factor": 2.0}),
     (replace(ROPE, short_factor=(1.0,) * 16, seq_len=128, **LONGROPE), {"base": 500000.0}),
     (replace(ROPE, seq_len=64, dtype="float16"), {"base": 1e6}),
     (replace(ROPE, seq_len=64, layout="interleaved"), {"offset": 5}),
@@ -91,7 +95,7 @@ def numbers(file: Path, name: str) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("cases", "count"),
-    [(changed, 10), pytest.param(planted, 90, marks=pytest.mark.thorough)],
+    [(changed, 13), pytest.param(planted, 90, marks=pytest.mark.thorough)],
 )
 def test_printed_commands_make_the_tables(
     run_pecli: Any, tmp_path: Path, monkeypatch: Any, cases, count
@@ -126,6 +130,18 @@ def test_printed_commands_make_the_tables(
     assert len(names_of_schemes) >= count
     # Of drawn weights only another scale is reported, without a command.
     assert {*names_of_schemes} == {"sinusoidal", "rope", "alibi", "relative"}
+
+
+def test_positions_of_a_command_are_not_cut_to_whole_numbers() -> None:
+    """DETR's points lie at multiples of 2π/3 along three columns. The first row comes last here, so that
+    the command would list the points.
+    """
+    specified = pecli.Sinusoidal(dim=32, grid=(2, 3), style="detr")
+    table = np.roll(specified.tables()["pe"], -1, axis=0)
+    (explanation,) = pecli.verify({"pe": table}, specified).explanations
+
+    assert explanation.scheme is not None
+    np.testing.assert_allclose(explanation.scheme.tables()["pe"], table, atol=1e-6)
 
 
 @pytest.mark.parametrize("model", [MODELS[1], MODELS[4]], ids=["plain", "llama3"])

@@ -177,3 +177,14 @@ def test_wrong_rows_are_named_beside_errors_within_the_tolerance() -> None:
     result = pecli.verify({"pe": table}, SINUSOIDAL, atol=1e-3)
 
     assert result.diagnosis[0].startswith("pe: only rows 5, 6 differ; explains every element")
+
+
+def test_waves_in_a_single_channel_of_padding_have_no_reason() -> None:
+    """A table in halves has one channel per sine and one per cosine. Of one channel, neither is left:
+    it is padding, and all zeros.
+    """
+    positions = np.arange(8, dtype=np.float32)
+    result = pecli.verify(np.sin(positions + 1)[:, None], pecli.Sinusoidal(8, 1, layout="halves"))
+
+    assert not result.passed
+    assert result.explanations == ()

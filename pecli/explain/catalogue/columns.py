@@ -7,12 +7,14 @@ from typing import Any, Self
 import numpy as np
 
 from pecli.engine.edits import Channels, Edit, Layout, Negated, Parameter, Swapped
+from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.catalogue.kinds import WaveMistake
 from pecli.explain.catalogue.needs import (
     is_table,
     is_table_or_vector,
     is_vector,
 )
+from pecli.explain.changed_schemes import permitted
 from pecli.explain.computation import INVERSES, Columns, FrequencyComputation, WaveComputation
 from pecli.explain.hypothesis import Case, Stage
 
@@ -79,6 +81,15 @@ class SwappedFunctions(WaveMistake):
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
         yield cls()
+
+    def scheme_after(self, scheme: Scheme) -> Scheme | None:
+        """Return the scheme with the other functions first: `--cos-first` makes such a table.
+
+        No option exchanges the two tensors of a rotary scheme, which stays as it is.
+        """
+        if "cos_first" not in scheme.parameters():
+            return scheme
+        return permitted(scheme, cos_first=not scheme.value_of("cos_first"))
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Swapped(),)
@@ -149,7 +160,7 @@ class ReversedPairs(WaveMistake):
 def has_frequencies_per_axis(waves: WaveComputation) -> bool:
     """Return True for a grid each axis of which has several frequencies of its own."""
     pairs_per_axis = np.bincount(waves.axes)
-    return waves.schedule is None and len(waves.positions) > 1 and bool(pairs_per_axis.max() > 1)
+    return waves.schedule is None and len(waves.positions) > 1 and bool((pairs_per_axis > 1).any())
 
 
 @dataclass(frozen=True)

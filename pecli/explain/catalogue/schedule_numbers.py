@@ -415,6 +415,13 @@ class OtherAmplitude(WaveMistake):
             return ()
         return (min(self.value, self.value / self.expected, key=digits),)
 
+    def scheme_after(self, scheme: Scheme) -> Scheme | None:
+        """Return the scheme with the amplitude; as it is, if it has no parameter for it."""
+        name = wave_edit(scheme, "amplitude", self.specified, self.value).parameter
+        if not name:
+            return scheme
+        return permitted(scheme, **{name: self.value})
+
     def edits(self, case: Case) -> tuple[Edit, ...]:
         """Return the amplitude as a parameter of the scheme; as a factor, if it has none for it."""
         if isinstance(case.specification, FrequencyComputation):

@@ -426,9 +426,16 @@ class UsedPositions(RowMistake):
             return None
         return permitted(scheme, **row_parameters)
 
-    def _listed_positions(self) -> list[int] | list[list[int]]:
-        """Return the positions as a scheme has them: one list, or one per axis if there are several."""
-        positions_of_axes: list[list[int]] = self.positions.astype(int).tolist()
+    def _listed_positions(self) -> list[float] | list[list[float]]:
+        """Return the positions as a scheme has them: one list, or one per axis if there are several.
+
+        Those of a text are whole numbers, such as 3, and those of some grids are not: DETR has rows at
+        1.25664 and 2.51327.
+        """
+        are_whole = bool((self.positions == np.rint(self.positions)).all())
+        positions_of_axes: list[list[float]] = self.positions.tolist()
+        if are_whole:
+            positions_of_axes = self.positions.astype(int).tolist()
         if len(positions_of_axes) > 1:
             return positions_of_axes
         (positions,) = positions_of_axes

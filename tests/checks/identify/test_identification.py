@@ -9,6 +9,7 @@ import json
 import math
 import tracemalloc
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from pecli.checks import identify as identification
 from pecli.checks.identify import Match
 from pecli.engine.edits import Mask, Negated, Repeated, Rows, RowsWrong
 from pecli.engine.table import table_of
+from pecli.explain.time_limit import TimeLimit
 from pecli.files import save_tables
 from tests.checks.waves import (
     LLAMA3,
@@ -698,6 +700,31 @@ def test_searches_of_a_pair_and_of_each_of_its_tensors_share_one_time_limit(
 
     assert not pecli.identify({"cos": noise[0], "sin": noise[1]})
     assert len(entered) == 1
+
+
+def test_a_search_that_the_time_limit_ended_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exact table of 64 rows is identified, unless there is no time at all."""
+    table = cos_and_sin_tables(64, inverse_frequencies(10000.0, 32))["cos"]
+    in_time = pecli.identify({"cos": table})
+    monkeypatch.setattr("pecli.explain.time_limit.SECONDS", -1.0)
+    out_of_time = pecli.identify({"cos": table})
+
+    assert not any("time limit" in doubt for doubt in in_time.matches[0].undetermined)
+    assert not out_of_time.identified
+    assert "the time limit ended the search" in out_of_time.as_json()["description"][-1]
+
+
+def test_a_match_of_a_search_that_the_time_limit_ended_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The limit stands for one that was reached after a match was found, such as that of `cos` in a
+    pair of tables.
+    """
+    reached = TimeLimit(end=math.inf, has_ended_search=True)
+    monkeypatch.setattr(identification, "time_limit", lambda: nullcontext(reached))
+    (match,) = pecli.identify(pecli.Alibi(heads=8, seq_len=12).tables()["bias"]).matches
+
+    assert "the time limit ended the search" in match.as_json()["undetermined"][-1]
 
 
 def test_a_mapping_whose_items_cannot_be_read_is_refused() -> None:
