@@ -33,6 +33,7 @@ _NOT_TEXT = re.compile(rb"[^\t\n\f\r\x1b -~\x80-\xff]")
 """A byte that text does not have; escapes of terminals, and letters of any language, it has."""
 _TEXT_SUFFIXES = (".txt", ".log")
 _DIGIT = re.compile(rb"[0-9]")
+_BEGINNING_OF_HEADER = re.compile(rb"^(?:/\* pecli: \{|#ifndef PECLI_)", re.MULTILINE)
 
 Signature = Callable[[str, bytes], bool]
 """Returns True for the lower-case suffix and the first bytes of a file of the format."""
@@ -88,6 +89,14 @@ def is_json(suffix: str, first_bytes: bytes) -> bool:
     begins_with_key = text[1:].lstrip().startswith((b'"', b"}"))
     is_object = text.startswith(b"{") and (begins_with_key or suffix == ".json")
     return is_object and first_bytes[4:8] != bytes(4)
+
+
+def is_header_of_pecli(suffix: str, first_bytes: bytes) -> bool:
+    """Recognise a C header that pecli wrote, by its spec or its include guard.
+
+    A licence may have been put before it. Other headers are read as text.
+    """
+    return _BEGINNING_OF_HEADER.search(first_bytes) is not None
 
 
 def is_number_text(suffix: str, first_bytes: bytes) -> bool:
@@ -183,7 +192,7 @@ FORMATS = [
         has_header=True,
     ),
     Format("onnx", "pecli.files.onnx_file", (".onnx",), has_suffix(".onnx")),
-    Format("h", "pecli.files.c_header", (".h",), is_written=True),
+    Format("h", "pecli.files.c_header", (".h",), is_header_of_pecli, is_written=True, is_text=True),
     Format(
         "text",
         "pecli.files.text_file",

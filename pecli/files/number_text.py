@@ -40,6 +40,7 @@ _REAL = re.compile(rb"[.eEnNxX]")
 _LITERAL_SUFFIX = re.compile(rb"(?<=[0-9.])(?:_?[fiu](?:8|16|32|64)|[fFlLuUhHdD]{1,3})$")
 """The type of a literal: 0.5f in C, 1.0_f32 in Rust, 0.5h in Metal."""
 _NUMERAL = re.compile(rb"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_BRACKETS = {b"[]": re.compile(rb"[\[\]]"), b"{}": re.compile(rb"[{}]")}
 _DECIMALS = re.compile(rb"\.([0-9]*)(?:[eE]([-+]?[0-9]{1,4}))?")
 _WORDS = {
     b"nan": math.nan,
@@ -346,6 +347,48 @@ class NestedNumbers:
         if length != expected:
             problem = f"a list of {length} ends here, and the first one has {expected}"
             raise error_at(contents, offset, problem, "all must have the same length")
+
+    def read_rest(self, contents: Contents, start: int, brackets: bytes = b"[]") -> int:
+        """Read the rest of a list that is open, and return the offset of its closing bracket.
+
+        Lists of millions of numbers are read piece by piece, without a Python object per number.
+
+        Args:
+            contents: The file.
+            start: The offset after the opening bracket.
+            brackets: The opening and the closing bracket, `[]` or `{}`.
+
+        Raises:
+            FileError: A word is not a number, lists have different lengths, or the file ends first.
+        """
+        for piece in pieces(contents, start):
+            closing_bracket = self._read_piece(contents, piece, brackets)
+            if closing_bracket is not None:
+                return closing_bracket
+        advice = "the file seems to be cut short"
+        raise error_at(contents, len(contents.data), "a list does not end", advice)
+
+    def _read_piece(self, contents: Contents, piece: Piece, brackets: bytes) -> int | None:
+        """Add a piece of a list, such as a line of it.
+
+        Returns the offset of the bracket that closes the whole list; None if it goes on in the next
+        piece.
+        """
+        end_of_read = 0  # in the piece; numbers stand from here to the next bracket
+        for bracket in _BRACKETS[brackets].finditer(piece.text):
+            offset = piece.offset + bracket.start()
+            numerals = piece.text[end_of_read : bracket.start()]
+            self.add(contents, numerals, piece.offset + end_of_read)
+            end_of_read = bracket.end()
+            if bracket[0] == brackets[:1]:
+                self.open_list(contents, offset)
+            else:
+                self.close_list(contents, offset)
+                is_outermost = self.depth == 0
+                if is_outermost:
+                    return offset
+        self.add(contents, piece.text[end_of_read:], piece.offset + end_of_read)
+        return None
 
     @property
     def shape(self) -> tuple[int, ...]:

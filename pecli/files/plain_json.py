@@ -18,9 +18,7 @@ from pecli.files.number_text import (
     MANY_DECIMALS,
     NestedNumbers,
     NumberList,
-    Piece,
     error_at,
-    pieces,
 )
 from pecli.files.output import is_text
 from pecli.files.strict_json import MAX_DEPTH
@@ -34,7 +32,6 @@ _NUMBERS_IN_QUOTES = (b'"NaN"', b'"Infinity"', b'"-Infinity"')
 """Texts for the numbers that JSON lacks."""
 _BRACE_BRACKET_OR_TEXT = re.compile(rb'"(?:NaN|-?Infinity)"|[\[\]{}"]')
 """Of a text, only the first quote, unless it is a number in quotes."""
-_BRACKET = re.compile(rb"[\[\]]")
 _TYPED_ARRAY = re.compile(rb'\s*"0"\s*:\s*[-0-9n]')
 """The beginning of a JavaScript typed array; Infinity and NaN are null."""
 _MEMBER = re.compile(rb'\s*"([0-9]{1,9})"\s*:\s*([^\s,"{}\[\]]{1,99})\s*([,}])')
@@ -298,44 +295,10 @@ class _Parser:
         """Return the numbers of a nested list, such as [[1, 2], [3, 4]], whose bracket was read."""
         nested = NestedNumbers()
         nested.open_list(self.contents, self.offset)
-        closing_bracket = self._collect_numbers(nested)
+        closing_bracket = nested.read_rest(self.contents, self.offset)
         self.offset = closing_bracket + 1
         self._note_decimals(nested.numbers.decimals)
         return nested.array(self.contents, closing_bracket)
-
-    def _collect_numbers(self, nested: NestedNumbers) -> int:
-        """Add the rest of a list to `nested`, and return the offset of its closing bracket.
-
-        Lists of millions of numbers are read piece by piece, without a Python object per number.
-        """
-        for piece in pieces(self.contents, self.offset):
-            closing_bracket = self._collect_piece(nested, piece)
-            if closing_bracket is not None:
-                return closing_bracket
-        raise AssertionError("`_holds_numbers` has found the end of the list")
-
-    def _collect_piece(self, nested: NestedNumbers, piece: Piece) -> int | None:
-        """Add a piece of a list, such as a line of it, to `nested`.
-
-        Returns the offset of the bracket that closes the whole list; None if it goes on in the next
-        piece.
-        """
-        contents = self.contents
-        end_of_read = 0  # in the piece; numbers stand from here to the next bracket
-        for bracket in _BRACKET.finditer(piece.text):
-            offset = piece.offset + bracket.start()
-            numerals = piece.text[end_of_read : bracket.start()]
-            nested.add(contents, numerals, piece.offset + end_of_read)
-            end_of_read = bracket.end()
-            if bracket[0] == b"[":
-                nested.open_list(contents, offset)
-            else:
-                nested.close_list(contents, offset)
-                is_outermost = nested.depth == 0
-                if is_outermost:
-                    return offset
-        nested.add(contents, piece.text[end_of_read:], piece.offset + end_of_read)
-        return None
 
     def _typed_array(self) -> AnyArray:
         """Return the numbers of an object {"0": 1.5, "1": 0.25}, whose brace was read.

@@ -640,12 +640,15 @@ def test_text_that_is_not_json_of_lists_is_refused_at_its_place(text: str, probl
         pecli.load("x.json")
 
 
-def test_a_c_header_of_pecli_is_read_back_with_the_same_floats() -> None:
-    """pecli's own C headers are printed text as well. Names begin with that of the file, t, and
+def test_a_c_header_of_others_is_read_with_the_names_in_it() -> None:
+    """The header is pecli's, with another include guard. Names begin with that of the file, t, and
     the shortest digits that tell float32 numbers apart give every one of them back.
     """
     rope = pecli.Rope(4, 8)
     pecli.save("t.h", rope)
+    _, guard, text = Path("t.h").read_text().partition("#ifndef PECLI_T_H")
+    assert guard
+    Path("t.h").write_text("#ifndef TABLES_H" + text)
     tensors = pecli.load("t.h")
 
     assert [*tensors] == ["t_cos", "t_sin", "t_inv_freq"]

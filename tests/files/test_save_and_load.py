@@ -353,7 +353,7 @@ def archive_of_a_pickle(name: str) -> bytes:
 
 
 NO_FILE_OF_TABLES = (
-    "is not a .npy, .npz, .pt, .gguf, .csv, .json, .safetensors, .onnx or .txt file of tables"
+    "is not a .npy, .npz, .pt, .gguf, .csv, .json, .safetensors, .onnx, .h or .txt file of tables"
 )
 
 

@@ -224,6 +224,99 @@ def test_an_element_of_a_header_has_the_c_type_of_its_dtype(
     assert f"static const {declaration}\n" in text
 
 
+def array_of_header(dtype: str) -> np.ndarray:
+    """Return numbers of which no two have the same bits, for a header; floats have infinities."""
+    if dtype == "bool":
+        return np.array([[True, False]])
+    if dtype.startswith(("int", "uint")):
+        limits = np.iinfo(dtype)
+        return np.array([[max(limits.min, -(2**53)), 3, min(limits.max, 2**53)]], dtype)
+    return np.array([[0.1, -0.0, np.inf], [-np.inf, np.nan, 3e-8]]).astype(dtype)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["float64", "float32", "float16", "bfloat16", "int64", "int8", "uint16", "uint8", "bool"],
+)
+def test_a_header_is_loaded_with_the_same_dtypes_and_bits(working_folder: Path, dtype: str) -> None:
+    """C has no float16 and no bfloat16; a comment states which of them the bits are of."""
+    array = array_of_header(dtype)
+    pecli.save("a.h", {"x": array})
+    loaded = pecli.load("a.h")["x"]
+
+    assert loaded.dtype == array.dtype
+    assert loaded.shape == array.shape
+    assert have_equal_bits(loaded, array)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (9,), (2, 1, 3)], ids=str)
+def test_a_header_is_loaded_with_the_same_shape(
+    working_folder: Path, shape: tuple[int, ...]
+) -> None:
+    """A number that is alone has no braces, and vectors have several lines of eight."""
+    array = np.arange(math.prod(shape), dtype=np.float32).reshape(shape) + np.float32(0.5)
+    pecli.save("a.h", {"x": array})
+    np.testing.assert_array_equal(pecli.load("a.h")["x"], array, strict=True)
+
+
+def test_tables_of_a_header_have_the_names_that_they_had_before(
+    working_folder: Path, spec: dict[str, object]
+) -> None:
+    """In C, names begin with the prefix. The include guard has it in upper case."""
+    tables = [table_of("cos", np.ones(2)), table_of("inv_freq", np.ones(2))]
+    save_tables("a.h", tables, spec, prefix="myRope")
+
+    assert "myRope_cos" in Path("a.h").read_text()
+    assert [*pecli.load("a.h")] == ["cos", "inv_freq"]
+
+
+def test_a_header_of_windows_is_read(working_folder: Path, spec: dict[str, object]) -> None:
+    """Git for Windows ends lines with CR and LF."""
+    save_tables("a.h", [table_of("x", np.float16([0.5, 2]))], spec)
+    text = Path("a.h").read_bytes()
+    Path("a.h").write_bytes(text.replace(b"\n", b"\r\n"))
+
+    assert pecli.load("a.h")["x"].tolist() == [0.5, 2]
+
+
+def test_a_header_with_a_licence_before_its_spec_is_read(
+    working_folder: Path, spec: dict[str, object]
+) -> None:
+    """The licence is a comment of one line."""
+    save_tables("a.h", [table_of("x", np.float16([0.5, 2]))], spec)
+    Path("a.h").write_text("// SPDX-License-Identifier: MIT\n" + Path("a.h").read_text())
+
+    assert pecli.load("a.h")["x"].tolist() == [0.5, 2]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        ("#endif", "", "is truncated"),
+        ("}};\n\n#endif /* PECLI_A_H */", "", "the file seems to be cut short"),
+        ("[1][2]", "[2][1]", "has numbers of the shape (1, 2), and is declared as (2, 1)"),
+        ("/* bits of float16 */\n", "/* bits of bfloat17 */\n", "which pecli does not write"),
+        ("/* bits of float16 */\n", "", "has bits of a dtype that is not stated"),
+        ("uint16_t", "uint8_t", "which pecli does not write"),
+        ("0x3c00", "0x1ffff", "holds a number that float16 does not hold"),
+        ("0x3c00", "0.5", "holds a number that float16 does not hold"),
+        ("0x3c00", "one", "'one' is not a number"),
+        ("static const", "static", "declares no tables"),
+        ("{{", "", "has no braces"),
+    ],
+)
+def test_a_header_that_is_not_as_it_was_written_is_refused(
+    working_folder: Path, before: str, after: str, problem: str
+) -> None:
+    """The header holds 1 and −2 in float16, 0x3c00 and 0xc000, with the shape (1, 2)."""
+    save_tables("a.h", [table_of("x", np.array([[1, -2]], np.float16))], None)
+    text = Path("a.h").read_text()
+    refusal = refusal_of(working_folder / "a.h", text.replace(before, after, 1))
+
+    assert before in text
+    assert problem in refusal
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".json", ".h"])
 @pytest.mark.parametrize(
     ("dtype", "advised_suffix"),
@@ -580,6 +673,7 @@ def test_float16_numbers_in_a_c_header_are_bit_patterns(tmp_path: Path) -> None:
     pecli.save(tmp_path / "t.h", {"b": np.arange(9, dtype=np.int8), "a": np.float16([1])})
     assert header_lines(tmp_path / "t.h") == [
         "#define T_A_DIM0 1",
+        "/* bits of float16 */",
         "static const uint16_t t_a[1] =",
         "{0x3c00};",
         "#define T_B_DIM0 9",
