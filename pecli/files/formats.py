@@ -33,6 +33,7 @@ _NOT_TEXT = re.compile(rb"[^\t\n\f\r\x1b -~\x80-\xff]")
 """A byte that text does not have; escapes of terminals, and letters of any language, it has."""
 _TEXT_SUFFIXES = (".txt", ".log")
 _DIGIT = re.compile(rb"[0-9]")
+_LIST_OF_OBJECTS = re.compile(rb'\[[\[\s]*\{\s*"')
 _BEGINNING_OF_HEADER = re.compile(rb"^(?:/\* pecli: \{|#ifndef PECLI_)", re.MULTILINE)
 
 Signature = Callable[[str, bytes], bool]
@@ -80,12 +81,14 @@ def is_raw(suffix: str, first_bytes: bytes) -> bool:
 
 
 def is_json(suffix: str, first_bytes: bytes) -> bool:
-    """Recognise a JSON object, which begins with a brace and a quoted key.
+    """Recognise a JSON object, which begins with a brace and a quoted key, or a list of objects.
 
     A .safetensors file can begin with the same byte, if its header has a length of 123 bytes:
     `{` is 123, and the upper half of the length is zero. An initialiser in C has no quotes.
     """
     text = first_bytes.lstrip()
+    if _LIST_OF_OBJECTS.match(text):
+        return True
     begins_with_key = text[1:].lstrip().startswith((b'"', b"}"))
     is_object = text.startswith(b"{") and (begins_with_key or suffix == ".json")
     return is_object and first_bytes[4:8] != bytes(4)

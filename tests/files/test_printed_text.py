@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -518,8 +519,56 @@ def test_a_typed_array_of_javascript_is_a_list() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "name", "expected"),
+    [
+        ('[{"0": 1, "1": 0.5}, {"0": 2, "1": 0.25}]', "array", [[1, 0.5], [2, 0.25]]),
+        ('{"q": [{"0": 1, "1": 0.5}, {"0": 2, "1": 0.25}]}', "q", [[1, 0.5], [2, 0.25]]),
+        ('{"q": [{"0": 1, "1": 0.5}, [2, 0.25]]}', "q", [[1, 0.5], [2, 0.25]]),
+        ('[[{"0": 1, "1": 0.5}], [{"0": 2, "1": 0.25}]]', "array", [[[1, 0.5]], [[2, 0.25]]]),
+        ('{"0": 1, "1": 0.5}', "array", [1, 0.5]),
+    ],
+)
+def test_a_list_of_typed_arrays_is_one_tensor(text: str, name: str, expected: list[Any]) -> None:
+    """A program of JavaScript that has a Float32Array per row writes a list of them."""
+    Path("x.json").write_text(text)
+    tensors = pecli.load("x.json")
+
+    assert [*tensors] == [name]
+    assert tensors[name].tolist() == expected
+
+
+def test_typed_arrays_of_two_lengths_are_tensors_of_their_own() -> None:
+    """They are not rows of one table. A list of queries and keys may be meant."""
+    Path("x.json").write_text('[{"0": 1, "1": 0.5}, {"0": 2}]')
+    assert {name: x.tolist() for name, x in pecli.load("x.json").items()} == {
+        "0": [1, 0.5],
+        "1": [2],
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"q": {"0": [1, 0.5], "1": [2, 0.25]}}',
+        '{"q": {"0": {"0": 1, "1": 0.5}, "1": {"0": 2, "1": 0.25}}}',
+    ],
+)
+def test_lists_with_numbers_for_names_are_tensors_of_their_own(text: str) -> None:
+    """They may be rows or, as pandas writes them, columns; a note says what to write."""
+    Path("x.json").write_text(text)
+    notes: list[str] = []
+    with passed_to(notes.append):
+        tensors = pecli.load("x.json")
+
+    assert [*tensors] == ["q.0", "q.1"]
+    assert len(notes) == 1
+    assert "q.0 … q.1 are read as tensors of their own; nested lists are rows of one" in notes[0]
+
+
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
+        ('[{"i": 0, "v": 1.0}]', "holds no list of numbers; write nested lists"),
         ('{"q": {"0": 1, "2": 3}}', "line 1, column 15: member 1 of a list is missing$"),
         ('{"q": {"0": 1, "1": "x"}}', "a list does not end with its members in order$"),
         ('{"q": {"0": 1, "1": 2', "a list does not end with its members in order$"),
@@ -622,7 +671,7 @@ def test_null_and_words_in_quotes_are_nan_and_infinities_in_json() -> None:
         ('{"a": [1, 2], b: [3]}', "'b' is not a name in quotes$"),
         ('{"a": [[1, 2], [3]]}', "a list of 1 ends here, and the first one has 2"),
         ('{"a": [1, x]}', "line 1, column 11: 'x' is not a number$"),
-        ('{"a": ["x"]}', "holds no list of numbers$"),
+        ('{"a": ["x"]}', "holds no list of numbers; write nested lists"),
         ('{"a": tru}', "'tru' is not JSON$"),
         ('{"a": }', "line 1, column 8: a value is missing before '}'$"),
         ('{"\\ud800": [1]}', "is not a name in quotes$"),
