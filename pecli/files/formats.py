@@ -210,7 +210,15 @@ FORMATS = [
 A Zarr store is a folder, which `load_file` recognises by its suffix."""
 
 _OWN_SUFFIXES = {*chain(*(candidate.suffixes for candidate in FORMATS))} - {".bin"}
-_BARE_PICKLE = b"\x80"  # the opcode with which a pickle begins
+_BARE_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+"""The opcode with which a pickle begins, and its protocol. Raw bfloat16 begins with 80 3f for 1.0."""
+_COMPRESSIONS = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\0": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+"""Programs that compress single files, by the first bytes of what they write."""
 _RAW_ADVICE = "if it holds raw numbers, state them: --shape 2,8,24,128 --raw-dtype f16"
 ADVICE = {
     ".json": JSON_FORM,
@@ -241,7 +249,10 @@ def format_of_bytes(path: str, first_bytes: bytes) -> Format:
 
 def _not_recognised(path: str, first_bytes: bytes) -> FileError | ParameterError:
     """Return the error for a file that no format recognises, with advice for the likely reason."""
-    if first_bytes.startswith(_BARE_PICKLE):
+    for magic, program in _COMPRESSIONS.items():
+        if first_bytes.startswith(magic):
+            return FileError(path, f"is compressed by {program}", f"unpack it: {program} -dk FILE")
+    if _BARE_PICKLE.match(first_bytes):
         problem = "is a pickle without an archive around it, and those are never loaded"
         advice = "write the tensors with safetensors.torch.save_file or numpy.save"
         return FileError(path, problem, advice)
