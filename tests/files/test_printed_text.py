@@ -512,6 +512,40 @@ def test_json_objects_of_lists_are_tensors(text: str) -> None:
     assert tensors["sin"].tolist() == [[0, 0.25]]
 
 
+@pytest.mark.parametrize(
+    ("numeral", "value"),
+    [("0.54D+01", 5.4), ("-1.5d0", -1.5), (".25D-02", 0.0025), ("1.D3", 1000.0), ("0.5D", 0.5)],
+)
+def test_a_number_of_fortran_is_read(numeral: str, value: float) -> None:
+    """The exponent of double precision follows the letter D; Java ends a double with it."""
+    Path("x.txt").write_text(f"{numeral} 0.5\n")
+    assert pecli.load("x.txt")["array"].tolist() == [[value, 0.5]]
+
+
+@pytest.mark.parametrize(
+    "text", ["1,25 0,05\n", "1,25;0,05\n", "0,054\n0,841\n", "1,25\t-0,05e-1\n"]
+)
+def test_decimal_commas_are_refused_with_what_to_write(text: str) -> None:
+    """1,25 could be two numbers, and 0,05 could not: no whole number begins with a zero."""
+    Path("x.txt").write_text(text)
+    with pytest.raises(FileError, match="commas stand for decimal points; write points"):
+        pecli.load("x.txt")
+
+
+@pytest.mark.parametrize("text", ["1,25 3,50\n", "1,0\n0,1\n", "1, 05\n"])
+def test_commas_between_whole_numbers_separate_them(text: str) -> None:
+    """A loop over printf("%d,%d ") prints pairs."""
+    Path("x.txt").write_text(text)
+    assert pecli.load("x.txt")["array"].dtype == np.int64
+
+
+def test_the_column_names_of_a_printed_frame_are_named_in_the_error() -> None:
+    """pandas prints the numbers of columns above a table, and those of rows before it."""
+    Path("x.txt").write_text("    0   1\n0  0.5  0.25\n1  0.5  0.75\n")
+    with pytest.raises(FileError, match="leave out the numbers of the columns and of the rows"):
+        pecli.load("x.txt")
+
+
 def test_a_typed_array_of_javascript_is_a_list() -> None:
     """JSON.stringify writes a Float32Array as an object with the keys "0", "1", …, and NaN as null."""
     Path("x.json").write_text('{"q": {"0": 0.5, "1": null, "2": -2e-3}}')

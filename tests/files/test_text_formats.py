@@ -26,6 +26,7 @@ from pecli.files import save_tables
 from pecli.files.csv_file import is_header
 from pecli.files.decimals import numerals
 from pecli.golden import write
+from pecli.notes import passed_to
 from tests.exit_codes import SUCCESS
 
 Arrays = dict[str, NDArray[np.generic]]
@@ -460,6 +461,7 @@ def test_a_row_that_is_too_short_is_refused_with_its_line(
         pytest.param("1\ntrue", id="a truth value"),
         pytest.param("1,\n2", id="a comma at the end of one line of two"),
         pytest.param("1,\xa02\n3,4.5", id="a no-break space"),
+        pytest.param("1,2;\n3,4;\n", id="semicolons at the ends of lines"),
     ],
 )
 def test_csv_that_is_no_table_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
@@ -580,6 +582,76 @@ def test_more_tensors_or_lists_than_the_limit_are_refused(
     (tmp_path / "t.json").write_text(json.dumps(tensors))
     with pytest.raises(FileError, match=problem):
         pecli.load(tmp_path / "t.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "note"),
+    [
+        pytest.param(
+            "0,1,2\n0.5,1,2\n",
+            [[0.5, 1, 2]],
+            "its first line numbers the columns",
+            id="pandas, without its index",
+        ),
+        pytest.param(
+            "pos,a,b\n3,0.5,1\n4,0.25,2\n",
+            [[0.5, 1], [0.25, 2]],
+            "its first column, pos, numbers the rows",
+            id="an index with a name",
+        ),
+        pytest.param(
+            "0,5;1\n0,25;2\n",
+            [[0.5, 1], [0.25, 2]],
+            "a comma is a decimal point",
+            id="a spreadsheet in Europe",
+        ),
+        pytest.param(
+            "0.5;1\n0.25;2\n",
+            [[0.5, 1], [0.25, 2]],
+            "semicolons separate the columns",
+            id="semicolons",
+        ),
+    ],
+)
+def test_a_reading_of_csv_that_the_text_does_not_state_is_noted(
+    tmp_path: Path, text: str, expected: list[list[float]], note: str
+) -> None:
+    """pandas numbers columns from 0, and has the names of its index above the rows."""
+    (tmp_path / "x.csv").write_text(text)
+    notes: list[str] = []
+    with passed_to(notes.append):
+        loaded = pecli.load(tmp_path / "x.csv")["array"]
+
+    assert loaded.tolist() == expected
+    assert len(notes) == 1
+    assert note in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("0,1,2\n1,0,1\n", [[0, 1, 2], [1, 0, 1]], id="buckets of relative positions"),
+        pytest.param("0,1\n0.5,0.25\n", [[0, 1], [0.5, 0.25]], id="a sine and a cosine"),
+        pytest.param("pos,a\n3,0.5\n5,0.25\n", [[3, 0.5], [5, 0.25]], id="positions with a gap"),
+        pytest.param("a,b\n3,0.5\n4,0.25\n", [[3, 0.5], [4, 0.25]], id="another name"),
+    ],
+)
+def test_numbers_of_csv_that_may_belong_to_the_table_are_read(
+    tmp_path: Path, text: str, expected: list[list[float]]
+) -> None:
+    """Only a first line 0, 1, 2, … above decimals, and a counting column with a name such as pos,
+    are no numbers of the table.
+    """
+    (tmp_path / "x.csv").write_text(text)
+    assert pecli.load(tmp_path / "x.csv")["array"].tolist() == expected
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_tabs_separate_the_columns_of_pandas(tmp_path: Path, suffix: str) -> None:
+    """`frame.to_csv(path, sep="\\t")` leaves the first cell of the header empty."""
+    path = tmp_path / f"x{suffix}"
+    path.write_text("\t0\t1\n0\t0.5\t1\n1\t0.25\t2\n")
+    assert pecli.load(path)["array"].tolist() == [[0.5, 1], [0.25, 2]]
 
 
 @pytest.mark.parametrize(
