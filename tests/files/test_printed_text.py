@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -510,6 +511,64 @@ def test_json_objects_of_lists_are_tensors(text: str) -> None:
 
     assert tensors["cos"].tolist() == [[1, 0.5]]
     assert tensors["sin"].tolist() == [[0, 0.25]]
+
+
+SMALL_DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+
+
+def torch_print(array: np.ndarray, dtype: str) -> str:
+    """Return what torch prints of a matrix on a GPU: four decimals, and the dtype on a line below."""
+    rows = [", ".join(f"{float(number): .4f}" for number in row) for row in array]
+    lines = "],\n        [".join(rows)
+    return f"tensor([[{lines}]],\n       device='cuda:0', dtype=torch.{dtype})\n"
+
+
+@pytest.mark.parametrize("dtype", SMALL_DTYPES)
+def test_a_print_that_states_a_small_dtype_is_read_in_it(dtype: str) -> None:
+    """Numbers from 0.5 to 1 are further apart than the four decimals are: each is found again."""
+    array = np.linspace(0.5, 1, 60).reshape(6, 10).astype(SMALL_DTYPES[dtype])
+    Path("x.txt").write_text(torch_print(array, dtype))
+    loaded = pecli.load("x.txt")["array"]
+
+    assert loaded.dtype == array.dtype
+    np.testing.assert_array_equal(loaded, array)
+
+
+@pytest.mark.parametrize("dtype", SMALL_DTYPES)
+def test_numbers_of_a_small_dtype_are_within_the_stated_rounding(dtype: str) -> None:
+    """Near 0, numbers are closer together than four decimals are: rounding twice changes them by up
+    to 5e-5 and 5e-5.
+    """
+    array = np.linspace(-1, 1, 4000).reshape(40, 100).astype(SMALL_DTYPES[dtype])
+    Path("x.txt").write_text(torch_print(array, dtype))
+    loaded = load_file("x.txt")
+    errors = np.abs(loaded.tensors["array"].astype(np.float64) - array.astype(np.float64))
+
+    assert loaded.rounding == 1e-4
+    assert errors.max() <= 1e-4
+
+
+@pytest.mark.parametrize("dtype", SMALL_DTYPES)
+def test_a_printed_table_of_a_small_dtype_is_verified(dtype: str) -> None:
+    """The sines and cosines are rounded to the dtype before they are printed, by up to 0.002. They
+    are computed by NumPy: channel 2i is sin(p / 10000^(2i/16)), and channel 2i + 1 the cosine.
+    """
+    angles = np.arange(40)[:, None] / 10000 ** (np.arange(0, 16, 2) / 16)
+    array = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(40, 16)
+    Path("x.txt").write_text(f"pe: {torch_print(array.astype(SMALL_DTYPES[dtype]), dtype)}")
+
+    assert pecli.verify("x.txt", pecli.Sinusoidal(40, 16, dtype=dtype), reasons=False)
+
+
+def test_numbers_are_not_rounded_to_a_dtype_that_only_one_of_two_prints_states() -> None:
+    """torch states no dtype of float32 numbers; both prints are of the name q."""
+    array = np.full((2, 2), 0.1234)
+    both = f"q: {torch_print(array, 'float16')}q: tensor([[0.1234, 0.5678]])\n"
+    Path("x.txt").write_text(both)
+    loaded = load_file("x.txt")
+
+    assert {tensor.dtype.name for tensor in loaded.tensors.values()} == {"float64"}
+    assert loaded.rounding == 0.5e-4
 
 
 @pytest.mark.parametrize(
