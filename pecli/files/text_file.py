@@ -43,9 +43,10 @@ _PRINTED = re.compile(rb"(?:print\()?\s*([A-Za-z_][\w.]*)\s*(?:\[[^\]=]*\])?\s*\
 _WRAPPER = re.compile(
     rb"\b(?:(?:np|jnp|mx|torch|numpy)\.)?"
     rb"(?:tensor|array|Array|Float(?:32|64|16)Array|vec!|vector)(?:\(\d+\)\s*(?=\[))?"
-    rb"|\bParameter containing:"
+    rb"|\bParameter containing:|\b(?:torch\.)?Size\(\[[\d, ]*\]\)|\.(?=\{)"
 )
-"""The words around a printed array; console.log of JavaScript prints a length as well."""
+"""The words around a printed array: console.log of JavaScript prints a length as well, torch a size,
+and Zig has a dot before a brace."""
 _ATTRIBUTE = re.compile(
     rb",?\s*\b(?:dtype|device|grad_fn|requires_grad|size|shape|layout|weak_type|names)"
     rb"\s*=\s*(?:<[^>\n]*>|\([^)\n]*\)|'[^'\n]*'|[\w.:]+)"
@@ -54,6 +55,7 @@ _ATTRIBUTE = re.compile(
 _SMALL_DTYPE = re.compile(rb"\bdtype\s*=\s*'?(?:\w+\.)*(float16|bfloat16)\b")
 """The dtype after a printed array, if its elements have fewer digits than are printed."""
 _FULL_PRINT = {
+    b"ggml_debug": "llama.cpp has no setting for it; write the tensor to a file of raw numbers",
     b"more items": "console.log(JSON.stringify(Array.from(x)))",
     b"tensor": "torch.set_printoptions(profile='full', precision=8)",
     b"array": "numpy.set_printoptions(threshold=sys.maxsize), or print(x.tolist())",

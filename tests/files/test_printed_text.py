@@ -513,6 +513,34 @@ def test_json_objects_of_lists_are_tensors(text: str) -> None:
     assert tensors["sin"].tolist() == [[0, 0.25]]
 
 
+def test_a_print_of_llama_cpp_that_was_cut_is_named_as_such() -> None:
+    """Only operations of ROPE are read from its prints, which are always cut."""
+    Path("x.txt").write_text(
+        "ggml_debug: cos = (f32) VIEW(x{8, 1, 1, 1}) = {8, 1, 1, 1}\n"
+        "    [\n     [\n      [ 1.0000, 0.5000, 0.2500, ..., 0.1250, 0.0000, 0.5000],\n     ],\n    ]\n"
+    )
+    with pytest.raises(FileError, match=r"llama\.cpp has no setting for it; write the tensor"):
+        pecli.load("x.txt")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("torch.Size([1, 2])\ntable = tensor([[1.5, 0.5]])\n", id="a size of torch"),
+        pytest.param("const table = [_][2]f32{.{1.5, 0.5}};\n", id="Zig"),
+        pytest.param("std::vector<std::vector<float>> table = {{1.5f, 0.5f}};\n", id="C++"),
+        pytest.param("export const table = [[1.5, 0.5]];\n", id="JavaScript"),
+    ],
+)
+def test_words_of_languages_around_numbers_are_left_out(text: str) -> None:
+    """The only tensor of each text is the row 1.5, 0.5."""
+    Path("x.txt").write_text(text)
+    tensors = pecli.load("x.txt")
+
+    assert [name.strip("_") for name in tensors] == ["table"]
+    assert next(iter(tensors.values())).tolist() == [[1.5, 0.5]]
+
+
 SMALL_DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
 
 
