@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from pecli.engine.application import rotate
+from pecli.engine.application import LAYOUTS, rotate
 from pecli.engine.arguments import within_limits
 from pecli.engine.arrays import AnyArray, as_numpy, dtype_name, floating, round_to
 from pecli.engine.schemes.alibi import Alibi
@@ -32,6 +32,7 @@ _KEYS = Alibi.parameters()["seq_len"]
 _SEED = LearnedInit.parameters()["seed"]
 _ROTARY_DIM = Rope.parameters()["dim"]
 _BASE = Rope.parameters()["base"]
+_DEFAULT_BASE = 10000.0
 _INTERLEAVED = Flag("which channels make a pair")
 _OFFSET = Whole("the position, or the row of a table, for the first row", low=0, high=LAST_POSITION)
 
@@ -255,10 +256,11 @@ class LearnedPosEmbedding(_Additive):
         table: floating weights (max_len, embed_dim), which are copied. Without them, weights are
             drawn from N(0, 0.02²) in float32, as `LearnedInit` does: the same seed gives the same
             weights on every machine.
-        seed: seed of the random numbers.
+        seed: seed of the random numbers; left out if a `table` is given.
 
     Raises:
-        ValueError: a number is out of range, or the table has another shape.
+        ValueError: a number is out of range, the table has another shape, or it is given with a
+            seed.
 
     >>> layer = LearnedPosEmbedding(3, 2, table=np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]))
     >>> layer(np.ones((2, 2)), offset=1).tolist()
@@ -289,6 +291,10 @@ class LearnedPosEmbedding(_Additive):
         if table is None:
             initial = LearnedInit(self.max_len, self.embed_dim, seed=seed)
             self.weight = initial.tables()["weight"]
+        elif seed:
+            raise ParameterError(
+                "seed", seed, "weights of a `table` are not random", "leave it out"
+            )
         else:
             self.weight = self._copied_weights(table)
         self._offset = 0  # of the last call, whose gradient `backward` returns
@@ -443,7 +449,7 @@ class _HeadRope(NamedTuple):
 
     rope: Rope
     head_dim: int
-    interleaved: bool
+    interleaved: bool | None  #: None if it does not state which channels make a pair
     trailing: bool  #: True if the last channels of the head rotate, not the first
 
 
@@ -470,25 +476,43 @@ class ModelOfOneEncoding(Protocol):
     def one(self) -> object: ...
 
 
-def _rope_of_source(source: object, length: int | None, interleaved: bool) -> _HeadRope:
+def _rope_of_source(source: object, length: int | None) -> _HeadRope:
     """Return the scheme of a Rope, of a model with one encoding, or of an encoding of a model.
 
     Args:
         source: The argument `rope` of a layer.
         length: The context for which a scaling is evaluated; None for the one that `source` states.
-        interleaved: The layout of pairs for a Rope; models have one of their own.
 
     Raises:
         KindError: It is none of these.
+        ParameterError: A layer cannot rotate as it states.
     """
     encoding = source.one() if isinstance(source, ModelOfOneEncoding) else source
     if isinstance(encoding, EncodingOfModel):
         return _rope_of_encoding(encoding, length)
     if isinstance(source, Scheme) and source.applied_as == "rotation":
-        rope = _rope_for_length(cast(Rope, source), length)
-        return _HeadRope(rope, head_dim=rope.dim, interleaved=interleaved, trailing=False)
+        return _rope_of_scheme(cast(Rope, source), length)
     rule = "it must be a Rope, a model, or an encoding of one"
     raise KindError("rope", quoted(source), rule)
+
+
+def _rope_of_scheme(scheme: Rope, length: int | None) -> _HeadRope:
+    """Return the rope of a scheme, for a context of `length` positions.
+
+    Only tables with a column per channel state which channels make a pair: `halves` and
+    `interleaved` do, `compact` does not. A table may begin at any position, and a layer at 0.
+    """
+    if scheme.offset:
+        rule = "the layer counts positions from 0"
+        advice = "leave it out of the Rope, and give `offset` to apply, or position_ids"
+        raise ParameterError("rope", f"a Rope with the offset {scheme.offset}", rule, advice)
+    states_pairs = scheme.layout in LAYOUTS
+    return _HeadRope(
+        _rope_for_length(scheme, length),
+        head_dim=scheme.dim,
+        interleaved=scheme.layout == "interleaved" if states_pairs else None,
+        trailing=False,
+    )
 
 
 def _rope_for_length(rope: Rope, length: int | None) -> Rope:
@@ -545,13 +569,14 @@ class RotaryPosEmbedding(_LayerWithRepr):
         interleaved: a pair is channels (2i, 2i + 1), as in Meta's Llama; otherwise (i, i + D/2), as
             in Hugging Face's.
         base: theta, the base of the frequencies.
-        rope: instead, a `Rope` with its scaling and partial rotation, a model, or one of its
-            encodings: D, and of a model which channels make a pair, are its own. Scalings that
-            depend on the length are evaluated at max_seq_len; without one, as the Rope states, or
-            as a model is before any call.
+        rope: instead of the base, a `Rope` with its scaling and partial rotation, a model, or one
+            of its encodings. D and the base are its own, and so is which channels make a pair,
+            unless the Rope is `compact` (the default). Scalings that depend on the length are
+            evaluated at max_seq_len; without one, as the Rope states, or as a model is before any
+            call.
 
     Raises:
-        ValueError: an argument is out of range, or contradicts `rope`.
+        ValueError: an argument is out of range, or contradicts `rope`; or the Rope has an offset.
 
     >>> layer = RotaryPosEmbedding()
     >>> x = np.array([[1.0, 0.0], [1.0, 0.0]])
@@ -569,7 +594,7 @@ class RotaryPosEmbedding(_LayerWithRepr):
         embed_dim: int | None = None,
         max_seq_len: int | None = None,
         interleaved: bool = True,
-        base: float = 10000.0,
+        base: float = _DEFAULT_BASE,
         *,
         rope: Rope | EncodingOfModel | ModelOfOneEncoding | None = None,
     ) -> None:
@@ -579,24 +604,32 @@ class RotaryPosEmbedding(_LayerWithRepr):
         self.interleaved: bool = _INTERLEAVED.check("interleaved", interleaved)
         self.rope: Rope | None = None
         self._trailing = False  # True if the last channels of a head rotate, not the first
-        if rope is not None:
-            head = _rope_of_source(rope, self.max_seq_len, self.interleaved)
-            self._adopt(head)
-            base = head.rope.base
         self.base: float = _base_for(self.embed_dim or 2, base)
+        if rope is not None:
+            self._adopt(_rope_of_source(rope, self.max_seq_len))
         self._cache: dict[tuple[Rope, str], RotationFactors] = {}
         # The shapes and positions of the last calls, for gradients: of the layer, and of `apply`.
         self._called = _LastCall()
         self._applied = (_LastCall(), _LastCall())
 
     def _adopt(self, head: _HeadRope) -> None:
-        """Set the scheme, D and the layout of pairs of this layer."""
+        """Set the scheme, D, the base and the layout of pairs of this layer.
+
+        Raises ParameterError if an argument of the layer is neither at its default nor the same.
+        """
         if self.embed_dim not in (None, head.head_dim):
             rule = f"the rope is for D = {head.head_dim}"
             raise ParameterError("embed_dim", self.embed_dim, rule, "leave it out")
+        if self.base not in (_DEFAULT_BASE, head.rope.base):
+            rule = f"the rope has the base {head.rope.base}"
+            raise ParameterError("base", self.base, rule, "leave it out")
+        if head.interleaved and not self.interleaved:
+            raise ParameterError("interleaved", False, "the rope is interleaved", "leave it out")
         self.rope = head.rope
         self.embed_dim = head.head_dim
-        self.interleaved = head.interleaved
+        self.base = head.rope.base
+        if head.interleaved is not None:
+            self.interleaved = head.interleaved
         self._trailing = head.trailing
 
     def __call__(self, x: ArrayLike, position_ids: ArrayLike | None = None) -> AnyArray:

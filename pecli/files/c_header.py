@@ -1,13 +1,19 @@
-"""C headers: tables as constant arrays of C99. They are written, not read."""
+"""C headers: tables as constant arrays of C99, and the spec in a comment.
+
+Headers that pecli wrote are read; the reader of text reads arrays in those of others.
+"""
 
 import os
+import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Array
+from pecli.engine.arrays import AnyArray, Array, numpy_dtype, round_in_blocks
 from pecli.engine.table import Table
 from pecli.errors import ParameterError, quoted
+from pecli.files.contents import Contents, LoadedFile
 from pecli.files.decimals import (
     REAL,
     decimal_rows,
@@ -16,7 +22,9 @@ from pecli.files.decimals import (
     spell_not_finite,
     write_nested,
 )
-from pecli.files.output import open_output
+from pecli.files.npy import CODES
+from pecli.files.number_text import NestedNumbers, NumberList
+from pecli.files.output import KEY, open_output
 from pecli.files.writing import Spec, WriteRequest, check_storable, compact
 
 WORDS = {b"nan": b"NAN", b"-inf": b"-INFINITY", b"inf": b"INFINITY"}
@@ -30,6 +38,21 @@ C_TYPES = {
     "bool": "uint8_t",
 }
 """C element types. Small floats are bit patterns; integers have NumPy's names with `_t`."""
+_C_FLOATS = {"double": "float64", "float": "float32"}
+MAX_TENSORS = 10_000
+
+_SPEC = re.compile(rb"/\* pecli: (.*) \*/")
+_GUARD = re.compile(rb"^#ifndef PECLI_(\w{1,999})_H\r?$", re.MULTILINE)
+_END_OF_GUARD = re.compile(rb"^#endif", re.MULTILINE)
+_DECLARATION = re.compile(
+    rb"^(?:/\* bits of (?P<dtype>\w{1,99}) \*/\r?\n)?"
+    rb"static const (?P<c_type>\w{1,99}) (?P<name>[A-Za-z_]\w{0,999})(?P<extent>(?:\[\d{1,19}\])*) =\s*",
+    re.MULTILINE,
+)
+"""The beginning of a table, up to its first brace or its only number."""
+_SCALAR = re.compile(rb"([^\s;{}]{1,99});")
+_HEXADECIMAL = re.compile(rb"\{*0x")
+_INTEGER = re.compile(rb"\d+")
 
 
 def write(request: WriteRequest) -> None:
@@ -82,14 +105,28 @@ def _comment(spec: Spec | None) -> str:
 
 
 def _declaration(table: Table, name: str) -> str:
-    """Return a macro for the length of every axis, and the array's type, name and extent."""
+    """Return a macro for the length of every axis, and the array's type, name and extent.
+
+    A comment states the dtype of bit patterns: a `uint16_t` may be a float16 or a bfloat16.
+    """
     lines = []
     extent = ""
     for axis, length in enumerate(table.shape):
         lines.append(f"#define {name.upper()}_DIM{axis} {length}\n")
         extent += f"[{length}]"
-    element = C_TYPES.get(table.dtype, f"{table.dtype}_t")
+    element = _c_type(table.dtype)
+    if _is_bit_pattern(table.dtype):
+        lines.append(f"/* bits of {table.dtype} */\n")
     return f"{''.join(lines)}static const {element} {name}{extent}"
+
+
+def _c_type(dtype: str) -> str:
+    return C_TYPES.get(dtype, f"{dtype}_t")
+
+
+def _is_bit_pattern(dtype: str) -> bool:
+    """Return True for dtypes that C lacks, whose bits are written."""
+    return dtype in C_TYPES and dtype not in _C_FLOATS.values()
 
 
 def _literals(block: Array) -> list[bytes]:
@@ -110,3 +147,124 @@ def _bit_patterns(block: Array) -> list[bytes]:
         literals = [f"0x{value:0{digits}x}" for value in row]
         rows.append(",".join(literals).encode("ascii"))
     return rows
+
+
+def read(contents: Contents) -> LoadedFile:
+    """Return the tables of a header that pecli wrote, with their dtypes, and its spec.
+
+    Their names are those before the header was written: `rope_cos` of the header rope.h is `cos`.
+
+    Raises:
+        FileError: the header is cut short, or a table is not as it is declared.
+    """
+    guard = _GUARD.search(contents.data)
+    if guard is None:
+        raise contents.error("has no include guard of pecli")
+    tensors: dict[str, AnyArray] = {}
+    offset = guard.end()
+    while (declaration := _DECLARATION.search(contents.data, offset)) is not None:
+        name = _name_without_prefix(declaration["name"].decode(), guard[1].decode())
+        contents.refuse_if(name in tensors, f"declares {quoted(name)} twice")
+        contents.refuse_if(len(tensors) == MAX_TENSORS, f"has more than {MAX_TENSORS:,} tables")
+        table, offset = _read_table(contents.tensor(name), declaration)
+        tensors[name] = table
+    contents.require(tensors, "declares no tables")
+    end_of_guard = _END_OF_GUARD.search(contents.data, offset)
+    contents.require(end_of_guard, "is truncated: the #endif of its include guard is missing")
+    return LoadedFile(contents.path, "h", tensors, _metadata(contents, guard.start()))
+
+
+def _name_without_prefix(c_name: str, guard_prefix: str) -> str:
+    """Return the name of a table before a header gave it a prefix.
+
+    The include guard has the prefix in upper case.
+
+    >>> _name_without_prefix("rope_inv_freq", "ROPE"), _name_without_prefix("other", "ROPE")
+    ('inv_freq', 'other')
+    """
+    has_prefix = c_name.upper().startswith(f"{guard_prefix}_")
+    return c_name[len(guard_prefix) + 1 :] if has_prefix else c_name
+
+
+def _metadata(contents: Contents, end: int) -> dict[str, str]:
+    """Return the spec, which is in a comment before the include guard, if there is one."""
+    spec = _SPEC.search(contents.data, 0, end)
+    return {} if spec is None else {KEY: spec[1].decode("utf-8", "replace")}
+
+
+class _Numbers(NamedTuple):
+    """The numbers of a table, and the offset after them."""
+
+    values: AnyArray
+    end: int
+
+
+def _read_table(contents: Contents, declaration: re.Match[bytes]) -> _Numbers:
+    """Return a table in its dtype, and the offset after it."""
+    dtype = _declared_dtype(contents, declaration)
+    shape = tuple(int(length) for length in _INTEGER.findall(declaration["extent"]))
+    read_numbers = _read_array if shape else _read_scalar
+    values, end = read_numbers(contents, declaration.end())
+    problem = f"has numbers of the shape {values.shape}, and is declared as {shape}"
+    contents.require(values.shape == shape, problem)
+    return _Numbers(_in_dtype(contents, values, dtype), end)
+
+
+def _read_array(contents: Contents, start: int) -> _Numbers:
+    """Return the numbers between braces that begin at an offset."""
+    has_brace = bytes(contents.data[start : start + 1]) == b"{"
+    contents.require(has_brace, "has no braces around its numbers")
+    nested = NestedNumbers()
+    nested.open_list(contents, start)
+    closing_brace = nested.read_rest(contents, start + 1, b"{}")
+    return _Numbers(nested.array(contents, closing_brace), closing_brace + 1)
+
+
+def _read_scalar(contents: Contents, start: int) -> _Numbers:
+    """Return the number without braces that begins at an offset."""
+    scalar = _SCALAR.match(contents.data, start)
+    if scalar is None:
+        raise contents.error("has no number")
+    numbers = NumberList()
+    numbers.scan(contents, scalar[1], start)
+    return _Numbers(numbers.array(contents, ()), scalar.end())
+
+
+def _declared_dtype(contents: Contents, declaration: re.Match[bytes]) -> str:
+    """Return the dtype in the comment before a table, or that of its C type.
+
+    Raises:
+        FileError: The type is not one that pecli writes, or not that of the dtype.
+    """
+    c_type = declaration["c_type"].decode()
+    has_bits = _HEXADECIMAL.match(contents.data, declaration.end()) is not None
+    lacks_dtype = has_bits and declaration["dtype"] is None
+    advice = "write it again with this version"
+    contents.refuse_if(lacks_dtype, "has bits of a dtype that is not stated", advice)
+    if declaration["dtype"] is None:
+        dtype = _C_FLOATS.get(c_type, c_type.removesuffix("_t"))
+        is_known = dtype in CODES
+    else:
+        dtype = declaration["dtype"].decode()
+        is_known = _is_bit_pattern(dtype)
+    is_declared_so = is_known and _c_type(dtype) == c_type
+    contents.require(is_declared_so, f"is declared as {quoted(c_type)}, which pecli does not write")
+    return dtype
+
+
+def _in_dtype(contents: Contents, values: AnyArray, dtype: str) -> AnyArray:
+    """Return the numbers of a table in its dtype, of which they may be the bits.
+
+    Raises:
+        FileError: The dtype does not hold a number.
+    """
+    if dtype in _C_FLOATS.values():
+        return round_in_blocks(np.atleast_1d(values), dtype).reshape(values.shape)
+    target = numpy_dtype(dtype)
+    integers = target if target.kind in "iu" else np.dtype(f"u{target.itemsize}")
+    limits = np.iinfo(integers)
+    are_whole = bool((values == np.trunc(values)).all())  # False for NaN
+    are_held = are_whole and limits.min <= values.min() <= values.max() <= limits.max
+    contents.require(are_held, f"holds a number that {dtype} does not hold")
+    stored = values.astype(integers)
+    return stored if integers == target else stored.view(target)

@@ -337,17 +337,25 @@ class PrintedText(NamedTuple):
     Attributes:
         decimals: the digits after the decimal point, if printing rounded the numbers; else 0.
         are_rows: whether lines are the only axes, so that a column may stand for a vector.
+        states_dtype: whether numbers were rounded to a small dtype that the text states.
     """
 
     decimals: int = 0
     are_rows: bool = True
+    states_dtype: bool = False
 
     @property
     def rounding(self) -> float:
-        """The largest error of numbers that were rounded to so many decimals: 5e-5 for 4."""
+        """The largest error of numbers that were rounded to so many decimals: 5e-5 for 4.
+
+        It is twice as large if they were rounded to a dtype again, as float16 was before it was
+        printed. Where numbers of the dtype are further apart than 1e-4, this finds the right one;
+        where they are closer, it adds 5e-5 or less.
+        """
         if not self.decimals:
             return 0.0
-        return 0.5 * 10.0**-self.decimals
+        largest_error = 0.5 * 10.0**-self.decimals
+        return 2 * largest_error if self.states_dtype else largest_error
 
 
 class PrintedPart(NamedTuple):

@@ -13,6 +13,10 @@ from pecli.files.npy import ARRAY_NAME
 from pecli.files.output import open_output
 from pecli.files.writing import WriteRequest, check_storable
 
+_ROW_NUMBER_NAMES = {b"index", b"idx", b"row", b"pos", b"position", b"token", b"unnamed: 0"}
+"""Names of a first column that may number the rows, in lower case."""
+_SEMICOLON_BETWEEN = re.compile(rb";[ \t]*[^\s;]")
+"""A semicolon that does not end a line."""
 UTF8_MARK = b"\xef\xbb\xbf"
 _WORD = re.compile(
     rb'\s*(?:"[^"]*"|#.*|(?!(?:nan|inf|infinity)\s*$)[a-z_\x80-\xff].*)?',
@@ -47,19 +51,52 @@ def read(contents: Contents) -> LoadedFile:
     The first line may be a header. In a .txt or .tsv file, numbers may be separated by spaces or
     tabs, as np.savetxt writes them.
     """
-    text = whole_text(contents).removeprefix(UTF8_MARK).strip()
+    text = whole_text(contents).removeprefix(UTF8_MARK).strip(b" \r\n")
     text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    notes = []
+    if _SEMICOLON_BETWEEN.search(text):  # as spreadsheets write them in much of Europe
+        text = text.replace(b",", b".").replace(b";", b",")
+        notes.append("semicolons separate the columns, and a comma is a decimal point")
+    has_blanks_between = _has_blanks_between(contents.path, text)
     first_line, _, other_lines = text.partition(b"\n")
-    rows_of_text = other_lines if is_header(first_line) else text
+    header = first_line.replace(b"\t", b",") if has_blanks_between else first_line
+    has_column_numbers = _numbers_columns(header, other_lines)
+    if has_column_numbers:
+        notes.append("its first line numbers the columns, and is left out")
+    has_header = has_column_numbers or is_header(header)
+    rows_of_text = other_lines if has_header else text
     contents.require(rows_of_text, "holds no numbers")
-    lines = _with_commas(contents.path, rows_of_text)
+    lines = _with_commas(rows_of_text, has_blanks_between=has_blanks_between)
     _check_counts(contents, lines)
     table = _parsed_table(contents, b"\n".join(lines))
-    # pandas writes the numbers of rows as a first column, whose cell in the header is empty.
-    has_row_numbers = first_line.startswith(b",")
-    if has_row_numbers:
+    name_of_first = header.split(b",")[0].strip(b' "').lower()
+    if header.startswith(b","):  # pandas leaves the cell above the numbers of rows empty.
         table = table[:, 1:]
-    return LoadedFile(contents.path, "csv", {ARRAY_NAME: table}, printed=PrintedText())
+    elif name_of_first in _ROW_NUMBER_NAMES and _counts_rows(table):
+        notes.append(
+            f"its first column, {name_of_first.decode()}, numbers the rows, and is left out"
+        )
+        table = table[:, 1:]
+    return LoadedFile(
+        contents.path, "csv", {ARRAY_NAME: table}, printed=PrintedText(), notes=tuple(notes)
+    )
+
+
+def _numbers_columns(first_line: bytes, other_lines: bytes) -> bool:
+    """Return True if the first line is 0,1,2,… above numbers with decimals, as pandas writes it.
+
+    It could be a row of a table of whole numbers. The two columns 0,1 could be a sine and a cosine.
+    """
+    cells = [cell.strip() for cell in first_line.split(b",")]
+    are_numbered = cells == [b"%d" % column for column in range(len(cells))]
+    second_line = other_lines.partition(b"\n")[0]
+    return len(cells) > 2 and are_numbered and b"." in second_line
+
+
+def _counts_rows(table: AnyArray) -> bool:
+    """Return True if the first of several columns is n, n + 1, n + 2, … in two rows or more."""
+    numbers = table[:, 0]
+    return min(table.shape) > 1 and bool((np.diff(numbers) == 1).all())
 
 
 def _parsed_table(contents: Contents, text: bytes) -> AnyArray:
@@ -71,16 +108,22 @@ def _parsed_table(contents: Contents, text: bytes) -> AnyArray:
             io.BytesIO(text), dtype, comments=None, delimiter=",", ndmin=2, encoding="ascii"
         )
     except ValueError:
-        raise contents.error("is not a table of numbers with commas between them") from None
+        problem = "is not a table of numbers with commas between them"
+        raise contents.error(problem, "write a row per line: 1.0,0.5") from None
 
 
-def _with_commas(path: str, text: bytes) -> list[bytes]:
+def _has_blanks_between(path: str, text: bytes) -> bool:
+    """Return True if blanks separate numbers; in a .csv file, only tabs may do so."""
+    may_have_blanks = b"\t" in text or not path.lower().endswith(".csv")
+    return may_have_blanks and b"," not in text
+
+
+def _with_commas(text: bytes, *, has_blanks_between: bool) -> list[bytes]:
     """Return the lines, with one comma between two numbers and none after the last.
 
     A loop over printf("%g,", x) prints a comma after the last number as well.
     """
     lines = text.split(b"\n")
-    has_blanks_between = not path.lower().endswith(".csv") and b"," not in text
     if has_blanks_between:
         lines = [b",".join(line.split()) for line in lines]
     stripped = [line.rstrip() for line in lines]

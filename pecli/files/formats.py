@@ -33,6 +33,8 @@ _NOT_TEXT = re.compile(rb"[^\t\n\f\r\x1b -~\x80-\xff]")
 """A byte that text does not have; escapes of terminals, and letters of any language, it has."""
 _TEXT_SUFFIXES = (".txt", ".log")
 _DIGIT = re.compile(rb"[0-9]")
+_LIST_OF_OBJECTS = re.compile(rb'\[[\[\s]*\{\s*"')
+_BEGINNING_OF_HEADER = re.compile(rb"^(?:/\* pecli: \{|#ifndef PECLI_)", re.MULTILINE)
 
 Signature = Callable[[str, bytes], bool]
 """Returns True for the lower-case suffix and the first bytes of a file of the format."""
@@ -79,15 +81,25 @@ def is_raw(suffix: str, first_bytes: bytes) -> bool:
 
 
 def is_json(suffix: str, first_bytes: bytes) -> bool:
-    """Recognise a JSON object, which begins with a brace and a quoted key.
+    """Recognise a JSON object, which begins with a brace and a quoted key, or a list of objects.
 
     A .safetensors file can begin with the same byte, if its header has a length of 123 bytes:
     `{` is 123, and the upper half of the length is zero. An initialiser in C has no quotes.
     """
     text = first_bytes.lstrip()
+    if _LIST_OF_OBJECTS.match(text):
+        return True
     begins_with_key = text[1:].lstrip().startswith((b'"', b"}"))
     is_object = text.startswith(b"{") and (begins_with_key or suffix == ".json")
     return is_object and first_bytes[4:8] != bytes(4)
+
+
+def is_header_of_pecli(suffix: str, first_bytes: bytes) -> bool:
+    """Recognise a C header that pecli wrote, by its spec or its include guard.
+
+    A licence may have been put before it. Other headers are read as text.
+    """
+    return _BEGINNING_OF_HEADER.search(first_bytes) is not None
 
 
 def is_number_text(suffix: str, first_bytes: bytes) -> bool:
@@ -183,7 +195,7 @@ FORMATS = [
         has_header=True,
     ),
     Format("onnx", "pecli.files.onnx_file", (".onnx",), has_suffix(".onnx")),
-    Format("h", "pecli.files.c_header", (".h",), is_written=True),
+    Format("h", "pecli.files.c_header", (".h",), is_header_of_pecli, is_written=True, is_text=True),
     Format(
         "text",
         "pecli.files.text_file",
@@ -198,7 +210,15 @@ FORMATS = [
 A Zarr store is a folder, which `load_file` recognises by its suffix."""
 
 _OWN_SUFFIXES = {*chain(*(candidate.suffixes for candidate in FORMATS))} - {".bin"}
-_BARE_PICKLE = b"\x80"  # the opcode with which a pickle begins
+_BARE_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+"""The opcode with which a pickle begins, and its protocol. Raw bfloat16 begins with 80 3f for 1.0."""
+_COMPRESSIONS = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\0": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+"""Programs that compress single files, by the first bytes of what they write."""
 _RAW_ADVICE = "if it holds raw numbers, state them: --shape 2,8,24,128 --raw-dtype f16"
 ADVICE = {
     ".json": JSON_FORM,
@@ -229,7 +249,10 @@ def format_of_bytes(path: str, first_bytes: bytes) -> Format:
 
 def _not_recognised(path: str, first_bytes: bytes) -> FileError | ParameterError:
     """Return the error for a file that no format recognises, with advice for the likely reason."""
-    if first_bytes.startswith(_BARE_PICKLE):
+    for magic, program in _COMPRESSIONS.items():
+        if first_bytes.startswith(magic):
+            return FileError(path, f"is compressed by {program}", f"unpack it: {program} -dk FILE")
+    if _BARE_PICKLE.match(first_bytes):
         problem = "is a pickle without an archive around it, and those are never loaded"
         advice = "write the tensors with safetensors.torch.save_file or numpy.save"
         return FileError(path, problem, advice)

@@ -303,7 +303,21 @@ def _read_entries(contents: Contents, reader: Reader, count: int) -> dict[str, G
         name = reader.text()
         contents.refuse_if(name in entries, f"names {name[:60]!r} twice")
         entries[name] = _read_entry(contents, reader)
+        _check_rows(contents.tensor(name), entries[name])
     return entries
+
+
+def _check_rows(contents: Contents, entry: GgufTensor) -> None:
+    """Refuse rows that are no whole blocks, as llama.cpp does: 20 elements of Q4_0, which has 32."""
+    block = BLOCKS.get(entry.kind)
+    if block is None:
+        return
+    row_elements = entry.shape[-1] if entry.shape else 1
+    contents.refuse_if(
+        row_elements % block.elements,
+        f"has rows of {row_elements} elements, and {block.name} stores blocks of {block.elements}",
+        "the file is damaged, and llama.cpp refuses it too; make it again",
+    )
 
 
 def _read_entry(contents: Contents, reader: Reader) -> GgufTensor:
@@ -337,7 +351,7 @@ def read(contents: Contents) -> LoadedFile:
 
 
 def _unread(contents: Contents, name: str, entry: GgufTensor, size: int | None) -> UnreadTensor:
-    """Return a tensor whose type is not read, with the bytes of its rows if they are whole blocks.
+    """Return a tensor whose type is not read, with the bytes of its rows if their size is known.
 
     Args:
         contents: The file.
@@ -348,8 +362,7 @@ def _unread(contents: Contents, name: str, entry: GgufTensor, size: int | None) 
     unknown_type = BlockType(f"ggml type {entry.kind}", elements=1, size=0)
     block = QUANTISED.get(entry.kind, unknown_type)
     read_blocks = None
-    has_whole_rows = entry.shape and entry.shape[-1] % block.elements == 0
-    if size and has_whole_rows:
+    if size:
         place = _place_of_blocks(entry, size)
         read_blocks = partial(contents.tensor(name).array_at, place)
     return UnreadTensor(

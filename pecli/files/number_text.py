@@ -36,11 +36,18 @@ _COLUMN = re.compile(
 )
 """Lines of one number each. They are taken many at a time, which is ten times as fast."""
 _SEPARATORS = bytes.maketrans(b',;|()"\t', b"       ")
-_REAL = re.compile(rb"[.eEnNxX]")
+_REAL = re.compile(rb"[.eEdDnNxX]")
 _LITERAL_SUFFIX = re.compile(rb"(?<=[0-9.])(?:_?[fiu](?:8|16|32|64)|[fFlLuUhHdD]{1,3})$")
 """The type of a literal: 0.5f in C, 1.0_f32 in Rust, 0.5h in Metal."""
 _NUMERAL = re.compile(rb"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
-_DECIMALS = re.compile(rb"\.([0-9]*)(?:[eE]([-+]?[0-9]{1,4}))?")
+_FORTRAN_REAL = re.compile(rb"([-+]?[0-9]*\.[0-9]*)[dD]([-+]?[0-9]+)")
+"""A number of double precision in Fortran, whose exponent follows the letter D: 0.54D+00."""
+_DECIMAL_COMMAS = re.compile(rb"\s*(?:[-+]?[0-9]{1,9},[0-9]+(?:[eE][-+]?[0-9]+)?(?:[\s;]+|$))+")
+"""Numbers with blanks or semicolons between them, each of which has one comma in it: 1,25 0,05."""
+_ZERO_AFTER_COMMA = re.compile(rb",0[0-9]")
+"""The beginning of decimals such as those of 0,05: no whole number begins with a zero."""
+_BRACKETS = {b"[]": re.compile(rb"[\[\]]"), b"{}": re.compile(rb"[{}]")}
+_DECIMALS = re.compile(rb"\.([0-9]*)(?:[eEdD]([-+]?[0-9]{1,4}))?")
 _WORDS = {
     b"nan": math.nan,
     b"+nan": math.nan,
@@ -177,8 +184,11 @@ class NumberList:
             offset: the offset of the text in the file.
 
         Raises:
-            FileError: a word is not a number.
+            FileError: a word is not a number, or commas stand for decimal points.
         """
+        if _has_decimal_commas(text):
+            advice = "write points: 0.05, not 0,05"
+            raise error_at(contents, offset, "commas stand for decimal points", advice)
         numerals = text.translate(_SEPARATORS).split()
         if not self.is_real:
             self.is_real = _REAL.search(text) is not None
@@ -203,6 +213,15 @@ class NumberList:
         too_large = max(-flat.min(), flat.max()) > MAX_EXACT_INTEGER
         contents.refuse_if(too_large, "holds whole numbers beyond 2^53", "write .npy")
         return _in_place_as_integers(flat).reshape(shape)
+
+
+def _has_decimal_commas(text: bytes) -> bool:
+    """Return True for numbers such as `1,25 0,05`, in which a comma separates the decimals.
+
+    >>> _has_decimal_commas(b"1,25 0,05"), _has_decimal_commas(b"1,25 0,5"), _has_decimal_commas(b"1, 5")
+    (True, False, False)
+    """
+    return bool(_ZERO_AFTER_COMMA.search(text)) and bool(_DECIMAL_COMMAS.fullmatch(text))
 
 
 def _in_place_as_integers(numbers: AnyArray) -> AnyArray:
@@ -262,6 +281,8 @@ def number_of(numeral: bytes) -> float | None:
 
     >>> number_of(b"0.5f"), number_of(b"0x1.8p+1"), number_of(b"0x10"), number_of(b"NaN")
     (0.5, 3.0, 16.0, nan)
+    >>> number_of(b"0.54D+01")
+    5.4
     >>> number_of(b"1_000")
     """
     word = numeral.lower()
@@ -271,6 +292,9 @@ def number_of(numeral: bytes) -> float | None:
     if is_hexadecimal:
         return _hexadecimal(word.decode("ascii", "replace"))
     without_type = _LITERAL_SUFFIX.sub(b"", numeral)
+    fortran_real = _FORTRAN_REAL.fullmatch(numeral)
+    if fortran_real is not None:
+        without_type = b"e".join(fortran_real.groups())
     if not _NUMERAL.fullmatch(without_type):
         return None
     return float(without_type)
@@ -346,6 +370,48 @@ class NestedNumbers:
         if length != expected:
             problem = f"a list of {length} ends here, and the first one has {expected}"
             raise error_at(contents, offset, problem, "all must have the same length")
+
+    def read_rest(self, contents: Contents, start: int, brackets: bytes = b"[]") -> int:
+        """Read the rest of a list that is open, and return the offset of its closing bracket.
+
+        Lists of millions of numbers are read piece by piece, without a Python object per number.
+
+        Args:
+            contents: The file.
+            start: The offset after the opening bracket.
+            brackets: The opening and the closing bracket, `[]` or `{}`.
+
+        Raises:
+            FileError: A word is not a number, lists have different lengths, or the file ends first.
+        """
+        for piece in pieces(contents, start):
+            closing_bracket = self._read_piece(contents, piece, brackets)
+            if closing_bracket is not None:
+                return closing_bracket
+        advice = "the file seems to be cut short"
+        raise error_at(contents, len(contents.data), "a list does not end", advice)
+
+    def _read_piece(self, contents: Contents, piece: Piece, brackets: bytes) -> int | None:
+        """Add a piece of a list, such as a line of it.
+
+        Returns the offset of the bracket that closes the whole list; None if it goes on in the next
+        piece.
+        """
+        end_of_read = 0  # in the piece; numbers stand from here to the next bracket
+        for bracket in _BRACKETS[brackets].finditer(piece.text):
+            offset = piece.offset + bracket.start()
+            numerals = piece.text[end_of_read : bracket.start()]
+            self.add(contents, numerals, piece.offset + end_of_read)
+            end_of_read = bracket.end()
+            if bracket[0] == brackets[:1]:
+                self.open_list(contents, offset)
+            else:
+                self.close_list(contents, offset)
+                is_outermost = self.depth == 0
+                if is_outermost:
+                    return offset
+        self.add(contents, piece.text[end_of_read:], piece.offset + end_of_read)
+        return None
 
     @property
     def shape(self) -> tuple[int, ...]:

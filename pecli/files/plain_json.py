@@ -7,26 +7,28 @@ may be nested; a tensor's name is its path, as in `layers.0.q`. Other values are
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+
+import numpy as np
 
 from pecli.engine.arrays import AnyArray
 from pecli.engine.grouping import grouped
 from pecli.errors import FileError, counted, quoted
 from pecli.files.contents import Contents, LoadedFile, PrintedText
+from pecli.files.npy import ARRAY_NAME
 from pecli.files.number_text import (
     MANY_DECIMALS,
     NestedNumbers,
     NumberList,
-    Piece,
     error_at,
-    pieces,
 )
 from pecli.files.output import is_text
 from pecli.files.strict_json import MAX_DEPTH
 
 MAX_TENSORS = 10_000
 MAX_LISTS = 2 * MAX_TENSORS  # A tensor of JavaScript has a list of its shape as well.
+MAX_ROWS = 1 << 20  # lists in a list, of which each takes some 200 bytes of memory
 _TOKEN = re.compile(rb'\s*([{}\[\],:]|"(?:[^"\\\n]|\\.)*+"|[^\s{}\[\],:"]+|$)')
 _NO_VALUES = (b"", b"}", b"]", b",", b":")
 """Tokens with which no value begins; the empty one is the end of the file."""
@@ -34,7 +36,6 @@ _NUMBERS_IN_QUOTES = (b'"NaN"', b'"Infinity"', b'"-Infinity"')
 """Texts for the numbers that JSON lacks."""
 _BRACE_BRACKET_OR_TEXT = re.compile(rb'"(?:NaN|-?Infinity)"|[\[\]{}"]')
 """Of a text, only the first quote, unless it is a number in quotes."""
-_BRACKET = re.compile(rb"[\[\]]")
 _TYPED_ARRAY = re.compile(rb'\s*"0"\s*:\s*[-0-9n]')
 """The beginning of a JavaScript typed array; Infinity and NaN are null."""
 _MEMBER = re.compile(rb'\s*"([0-9]{1,9})"\s*:\s*([^\s,"{}\[\]]{1,99})\s*([,}])')
@@ -58,14 +59,18 @@ def read_plain(contents: Contents) -> LoadedFile:
     """
     parser = _Parser(contents)
     tensors: dict[str, AnyArray] = {}
-    for name, values in parser.lists():
+    for path, values in parser.lists():
+        name = path or ARRAY_NAME
         contents.refuse_if(name in tensors, f"names {quoted(name)} twice")
         tensors[name] = values
         contents.refuse_if(len(tensors) > MAX_LISTS, f"has more than {MAX_LISTS:,} lists")
-    contents.require(tensors, "holds no list of numbers")
+    contents.require(tensors, "holds no list of numbers", "write nested lists: [[1.0, 0.5], …]")
     notes = []
     if parser.left_out:
         notes.append(f"{counted(parser.left_out, 'value')} beside the lists left out")
+    if parser.numbered:
+        numbered = " … ".join(parser.numbered)
+        notes.append(f"{numbered} are read as tensors of their own; nested lists are rows of one")
     tensors = _with_shapes(tensors)
     contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS:,} tensors")
     printed = PrintedText(parser.decimals, are_rows=False)
@@ -160,6 +165,9 @@ class _Parser:
         self.contents = contents
         self.offset = 0
         self.left_out = 0  # values that are neither lists nor objects
+        self.numbered: tuple[
+            str, ...
+        ] = ()  # the first and last name of vectors with numbers for names
         self.decimals = 0  # to which the numbers were rounded; 0 if they have all their digits
 
     def lists(self) -> Iterator[_Found]:
@@ -238,14 +246,30 @@ class _Parser:
 
     def _lists_in_object(self, path: str, depth: int) -> Iterator[_Found]:
         """Yield the lists of numbers in an object whose opening brace was read."""
-        names: set[str] = set()
+        names: dict[str, None] = {}  # in their order
+        vectors: list[str] = []
         while self._peek() != b"}":
             name = self._name()
             self._refuse_if(name in names, f"{quoted(name)} is named twice")
-            names.add(name)
-            yield from self._lists_in_value(_joined(path, name), depth + 1)
+            names[name] = None
+            path_of_member = _joined(path, name)
+            for found in self._lists_in_value(path_of_member, depth + 1):
+                if found.name == path_of_member and found.values.ndim == 1:
+                    vectors.append(name)
+                yield found
             self._skip_comma(b"}")
         self._token()
+        self._note_numbered(path, names, vectors)
+
+    def _note_numbered(self, path: str, names: Iterable[str], vectors: list[str]) -> None:
+        """Keep the names of vectors that may be meant as rows: all members of an object, from 0 on.
+
+        They may as well be columns, as pandas writes them, or layers: nothing states which.
+        """
+        numbers = [str(number) for number in range(len(vectors))]
+        are_numbered = len(vectors) > 1 and vectors == numbers == [*names]
+        if are_numbered and not self.numbered:
+            self.numbered = (_joined(path, vectors[0]), _joined(path, vectors[-1]))
 
     def _name(self) -> str:
         """Return the name before a value."""
@@ -258,13 +282,24 @@ class _Parser:
         return name
 
     def _items(self, path: str, depth: int) -> Iterator[_Found]:
-        """Yield the lists in a list of objects, by their numbers; its bracket was read."""
-        number = 0
+        """Yield the lists in a list of objects, by their numbers; its bracket was read.
+
+        Typed arrays of one length are the rows of one list, as lists of numbers would be.
+        """
+        lists: list[_Found] = []
+        count = 0
         while self._peek() != b"]":
-            yield from self._lists_in_value(_joined(path, str(number)), depth + 1)
+            lists += self._lists_in_value(_joined(path, str(count)), depth + 1)
+            self._refuse_if(len(lists) > MAX_ROWS, f"has more than {MAX_ROWS:,} lists in a list")
             self._skip_comma(b"]")
-            number += 1
+            count += 1
         self._token()
+        are_rows = [row.name for row in lists] == [_joined(path, str(row)) for row in range(count)]
+        shapes = {row.values.shape for row in lists}
+        if are_rows and len(shapes) == 1:
+            yield _Found(path, np.stack([row.values for row in lists]))
+        else:
+            yield from lists
 
     def _skip_comma(self, end: bytes) -> None:
         """Read the comma after an item, unless the object or list ends there."""
@@ -298,44 +333,10 @@ class _Parser:
         """Return the numbers of a nested list, such as [[1, 2], [3, 4]], whose bracket was read."""
         nested = NestedNumbers()
         nested.open_list(self.contents, self.offset)
-        closing_bracket = self._collect_numbers(nested)
+        closing_bracket = nested.read_rest(self.contents, self.offset)
         self.offset = closing_bracket + 1
         self._note_decimals(nested.numbers.decimals)
         return nested.array(self.contents, closing_bracket)
-
-    def _collect_numbers(self, nested: NestedNumbers) -> int:
-        """Add the rest of a list to `nested`, and return the offset of its closing bracket.
-
-        Lists of millions of numbers are read piece by piece, without a Python object per number.
-        """
-        for piece in pieces(self.contents, self.offset):
-            closing_bracket = self._collect_piece(nested, piece)
-            if closing_bracket is not None:
-                return closing_bracket
-        raise AssertionError("`_holds_numbers` has found the end of the list")
-
-    def _collect_piece(self, nested: NestedNumbers, piece: Piece) -> int | None:
-        """Add a piece of a list, such as a line of it, to `nested`.
-
-        Returns the offset of the bracket that closes the whole list; None if it goes on in the next
-        piece.
-        """
-        contents = self.contents
-        end_of_read = 0  # in the piece; numbers stand from here to the next bracket
-        for bracket in _BRACKET.finditer(piece.text):
-            offset = piece.offset + bracket.start()
-            numerals = piece.text[end_of_read : bracket.start()]
-            nested.add(contents, numerals, piece.offset + end_of_read)
-            end_of_read = bracket.end()
-            if bracket[0] == b"[":
-                nested.open_list(contents, offset)
-            else:
-                nested.close_list(contents, offset)
-                is_outermost = nested.depth == 0
-                if is_outermost:
-                    return offset
-        nested.add(contents, piece.text[end_of_read:], piece.offset + end_of_read)
-        return None
 
     def _typed_array(self) -> AnyArray:
         """Return the numbers of an object {"0": 1.5, "1": 0.25}, whose brace was read.

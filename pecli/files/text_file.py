@@ -9,7 +9,7 @@ llama.cpp's eval-callback have a reader of their own.
 import math
 import re
 
-from pecli.engine.arrays import AnyArray
+from pecli.engine.arrays import AnyArray, round_in_blocks
 from pecli.errors import FileError, counted, quoted
 from pecli.files import eval_callback
 from pecli.files.contents import Contents, LoadedFile, PrintedText
@@ -43,15 +43,19 @@ _PRINTED = re.compile(rb"(?:print\()?\s*([A-Za-z_][\w.]*)\s*(?:\[[^\]=]*\])?\s*\
 _WRAPPER = re.compile(
     rb"\b(?:(?:np|jnp|mx|torch|numpy)\.)?"
     rb"(?:tensor|array|Array|Float(?:32|64|16)Array|vec!|vector)(?:\(\d+\)\s*(?=\[))?"
-    rb"|\bParameter containing:"
+    rb"|\bParameter containing:|\b(?:torch\.)?Size\(\[[\d, ]*\]\)|\.(?=\{)"
 )
-"""The words around a printed array; console.log of JavaScript prints a length as well."""
+"""The words around a printed array: console.log of JavaScript prints a length as well, torch a size,
+and Zig has a dot before a brace."""
 _ATTRIBUTE = re.compile(
     rb",?\s*\b(?:dtype|device|grad_fn|requires_grad|size|shape|layout|weak_type|names)"
     rb"\s*=\s*(?:<[^>\n]*>|\([^)\n]*\)|'[^'\n]*'|[\w.:]+)"
 )
 """What torch, NumPy and JAX print after the numbers: `, dtype=torch.bfloat16, device='cuda:0'`."""
+_SMALL_DTYPE = re.compile(rb"\bdtype\s*=\s*'?(?:\w+\.)*(float16|bfloat16)\b")
+"""The dtype after a printed array, if its elements have fewer digits than are printed."""
 _FULL_PRINT = {
+    b"ggml_debug": "llama.cpp has no setting for it; write the tensor to a file of raw numbers",
     b"more items": "console.log(JSON.stringify(Array.from(x)))",
     b"tensor": "torch.set_printoptions(profile='full', precision=8)",
     b"array": "numpy.set_printoptions(threshold=sys.maxsize), or print(x.tolist())",
@@ -91,6 +95,8 @@ class _TextReader:
         self.lists: dict[str, list[AnyArray]] = {}
         self.nested: NestedNumbers | None = None  # the list that is open
         self.decimals: list[int] = []  # of every tensor
+        self.last_list = ""  # the name of the list that was completed last
+        self.small_dtypes: dict[str, list[str]] = {}  # by name, those that were printed after lists
         self.sentences = 0  # lines without numbers that name nothing
 
     def add(self, piece: Piece) -> None:
@@ -175,6 +181,9 @@ class _TextReader:
             text = _without_prompt(text)
             start = self._read_label(text, piece.offset)
         self._read_numbers(text[start:], piece.offset + start)
+        dtype = _SMALL_DTYPE.search(piece.text)
+        if dtype is not None and self.nested is None:
+            self.small_dtypes.setdefault(self.last_list, []).append(dtype[1].decode())
 
     def _cut_print(self, piece: Piece, dots: re.Match[bytes]) -> FileError:
         """Return the error for dots among numbers, with the setting that prints all of them."""
@@ -300,6 +309,7 @@ class _TextReader:
         - A matrix below «head 3:» is the rows of this head.
         - Other nested lists are a tensor, which is named after its label and the indices in it.
         """
+        self.last_list = self._name
         indices = self.label.indices
         has_shape_in_label = is_c_array and math.prod(indices) == values.size
         if has_shape_in_label:
@@ -315,6 +325,7 @@ class _TextReader:
             self._add_list(self._name, values, offset)
         else:
             name_with_indices = ".".join([self._name, *map(str, indices)])  # `q[3]` becomes `q.3`.
+            self.last_list = name_with_indices
             self._add_list(name_with_indices, values, offset)
 
     @property
@@ -376,7 +387,11 @@ class _TextReader:
             path=contents.path,
             format="text",
             tensors=tensors,
-            printed=PrintedText(decimals=decimals, are_rows=not self.lists),
+            printed=PrintedText(
+                decimals=decimals,
+                are_rows=not self.lists,
+                states_dtype=any(map(self._small_dtype, self.small_dtypes)),
+            ),
             notes=tuple(self._notes()),
         )
 
@@ -392,6 +407,9 @@ class _TextReader:
         """
         tensors: dict[str, AnyArray] = {}
         for name, printed_tensors in self.lists.items():
+            dtype = self._small_dtype(name)
+            if dtype is not None:
+                printed_tensors = [round_in_blocks(values, dtype) for values in printed_tensors]
             tensors |= _with_numbers(name or ARRAY_NAME, printed_tensors)
         for name, rows in self.rows.items():
             label = name or ARRAY_NAME
@@ -399,6 +417,12 @@ class _TextReader:
             self.contents.refuse_if(label in tensors, problem)
             tensors[label] = rows.array(self.contents)
         return tensors
+
+    def _small_dtype(self, name: str) -> str | None:
+        """Return the dtype that was printed after every list of a name; None if there is none."""
+        dtypes = self.small_dtypes.get(name, [])
+        is_stated_by_all = len(dtypes) == len(self.lists.get(name, []))
+        return dtypes[0] if dtypes and is_stated_by_all and len({*dtypes}) == 1 else None
 
     def _notes(self) -> list[str]:
         """Return notes on repeated lists, on labels of rows, and on lines that were left out."""

@@ -39,6 +39,7 @@ _SHAPE = re.compile(r"\b(?:shape|size)\b", re.IGNORECASE)
 _NAME_WORD = re.compile(r"[^\W\d][\w.\-/]*(?:\[\d+\]\.[\w.]*\w)?")
 _KEYWORDS = {
     *("static", "const", "constexpr", "pub", "let", "var", "new", "auto", "unsigned"),
+    *("export", "inline", "std"),
     *("float", "double", "half", "int", "long", "char", "void", "parameter", "containing"),
     *("info", "debug", "warn", "warning", "error", "trace", "shape"),
     *("row", "rows", "pos", "position", "token", "line", "step", "dim", "dim0", "dim1", "dim2"),

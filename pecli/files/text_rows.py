@@ -80,7 +80,11 @@ class TextRows:
         elif width != self.width:
             line = line_of(contents, offset)
             row = counted(width, "number")
-            raise contents.error(f"line {line} has {row}, and the first has {self.width}")
+            problem = f"line {line} has {row}, and the first has {self.width}"
+            advice = ""
+            if width == self.width + 1 and self._numbers_columns():  # as pandas prints a table
+                advice = "leave out the numbers of the columns and of the rows"
+            raise contents.error(problem, advice)
         self.count += 1
         self._is_list = is_list
         # Other indices cannot be compared. Without them there are fewer labels than rows, which
@@ -88,6 +92,12 @@ class TextRows:
         has_as_many_indices_as_first = len(indices) == self._index_count
         if has_as_many_indices_as_first:
             self._labels.extend(indices)
+
+    def _numbers_columns(self) -> bool:
+        """Return True if the only row so far is 0, 1, 2, …"""
+        return self.count == 1 and self.numbers.values[: self.width].tolist() == [
+            *range(self.width)
+        ]
 
     def _width_of_open_row(self) -> int:
         """Return how many numbers follow those of the rows that have ended.

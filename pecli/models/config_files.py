@@ -23,6 +23,8 @@ EXPONENT = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$")
 REFERENCE = re.compile(r"\$\{(\.*)(\w+(?:\.\w+)*)\}")
 #: References that lead to references.
 MAX_REFERENCES = 8
+#: An object whose first value is a list of lists of numbers.
+_TABLE_FIRST = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*\[\s*\[[\[\s]*[-0-9]')
 
 
 def is_config(path: str) -> bool:
@@ -39,8 +41,12 @@ def is_config(path: str) -> bool:
 
 
 def _begins_like_config(start: bytes) -> bool:
-    """Return True for an object of JSON that is not a file of tables as pecli writes it."""
-    holds_tables = b'"tensors"' in start or b'"pecli"' in start
+    """Return True for an object of JSON that is not a file of tables.
+
+    Tables are below `tensors` if pecli wrote them, or begin at once: {"cos": [[1.0, 0.5], …
+    """
+    begins_with_table = _TABLE_FIRST.match(start) is not None
+    holds_tables = begins_with_table or b'"tensors"' in start or b'"pecli"' in start
     return start.lstrip().startswith(b"{") and not holds_tables
 
 

@@ -78,6 +78,24 @@ def test_a_file_with_quantised_tensors_is_not_converted(
     assert not (tmp_path / "x.safetensors").exists()
 
 
+@pytest.mark.parametrize("row", [16, 40])
+def test_rows_of_a_quantised_tensor_that_are_no_whole_blocks_are_refused(
+    working_folder: Path, run_pecli: Callable[..., Any], row: int
+) -> None:
+    """Q4_0 stores blocks of 32 elements, and tiny.gguf has a tensor of 2 rows of 32. llama.cpp
+    refuses a row that is not a multiple of a block (gguf.cpp: «not a multiple of block size»).
+    """
+    entry = b"blk.0.attn_q.weight" + (2).to_bytes(4, "little") + uint64(32) + uint64(2)
+    damaged_entry = entry.replace(uint64(32), uint64(row))
+    data = TINY_GGUF.read_bytes()
+    Path("x.gguf").write_bytes(data.replace(entry, damaged_entry))
+    result = run_pecli("inspect", "x.gguf")
+
+    assert entry in data
+    assert result.exit_code == FILE_ERROR
+    assert f"has rows of {row} elements, and Q4_0 stores blocks of 32" in result.err
+
+
 def test_changed_bytes_of_gguf_are_read_or_refused(working_folder: Path) -> None:
     """One byte in eleven of tiny.gguf is changed, in turn; nothing but a FileError of one line may
     be raised. More than 30 of the 213 changes must be noticed (others change numbers or names).

@@ -48,6 +48,7 @@ def samples(working_folder: Path) -> Path:
     shutil.copy(DATA / "tiny.gguf", "tiny.gguf")
     shutil.copy(DATA / "eval_callback_phi2.log", "phi2.log")
     Path("rows.txt").write_text("q 1 2\nk 3 4\nv = [[5, 6]]\n")
+    Path("typed_rows.json").write_text('[{"0": 1, "1": 2}, {"0": 3, "1": 4}]')
     return working_folder
 
 
@@ -119,6 +120,7 @@ LIMITS_OF_FILES = [
     Limit("phi2.log", "eval_callback.MAX_DIM", lambda path: 80),
     Limit("t.json", "json_file.MAX_LISTS", bracket_and_quote_count),
     Limit("t.json", "json_file.MAX_TENSORS", lambda path: 3),
+    Limit("typed_rows.json", "plain_json.MAX_ROWS", lambda path: 2),
     Limit("shards.npz.index.json", "shards.MAX_INDEX", lambda path: path.stat().st_size),
     Limit("shards.npz.index.json", "shards.MAX_SHARDS", lambda path: 2),
     Limit(

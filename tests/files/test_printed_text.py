@@ -10,7 +10,9 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -511,6 +513,126 @@ def test_json_objects_of_lists_are_tensors(text: str) -> None:
     assert tensors["sin"].tolist() == [[0, 0.25]]
 
 
+def test_a_print_of_llama_cpp_that_was_cut_is_named_as_such() -> None:
+    """Only operations of ROPE are read from its prints, which are always cut."""
+    Path("x.txt").write_text(
+        "ggml_debug: cos = (f32) VIEW(x{8, 1, 1, 1}) = {8, 1, 1, 1}\n"
+        "    [\n     [\n      [ 1.0000, 0.5000, 0.2500, ..., 0.1250, 0.0000, 0.5000],\n     ],\n    ]\n"
+    )
+    with pytest.raises(FileError, match=r"llama\.cpp has no setting for it; write the tensor"):
+        pecli.load("x.txt")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("torch.Size([1, 2])\ntable = tensor([[1.5, 0.5]])\n", id="a size of torch"),
+        pytest.param("const table = [_][2]f32{.{1.5, 0.5}};\n", id="Zig"),
+        pytest.param("std::vector<std::vector<float>> table = {{1.5f, 0.5f}};\n", id="C++"),
+        pytest.param("export const table = [[1.5, 0.5]];\n", id="JavaScript"),
+    ],
+)
+def test_words_of_languages_around_numbers_are_left_out(text: str) -> None:
+    """The only tensor of each text is the row 1.5, 0.5."""
+    Path("x.txt").write_text(text)
+    tensors = pecli.load("x.txt")
+
+    assert [name.strip("_") for name in tensors] == ["table"]
+    assert next(iter(tensors.values())).tolist() == [[1.5, 0.5]]
+
+
+SMALL_DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+
+
+def torch_print(array: np.ndarray, dtype: str) -> str:
+    """Return what torch prints of a matrix on a GPU: four decimals, and the dtype on a line below."""
+    rows = [", ".join(f"{float(number): .4f}" for number in row) for row in array]
+    lines = "],\n        [".join(rows)
+    return f"tensor([[{lines}]],\n       device='cuda:0', dtype=torch.{dtype})\n"
+
+
+@pytest.mark.parametrize("dtype", SMALL_DTYPES)
+def test_a_print_that_states_a_small_dtype_is_read_in_it(dtype: str) -> None:
+    """Numbers from 0.5 to 1 are further apart than the four decimals are: each is found again."""
+    array = np.linspace(0.5, 1, 60).reshape(6, 10).astype(SMALL_DTYPES[dtype])
+    Path("x.txt").write_text(torch_print(array, dtype))
+    loaded = pecli.load("x.txt")["array"]
+
+    assert loaded.dtype == array.dtype
+    np.testing.assert_array_equal(loaded, array)
+
+
+@pytest.mark.parametrize("dtype", SMALL_DTYPES)
+def test_numbers_of_a_small_dtype_are_within_the_stated_rounding(dtype: str) -> None:
+    """Near 0, numbers are closer together than four decimals are: rounding twice changes them by up
+    to 5e-5 and 5e-5.
+    """
+    array = np.linspace(-1, 1, 4000).reshape(40, 100).astype(SMALL_DTYPES[dtype])
+    Path("x.txt").write_text(torch_print(array, dtype))
+    loaded = load_file("x.txt")
+    errors = np.abs(loaded.tensors["array"].astype(np.float64) - array.astype(np.float64))
+
+    assert loaded.rounding == 1e-4
+    assert errors.max() <= 1e-4
+
+
+@pytest.mark.parametrize("dtype", SMALL_DTYPES)
+def test_a_printed_table_of_a_small_dtype_is_verified(dtype: str) -> None:
+    """The sines and cosines are rounded to the dtype before they are printed, by up to 0.002. They
+    are computed by NumPy: channel 2i is sin(p / 10000^(2i/16)), and channel 2i + 1 the cosine.
+    """
+    angles = np.arange(40)[:, None] / 10000 ** (np.arange(0, 16, 2) / 16)
+    array = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(40, 16)
+    Path("x.txt").write_text(f"pe: {torch_print(array.astype(SMALL_DTYPES[dtype]), dtype)}")
+
+    assert pecli.verify("x.txt", pecli.Sinusoidal(40, 16, dtype=dtype), reasons=False)
+
+
+def test_numbers_are_not_rounded_to_a_dtype_that_only_one_of_two_prints_states() -> None:
+    """torch states no dtype of float32 numbers; both prints are of the name q."""
+    array = np.full((2, 2), 0.1234)
+    both = f"q: {torch_print(array, 'float16')}q: tensor([[0.1234, 0.5678]])\n"
+    Path("x.txt").write_text(both)
+    loaded = load_file("x.txt")
+
+    assert {tensor.dtype.name for tensor in loaded.tensors.values()} == {"float64"}
+    assert loaded.rounding == 0.5e-4
+
+
+@pytest.mark.parametrize(
+    ("numeral", "value"),
+    [("0.54D+01", 5.4), ("-1.5d0", -1.5), (".25D-02", 0.0025), ("1.D3", 1000.0), ("0.5D", 0.5)],
+)
+def test_a_number_of_fortran_is_read(numeral: str, value: float) -> None:
+    """The exponent of double precision follows the letter D; Java ends a double with it."""
+    Path("x.txt").write_text(f"{numeral} 0.5\n")
+    assert pecli.load("x.txt")["array"].tolist() == [[value, 0.5]]
+
+
+@pytest.mark.parametrize(
+    "text", ["1,25 0,05\n", "1,25;0,05\n", "0,054\n0,841\n", "1,25\t-0,05e-1\n"]
+)
+def test_decimal_commas_are_refused_with_what_to_write(text: str) -> None:
+    """1,25 could be two numbers, and 0,05 could not: no whole number begins with a zero."""
+    Path("x.txt").write_text(text)
+    with pytest.raises(FileError, match="commas stand for decimal points; write points"):
+        pecli.load("x.txt")
+
+
+@pytest.mark.parametrize("text", ["1,25 3,50\n", "1,0\n0,1\n", "1, 05\n"])
+def test_commas_between_whole_numbers_separate_them(text: str) -> None:
+    """A loop over printf("%d,%d ") prints pairs."""
+    Path("x.txt").write_text(text)
+    assert pecli.load("x.txt")["array"].dtype == np.int64
+
+
+def test_the_column_names_of_a_printed_frame_are_named_in_the_error() -> None:
+    """pandas prints the numbers of columns above a table, and those of rows before it."""
+    Path("x.txt").write_text("    0   1\n0  0.5  0.25\n1  0.5  0.75\n")
+    with pytest.raises(FileError, match="leave out the numbers of the columns and of the rows"):
+        pecli.load("x.txt")
+
+
 def test_a_typed_array_of_javascript_is_a_list() -> None:
     """JSON.stringify writes a Float32Array as an object with the keys "0", "1", …, and NaN as null."""
     Path("x.json").write_text('{"q": {"0": 0.5, "1": null, "2": -2e-3}}')
@@ -518,8 +640,56 @@ def test_a_typed_array_of_javascript_is_a_list() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "name", "expected"),
+    [
+        ('[{"0": 1, "1": 0.5}, {"0": 2, "1": 0.25}]', "array", [[1, 0.5], [2, 0.25]]),
+        ('{"q": [{"0": 1, "1": 0.5}, {"0": 2, "1": 0.25}]}', "q", [[1, 0.5], [2, 0.25]]),
+        ('{"q": [{"0": 1, "1": 0.5}, [2, 0.25]]}', "q", [[1, 0.5], [2, 0.25]]),
+        ('[[{"0": 1, "1": 0.5}], [{"0": 2, "1": 0.25}]]', "array", [[[1, 0.5]], [[2, 0.25]]]),
+        ('{"0": 1, "1": 0.5}', "array", [1, 0.5]),
+    ],
+)
+def test_a_list_of_typed_arrays_is_one_tensor(text: str, name: str, expected: list[Any]) -> None:
+    """A program of JavaScript that has a Float32Array per row writes a list of them."""
+    Path("x.json").write_text(text)
+    tensors = pecli.load("x.json")
+
+    assert [*tensors] == [name]
+    assert tensors[name].tolist() == expected
+
+
+def test_typed_arrays_of_two_lengths_are_tensors_of_their_own() -> None:
+    """They are not rows of one table. A list of queries and keys may be meant."""
+    Path("x.json").write_text('[{"0": 1, "1": 0.5}, {"0": 2}]')
+    assert {name: x.tolist() for name, x in pecli.load("x.json").items()} == {
+        "0": [1, 0.5],
+        "1": [2],
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"q": {"0": [1, 0.5], "1": [2, 0.25]}}',
+        '{"q": {"0": {"0": 1, "1": 0.5}, "1": {"0": 2, "1": 0.25}}}',
+    ],
+)
+def test_lists_with_numbers_for_names_are_tensors_of_their_own(text: str) -> None:
+    """They may be rows or, as pandas writes them, columns; a note says what to write."""
+    Path("x.json").write_text(text)
+    notes: list[str] = []
+    with passed_to(notes.append):
+        tensors = pecli.load("x.json")
+
+    assert [*tensors] == ["q.0", "q.1"]
+    assert len(notes) == 1
+    assert "q.0 … q.1 are read as tensors of their own; nested lists are rows of one" in notes[0]
+
+
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
+        ('[{"i": 0, "v": 1.0}]', "holds no list of numbers; write nested lists"),
         ('{"q": {"0": 1, "2": 3}}', "line 1, column 15: member 1 of a list is missing$"),
         ('{"q": {"0": 1, "1": "x"}}', "a list does not end with its members in order$"),
         ('{"q": {"0": 1, "1": 2', "a list does not end with its members in order$"),
@@ -622,7 +792,7 @@ def test_null_and_words_in_quotes_are_nan_and_infinities_in_json() -> None:
         ('{"a": [1, 2], b: [3]}', "'b' is not a name in quotes$"),
         ('{"a": [[1, 2], [3]]}', "a list of 1 ends here, and the first one has 2"),
         ('{"a": [1, x]}', "line 1, column 11: 'x' is not a number$"),
-        ('{"a": ["x"]}', "holds no list of numbers$"),
+        ('{"a": ["x"]}', "holds no list of numbers; write nested lists"),
         ('{"a": tru}', "'tru' is not JSON$"),
         ('{"a": }', "line 1, column 8: a value is missing before '}'$"),
         ('{"\\ud800": [1]}', "is not a name in quotes$"),
@@ -640,12 +810,15 @@ def test_text_that_is_not_json_of_lists_is_refused_at_its_place(text: str, probl
         pecli.load("x.json")
 
 
-def test_a_c_header_of_pecli_is_read_back_with_the_same_floats() -> None:
-    """pecli's own C headers are printed text as well. Names begin with that of the file, t, and
+def test_a_c_header_of_others_is_read_with_the_names_in_it() -> None:
+    """The header is pecli's, with another include guard. Names begin with that of the file, t, and
     the shortest digits that tell float32 numbers apart give every one of them back.
     """
     rope = pecli.Rope(4, 8)
     pecli.save("t.h", rope)
+    _, guard, text = Path("t.h").read_text().partition("#ifndef PECLI_T_H")
+    assert guard
+    Path("t.h").write_text("#ifndef TABLES_H" + text)
     tensors = pecli.load("t.h")
 
     assert [*tensors] == ["t_cos", "t_sin", "t_inv_freq"]

@@ -5,7 +5,10 @@ and what is read from pipes and standard input.
 are refused with advice. Expected values are the arrays that the tests saved.
 """
 
+import bz2
+import gzip
 import io
+import lzma
 import os
 import pickle
 import re
@@ -353,7 +356,7 @@ def archive_of_a_pickle(name: str) -> bytes:
 
 
 NO_FILE_OF_TABLES = (
-    "is not a .npy, .npz, .pt, .gguf, .csv, .json, .safetensors, .onnx or .txt file of tables"
+    "is not a .npy, .npz, .pt, .gguf, .csv, .json, .safetensors, .onnx, .h or .txt file of tables"
 )
 
 
@@ -373,6 +376,19 @@ NO_FILE_OF_TABLES = (
             "constructors of state dicts; it is not run; write the tensors with safetensors",
         ),
         ("a.bin", bytes(64), "state them: --shape 2,8,24,128 --raw-dtype f16"),
+        ("a.bin", b"\x80\x3f" + bytes(62), "state them: --shape 2,8,24,128 --raw-dtype f16"),
+        ("a.npy.gz", gzip.compress(b"numbers"), "is compressed by gzip; unpack it: gzip -dk FILE"),
+        (
+            "a.npy.bz2",
+            bz2.compress(b"numbers"),
+            "is compressed by bzip2; unpack it: bzip2 -dk FILE",
+        ),
+        ("a.npy.xz", lzma.compress(b"numbers"), "is compressed by xz; unpack it: xz -dk FILE"),
+        (
+            "a.npy.zst",
+            b"\x28\xb5\x2f\xfd" + bytes(9),
+            "is compressed by zstd; unpack it: zstd -dk FILE",
+        ),
         ("a.h", b"/* pecli */", "is not a .npy"),
         ("b.h", b"#define N 3\n", "holds no numbers"),
         ("b.json", b'{"tensors": {"cos": [[1.0, 0.5]]}}', '{"tensors": {"cos": {"data": '),
@@ -384,8 +400,8 @@ NO_FILE_OF_TABLES = (
 def test_a_file_without_readable_tensors_is_refused_with_advice(
     working_folder: Path, path: str, data: bytes, message: str
 ) -> None:
-    """The path is a file with these bytes: damaged or empty files, pickles, and text without
-    numbers.
+    """The path is a file with these bytes: damaged or empty files, pickles, text without numbers,
+    and compressed files. 80 3f are the first bytes of 1.0 in bfloat16, and 80 those of a pickle.
     """
     Path(path).write_bytes(data)
     with pytest.raises(FileError, match=re.escape(message)):

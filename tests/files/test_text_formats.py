@@ -26,6 +26,7 @@ from pecli.files import save_tables
 from pecli.files.csv_file import is_header
 from pecli.files.decimals import numerals
 from pecli.golden import write
+from pecli.notes import passed_to
 from tests.exit_codes import SUCCESS
 
 Arrays = dict[str, NDArray[np.generic]]
@@ -224,6 +225,99 @@ def test_an_element_of_a_header_has_the_c_type_of_its_dtype(
     assert f"static const {declaration}\n" in text
 
 
+def array_of_header(dtype: str) -> np.ndarray:
+    """Return numbers of which no two have the same bits, for a header; floats have infinities."""
+    if dtype == "bool":
+        return np.array([[True, False]])
+    if dtype.startswith(("int", "uint")):
+        limits = np.iinfo(dtype)
+        return np.array([[max(limits.min, -(2**53)), 3, min(limits.max, 2**53)]], dtype)
+    return np.array([[0.1, -0.0, np.inf], [-np.inf, np.nan, 3e-8]]).astype(dtype)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["float64", "float32", "float16", "bfloat16", "int64", "int8", "uint16", "uint8", "bool"],
+)
+def test_a_header_is_loaded_with_the_same_dtypes_and_bits(working_folder: Path, dtype: str) -> None:
+    """C has no float16 and no bfloat16; a comment states which of them the bits are of."""
+    array = array_of_header(dtype)
+    pecli.save("a.h", {"x": array})
+    loaded = pecli.load("a.h")["x"]
+
+    assert loaded.dtype == array.dtype
+    assert loaded.shape == array.shape
+    assert have_equal_bits(loaded, array)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (9,), (2, 1, 3)], ids=str)
+def test_a_header_is_loaded_with_the_same_shape(
+    working_folder: Path, shape: tuple[int, ...]
+) -> None:
+    """A number that is alone has no braces, and vectors have several lines of eight."""
+    array = np.arange(math.prod(shape), dtype=np.float32).reshape(shape) + np.float32(0.5)
+    pecli.save("a.h", {"x": array})
+    np.testing.assert_array_equal(pecli.load("a.h")["x"], array, strict=True)
+
+
+def test_tables_of_a_header_have_the_names_that_they_had_before(
+    working_folder: Path, spec: dict[str, object]
+) -> None:
+    """In C, names begin with the prefix. The include guard has it in upper case."""
+    tables = [table_of("cos", np.ones(2)), table_of("inv_freq", np.ones(2))]
+    save_tables("a.h", tables, spec, prefix="myRope")
+
+    assert "myRope_cos" in Path("a.h").read_text()
+    assert [*pecli.load("a.h")] == ["cos", "inv_freq"]
+
+
+def test_a_header_of_windows_is_read(working_folder: Path, spec: dict[str, object]) -> None:
+    """Git for Windows ends lines with CR and LF."""
+    save_tables("a.h", [table_of("x", np.float16([0.5, 2]))], spec)
+    text = Path("a.h").read_bytes()
+    Path("a.h").write_bytes(text.replace(b"\n", b"\r\n"))
+
+    assert pecli.load("a.h")["x"].tolist() == [0.5, 2]
+
+
+def test_a_header_with_a_licence_before_its_spec_is_read(
+    working_folder: Path, spec: dict[str, object]
+) -> None:
+    """The licence is a comment of one line."""
+    save_tables("a.h", [table_of("x", np.float16([0.5, 2]))], spec)
+    Path("a.h").write_text("// SPDX-License-Identifier: MIT\n" + Path("a.h").read_text())
+
+    assert pecli.load("a.h")["x"].tolist() == [0.5, 2]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        ("#endif", "", "is truncated"),
+        ("}};\n\n#endif /* PECLI_A_H */", "", "the file seems to be cut short"),
+        ("[1][2]", "[2][1]", "has numbers of the shape (1, 2), and is declared as (2, 1)"),
+        ("/* bits of float16 */\n", "/* bits of bfloat17 */\n", "which pecli does not write"),
+        ("/* bits of float16 */\n", "", "has bits of a dtype that is not stated"),
+        ("uint16_t", "uint8_t", "which pecli does not write"),
+        ("0x3c00", "0x1ffff", "holds a number that float16 does not hold"),
+        ("0x3c00", "0.5", "holds a number that float16 does not hold"),
+        ("0x3c00", "one", "'one' is not a number"),
+        ("static const", "static", "declares no tables"),
+        ("{{", "", "has no braces"),
+    ],
+)
+def test_a_header_that_is_not_as_it_was_written_is_refused(
+    working_folder: Path, before: str, after: str, problem: str
+) -> None:
+    """The header holds 1 and −2 in float16, 0x3c00 and 0xc000, with the shape (1, 2)."""
+    save_tables("a.h", [table_of("x", np.array([[1, -2]], np.float16))], None)
+    text = Path("a.h").read_text()
+    refusal = refusal_of(working_folder / "a.h", text.replace(before, after, 1))
+
+    assert before in text
+    assert problem in refusal
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".json", ".h"])
 @pytest.mark.parametrize(
     ("dtype", "advised_suffix"),
@@ -367,6 +461,7 @@ def test_a_row_that_is_too_short_is_refused_with_its_line(
         pytest.param("1\ntrue", id="a truth value"),
         pytest.param("1,\n2", id="a comma at the end of one line of two"),
         pytest.param("1,\xa02\n3,4.5", id="a no-break space"),
+        pytest.param("1,2;\n3,4;\n", id="semicolons at the ends of lines"),
     ],
 )
 def test_csv_that_is_no_table_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
@@ -490,6 +585,76 @@ def test_more_tensors_or_lists_than_the_limit_are_refused(
 
 
 @pytest.mark.parametrize(
+    ("text", "expected", "note"),
+    [
+        pytest.param(
+            "0,1,2\n0.5,1,2\n",
+            [[0.5, 1, 2]],
+            "its first line numbers the columns",
+            id="pandas, without its index",
+        ),
+        pytest.param(
+            "pos,a,b\n3,0.5,1\n4,0.25,2\n",
+            [[0.5, 1], [0.25, 2]],
+            "its first column, pos, numbers the rows",
+            id="an index with a name",
+        ),
+        pytest.param(
+            "0,5;1\n0,25;2\n",
+            [[0.5, 1], [0.25, 2]],
+            "a comma is a decimal point",
+            id="a spreadsheet in Europe",
+        ),
+        pytest.param(
+            "0.5;1\n0.25;2\n",
+            [[0.5, 1], [0.25, 2]],
+            "semicolons separate the columns",
+            id="semicolons",
+        ),
+    ],
+)
+def test_a_reading_of_csv_that_the_text_does_not_state_is_noted(
+    tmp_path: Path, text: str, expected: list[list[float]], note: str
+) -> None:
+    """pandas numbers columns from 0, and has the names of its index above the rows."""
+    (tmp_path / "x.csv").write_text(text)
+    notes: list[str] = []
+    with passed_to(notes.append):
+        loaded = pecli.load(tmp_path / "x.csv")["array"]
+
+    assert loaded.tolist() == expected
+    assert len(notes) == 1
+    assert note in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("0,1,2\n1,0,1\n", [[0, 1, 2], [1, 0, 1]], id="buckets of relative positions"),
+        pytest.param("0,1\n0.5,0.25\n", [[0, 1], [0.5, 0.25]], id="a sine and a cosine"),
+        pytest.param("pos,a\n3,0.5\n5,0.25\n", [[3, 0.5], [5, 0.25]], id="positions with a gap"),
+        pytest.param("a,b\n3,0.5\n4,0.25\n", [[3, 0.5], [4, 0.25]], id="another name"),
+    ],
+)
+def test_numbers_of_csv_that_may_belong_to_the_table_are_read(
+    tmp_path: Path, text: str, expected: list[list[float]]
+) -> None:
+    """Only a first line 0, 1, 2, … above decimals, and a counting column with a name such as pos,
+    are no numbers of the table.
+    """
+    (tmp_path / "x.csv").write_text(text)
+    assert pecli.load(tmp_path / "x.csv")["array"].tolist() == expected
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_tabs_separate_the_columns_of_pandas(tmp_path: Path, suffix: str) -> None:
+    """`frame.to_csv(path, sep="\\t")` leaves the first cell of the header empty."""
+    path = tmp_path / f"x{suffix}"
+    path.write_text("\t0\t1\n0\t0.5\t1\n1\t0.25\t2\n")
+    assert pecli.load(path)["array"].tolist() == [[0.5, 1], [0.25, 2]]
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         pytest.param("cos,sin\n1,0\n0.5,0.25\n", [[1, 0], [0.5, 0.25]], id="words"),
@@ -580,6 +745,7 @@ def test_float16_numbers_in_a_c_header_are_bit_patterns(tmp_path: Path) -> None:
     pecli.save(tmp_path / "t.h", {"b": np.arange(9, dtype=np.int8), "a": np.float16([1])})
     assert header_lines(tmp_path / "t.h") == [
         "#define T_A_DIM0 1",
+        "/* bits of float16 */",
         "static const uint16_t t_a[1] =",
         "{0x3c00};",
         "#define T_B_DIM0 9",

@@ -229,6 +229,18 @@ class TestGivenRope:
         grad = random_uniform(2, 40, 16, dtype=np.float64)
         assert np.sum(layer(x) * grad) == pytest.approx(np.sum(x * layer.backward(grad)), rel=1e-12)
 
+    @both_layouts
+    def test_a_layer_rotates_the_pairs_that_the_columns_of_a_given_scheme_state(self, interleaved):
+        """A Rope with a column per channel is for pairs (2i, 2i + 1) or (i, i + 2) of 4 channels. At
+        position 1 the first pair turns by 1 radian, in whichever channel its second member is.
+        """
+        layout = "interleaved" if interleaved else "halves"
+        layer = RotaryPosEmbedding(rope=Rope(4, 4, layout=layout))
+        x = np.array([[1.0, 0.0, 0.0, 0.0]])
+        second_channel = 1 if interleaved else 2
+
+        assert layer(x, [1])[0, second_channel] == pytest.approx(np.sin(1.0))
+
     def test_a_layer_made_from_a_model_has_its_layout_dim_and_base(self):
         """Llama 3.1 rotates halves of 128 channels with base 500000, by its config; the rotation
         is written out with the tables of its scheme.

@@ -220,6 +220,8 @@ def test_a_json_file_that_cannot_be_opened_is_no_configuration(tmp_path, monkeyp
         ("model.safetensors.index.json", '{"weight_map": {}}', False),
         ("tables.json", '{"tensors": {}}', False),
         ("spec.json", '{"pecli": 1}', False),
+        ("lists.json", '{"cos": [[1, 0.5]], "sin": [[0, 0.8]]}', False),
+        ("groups.json", '{"head_groups": [["a"]], "model_type": "llama"}', True),
         ("list.json", "[]", False),
         ("llama.txt", '{"model_type": "llama"}', False),
     ],
