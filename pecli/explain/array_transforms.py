@@ -46,6 +46,8 @@ def explain_pair(name: str, expected: Array, found: Array, atol: float) -> Expla
         return None
     with limited():
         pair = ArrayPair(name, expected, found, atol)
+        if pair.differs_by_rounding_only():
+            return pair.explain_by_dtype()
         return pair.explain_by_damage() or pair.explain_by_change()
     # `limited` left the block early: the time was up, or the numbers broke the arithmetic.
     return None
@@ -89,6 +91,36 @@ class ArrayPair:
         computation = ArrayComputation((candidate.array,), candidate.is_computed)
         return replace(array_case(computation, self.observed, candidate.edits), measured=self.kept)
 
+    def differs_by_rounding_only(self) -> bool:
+        """Return True if every number is as expected, within the tolerance and half a ULP of its dtype.
+
+        Whatever else is supposed, such as a constant in each row, would then be confirmed as well.
+        """
+        case = self._case_without_change()
+        return case is not None and accept(case.within(self.atol)) is not None
+
+    def explain_by_dtype(self) -> Explanation | None:
+        """Return the explanation «stored in float16», or another dtype with fewer bits than expected.
+
+        None is returned if the dtype has as many bits as the expected one, or if it leaves a part of
+        the differences.
+        """
+        case = self._case_without_change()
+        expected_bits = SIGNIFICANT_BITS.get(dtype_name(self.expected.dtype), 0)
+        dtype = dtype_name(self.found.dtype)
+        is_narrower = SIGNIFICANT_BITS.get(dtype, expected_bits) < expected_bits
+        if case is None or not is_narrower:
+            return None
+        return accept(replace(case, arranged=(Dtype(dtype),)).within(self.atol))
+
+    def _case_without_change(self) -> Case | None:
+        """Return the supposition that the numbers are those expected; None if the shapes differ."""
+        expected = _in_real_numbers(self.expected)
+        found = _in_real_numbers(self.found)
+        if expected.shape != found.shape:
+            return None
+        return array_case(ArrayComputation((expected,)), ArrayObservations({self.name: found}), ())
+
     def explain_by_change(self) -> Explanation | None:
         """Return the explanation by the first change of the expected array that makes the found one.
 
@@ -112,12 +144,9 @@ class ArrayPair:
         A table that was printed with four decimals is stored coarsely; one whose rows 5 and 6 hold
         zeros is damaged. None is returned if it is neither, or if the shapes differ.
         """
-        expected = _in_real_numbers(self.expected)
-        found = _in_real_numbers(self.found)
-        if expected.shape != found.shape:
+        case = self._case_without_change()
+        if case is None:
             return None
-        computation = ArrayComputation((expected,))
-        case = array_case(computation, ArrayObservations({self.name: found}), ())
         explanations = self._explain_storage(case) or self._explain_damaged_part(case)
         return next(iter(best(explanations)), None)
 

@@ -171,6 +171,15 @@ def test_a_table_that_was_rounded_is_named() -> None:
     assert diagnosis[1].startswith("cos: in B, rounded to float16;")
 
 
+def test_a_table_that_was_rounded_is_named_within_a_tolerance() -> None:
+    """float16 moves cosines by up to 2.4e-4, which exceeds the tolerance: rounding is the reason, and
+    nothing else is supposed, such as a constant added to each row.
+    """
+    rounded = {"cos": COS.astype(np.float16)}
+    diagnosis = pecli.diff({"cos": COS}, rounded, atol=1e-4).diagnosis
+    assert diagnosis[0].startswith("cos: in B, rounded to float16;")
+
+
 def test_cosines_and_sines_that_are_doubled_in_two_ways_are_named() -> None:
     """A has one column per frequency. In B the cosines are doubled as halves (c0 c1 … c0 c1 …), the
     sines as neighbours (s0 s0 s1 s1 …): no layout of pairs fits both.
