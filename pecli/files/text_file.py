@@ -131,7 +131,7 @@ class _TextReader:
     @property
     def _may_have_label(self) -> bool:
         """True at the beginning of a line that does not continue an open list."""
-        return self.is_line_start and not self._is_in_list
+        return self.is_line_start and self.nested is None
 
     def _end_piece(self, piece: Piece) -> None:
         """Record whether the next piece begins a line; if it does, the numbers so far are a row.
