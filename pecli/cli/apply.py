@@ -436,7 +436,7 @@ def _rotate_inputs(inputs: Sequence[Input], values: Values) -> AppliedArrays:
         layout_source = "the default"
     else:
         rotation, layout_source = _model_rotation(request, model, values)
-    if "layout" in request.fields:
+    if "layout" in request.rotation_fields:
         layout_source = "given"
     arrays = [rotation.apply(tensor) for tensor in inputs]
     words = [f"{rotation.layout} ({layout_source})"]
@@ -450,13 +450,13 @@ class _RotationRequest(NamedTuple):
 
     inputs: Sequence[Input]
     rows: RowPositions
-    fields: NamedValues  #: of the RowRotation, such as its layout
-    parameters: NamedValues  #: of the rope, such as its base
+    rotation_fields: NamedValues  #: fields of `RowRotation`, such as its layout
+    rope_parameters: NamedValues  #: parameters of `Rope`, such as its base
 
     @property
     def seq_axis(self) -> int:
         """The axis of positions in the inputs."""
-        return int(self.fields.get("seq_axis", SEQ_AXIS))
+        return int(self.rotation_fields.get("seq_axis", SEQ_AXIS))
 
 
 def _rotation_request(inputs: Sequence[Input], values: Values) -> _RotationRequest:
@@ -552,15 +552,15 @@ def _scheme_rotation(request: _RotationRequest) -> RowRotation:
     `--positions` or `--grid` states a row for each position. All channels rotate, unless `--dim`,
     `--axes` or `--inv-freq` states how many do.
     """
-    parameters: MutableValues = dict(request.parameters)
+    parameters: MutableValues = dict(request.rope_parameters)
     leaves_out_dim = parameters.keys().isdisjoint(("dim", "axes", "inv_freq"))
     if leaves_out_dim:
         first = request.inputs[0]
         first.check_dim(Rope.parameters()["dim"], "or give the rotary dimension with --dim")
         parameters["dim"] = first.shape[-1]
     longest = _longest(request.inputs, request.seq_axis)
-    parameters["seq_len"] = request.rows.seq_len(longest, request.parameters)
-    return RowRotation(Rope(**parameters), request.rows, **request.fields)
+    parameters["seq_len"] = request.rows.seq_len(longest, request.rope_parameters)
+    return RowRotation(Rope(**parameters), request.rows, **request.rotation_fields)
 
 
 class _ModelRotation(NamedTuple):
@@ -571,27 +571,26 @@ class _ModelRotation(NamedTuple):
 
 
 def _model_rotation(request: _RotationRequest, model: str, values: Values) -> _ModelRotation:
-    """Return the rotation that the layers of a model apply; a request replaces its parameters.
+    """Return the rotation that the layers of a model apply, with what options replace in it.
 
     Args:
-        request: The inputs, their positions, and what options replace.
+        request: The inputs, their positions, and the layout or other values that options state.
         model: The model's name.
         values: All options, some of which name the model and the type of its layers.
     """
-    resolved = scheme_options.only_model_encoding(values, request.parameters)
+    resolved = scheme_options.only_model_encoding(values, request.rope_parameters)
     (encoding,) = resolved.encodings
     file = resolved.model.file
-    heads = row_rotation.head_counts(model, values["layer_type"])
     rotation = row_rotation.model_rotation(
         request.inputs,
-        file,
-        encoding,
-        request.rows,
-        heads,
-        request.fields,
+        file=file,
+        encoding=encoding,
+        rows=request.rows,
+        heads=row_rotation.head_counts(model, values["layer_type"]),
+        rotation_fields=request.rotation_fields,
         **resolved.other_parameters,
     )
-    return _ModelRotation(rotation, f"as {file} has it")
+    return _ModelRotation(rotation, layout_source=f"as {file} has it")
 
 
 def _rotated_channels(tensor: Input, rotation: RowRotation) -> list[str]:

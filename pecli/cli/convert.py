@@ -22,42 +22,52 @@ from pecli.tensors.head_layout import ORDERS, HeadDivision
 from pecli.tensors.inputs import open_file
 from pecli.views import progress, screen
 
-_PAIRS = "Layout of pairs"
-_CAST = f"Cast floating tensors to {', '.join(SIGNIFICAND_BITS)}, rounding once."
-_NOW = "The current layout: halves (NeoX, rotate_half), interleaved (GPT-J) or deepseek."
-_MODEL = "Take heads, their size, the rotary dimension and fused rows from a model."
-_QUERIES = "Query heads: rows of projections move; without it or a model, columns."
-_ORDER = (
+_PAIR_OPTIONS = "Layout of pairs"
+"""The group of options below which `--help` lists them."""
+_DTYPE_HELP = f"Cast floating tensors to {', '.join(SIGNIFICAND_BITS)}, rounding once."
+_FROM_HELP = "The current layout: halves (NeoX, rotate_half), interleaved (GPT-J) or deepseek."
+_MODEL_HELP = "Take heads, their size, the rotary dimension and fused rows from a model."
+_HEADS_HELP = "Query heads: rows of projections move; without it or a model, columns."
+_FUSED_HELP = (
     "Rows of a fused projection: all q, all k, all v; or q, k, v of each key head; "
     "or CodeGen's shards."
 )
-_CHANGED = "Tensors to change, such as '*.q_proj.*'; may be repeated."
+_INCLUDE_HELP = "Tensors to change, such as '*.q_proj.*'; may be repeated."
 
 
 @command(
     options.argument("file", "FILE", "A file, or FILE:NAME for one tensor of it."),
     options.output("Where to write; the suffix selects the format. (required)", ""),
-    options.text("--dtype", "NAME", _CAST, rule=DTYPE),
-    options.text("--from", "NAME", _NOW, _PAIRS, name="source"),
-    options.text("--to", "NAME", "The new layout: one of the same.", _PAIRS, rule=PAIRS),
-    *options.model_options(_MODEL, _PAIRS, "Layers of this type, if heads of a model differ."),
-    options.text("--heads", "INTEGER", _QUERIES, _PAIRS),
+    options.text("--dtype", "NAME", _DTYPE_HELP, rule=DTYPE),
+    options.text("--from", "NAME", _FROM_HELP, _PAIR_OPTIONS, name="source"),
+    options.text("--to", "NAME", "The new layout: one of the same.", _PAIR_OPTIONS, rule=PAIRS),
+    *options.model_options(
+        _MODEL_HELP, _PAIR_OPTIONS, "Layers of this type, if heads of a model differ."
+    ),
+    options.text("--heads", "INTEGER", _HEADS_HELP, _PAIR_OPTIONS),
     options.text(
-        "--kv-heads", "INTEGER", "Key heads. (default: from the rows of the keys)", _PAIRS
+        "--kv-heads", "INTEGER", "Key heads. (default: from the rows of the keys)", _PAIR_OPTIONS
     ),
     options.text(
         "--head-dim",
         "INTEGER",
         "Channels of a head. (default: rows of the queries / heads)",
-        _PAIRS,
+        _PAIR_OPTIONS,
     ),
     options.text(
-        "--rotary-dim", "INTEGER", "Rotary dimension of a head. (default: all channels)", _PAIRS
+        "--rotary-dim",
+        "INTEGER",
+        "Rotary dimension of a head. (default: all channels)",
+        _PAIR_OPTIONS,
     ),
-    options.flag("--trailing", "Rotate the trailing channels of a head, not the first.", _PAIRS),
-    options.text("--fused", f"[{'|'.join(ORDERS)}]", _ORDER, _PAIRS),
-    options.text("--include", "PATTERN", _CHANGED, _PAIRS, several=True),
-    options.flag("--check", "Check on random inputs that attention scores are unchanged.", _PAIRS),
+    options.flag(
+        "--trailing", "Rotate the trailing channels of a head, not the first.", _PAIR_OPTIONS
+    ),
+    options.text("--fused", f"[{'|'.join(ORDERS)}]", _FUSED_HELP, _PAIR_OPTIONS),
+    options.text("--include", "PATTERN", _INCLUDE_HELP, _PAIR_OPTIONS, several=True),
+    options.flag(
+        "--check", "Check on random inputs that attention scores are unchanged.", _PAIR_OPTIONS
+    ),
     *options.RAW,
     options.NO_HEADER,
     *options.WORK,
@@ -76,18 +86,19 @@ def convert(
       pecli convert model.safetensors --from interleaved --to halves --heads 32 --kv-heads 8 -o hf.safetensors
       pecli convert pe.npy --from interleaved --to halves -o halves.npy
     """
+    # `values` are the options that have no parameter of their own, by name: `--from` is "source".
     _check_destination(output, check=check, json=json)
     loaded = open_file(file)
     result = _convert_by_options(loaded, values)
     score_check = result.check() if check else None
     passed = score_check is None or score_check.passed
-    job = _Conversion(loaded, result, score_check, is_whole=file in (loaded.path, "-"))
-    written = output if passed else None
-    if written is not None:
-        _save_with_progress(job, written, {**values, "quiet": quiet})
-    print_answer(
-        partial(_as_json, job, written), partial(_show, job, written), json=json, quiet=quiet
-    )
+    conversion = _Conversion(loaded, result, score_check, is_whole=file in (loaded.path, "-"))
+    path = output if passed else None  # If scores change, nothing is written.
+    if path is not None:
+        _save_with_progress(conversion, path, {**values, "quiet": quiet})
+    answer_as_json = partial(_as_json, conversion, path)
+    show_answer = partial(_show, conversion, path)
+    print_answer(answer_as_json, show_answer, json=json, quiet=quiet)
     return Exit.of(passed)
 
 

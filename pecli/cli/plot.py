@@ -113,22 +113,23 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
       What each kind shows:
 
     """
+    # `values` are the options that have no parameter of their own, by name, such as "title".
     style = _parse_style(output, values)
     value_range = parse_range(values["range"])
     is_animated = _is_animated(kind)
     destination = _destination(output, style)
-    request = destination.request(values, is_animated=is_animated)
+    plot_request = destination.plot_request(values, is_animated=is_animated)
     sources = _SourceReader(kind, values["flags"]).read(what, values["label"])
     sources = [identified(source, kind) for source in sources]
     if is_animated and output is None:
         raise _not_in_terminal(kind, sources)
-    picture = figures.titled(sources, request, kind, values["title"])
+    picture = figures.titled(sources, plot_request, kind, values["title"])
     picture = with_range(picture, value_range)
     metadata = provenance(["plot", *what], {"kind": kind, **values})
     metadata["specs"] = _labelled_specs(sources)
-    show = destination.draw(picture, sources, metadata)
+    print_result = destination.draw_and_write(picture, sources, metadata)
     if not quiet:
-        show()
+        print_result()
 
 
 class _FigureStyle(NamedTuple):
@@ -169,24 +170,30 @@ def _is_animated(kind: str | None) -> bool:
     return KINDS[kind].moves
 
 
-Show = Callable[[], None]
-"""A function that prints a picture, or the name and the size of its file."""
+PrintResult = Callable[[], None]
+"""A function that prints a picture in the terminal, or the name and the size of its file."""
 
 
 class _Destination(Protocol):
     """The place of a picture: a terminal, an interactive page, or a figure in a file."""
 
-    def request(self, values: options.Values, *, is_animated: bool) -> PlotRequest:
-        """Return the room for data.
+    def plot_request(self, values: options.Values, *, is_animated: bool) -> PlotRequest:
+        """Return the rows and columns of data that there is room for, and the chosen channels.
 
         Raises:
             ParameterError: An option does not apply here, or there is no such format.
         """
 
-    def draw(
+    def draw_and_write(
         self, picture: Picture, sources: Sequence[PlotSource], metadata: dict[str, object]
-    ) -> Show:
-        """Draw a picture, and write it if it belongs in a file; `metadata` is the file's metadata."""
+    ) -> PrintResult:
+        """Draw a picture, and write it unless its place is the terminal.
+
+        Args:
+            picture: The picture.
+            sources: The tables that it shows.
+            metadata: The metadata of the file.
+        """
 
 
 def _destination(output: str | None, style: _FigureStyle) -> _Destination:
@@ -204,16 +211,16 @@ class _InTerminal:
 
     style: _FigureStyle
 
-    def request(self, values: options.Values, *, is_animated: bool) -> PlotRequest:
+    def plot_request(self, values: options.Values, *, is_animated: bool) -> PlotRequest:
         rule = "it only applies with -o"
         options.refuse(values, ("size", "dpi"), rule, "add -o x.png")
         options.refuse(values, ("dark",), rule, "add -o x.png", lambda value: "given")
         options.refuse(values, ("cmap",), rule, "add -o x.png")
         return PlotRequest(channels=self.style.channels)
 
-    def draw(
-        self, picture: Picture, sources: Sequence[PlotSource], about: dict[str, object]
-    ) -> Show:
+    def draw_and_write(
+        self, picture: Picture, sources: Sequence[PlotSource], metadata: dict[str, object]
+    ) -> PrintResult:
         from pecli.views.pictures.terminal_render import show
 
         return partial(show, picture)
@@ -226,18 +233,20 @@ class _InPage:
     path: str
     style: _FigureStyle
 
-    def request(self, values: options.Values, *, is_animated: bool) -> PlotRequest:
+    def plot_request(self, values: options.Values, *, is_animated: bool) -> PlotRequest:
         rule = "an .html page has the size of its window, and its own colours"
         options.refuse(values, ("size", "dpi", "cmap"), rule, "write a .png, .svg or .pdf")
         return PlotRequest(PAGE_ROWS, PAGE_COLUMNS, self.style.channels)
 
-    def draw(
-        self, picture: Picture, sources: Sequence[PlotSource], about: dict[str, object]
-    ) -> Show:
+    def draw_and_write(
+        self, picture: Picture, sources: Sequence[PlotSource], metadata: dict[str, object]
+    ) -> PrintResult:
         from pecli.views import interactive, screen
         from pecli.views.interactive.rope_sliders import slider_settings
 
-        interactive.save(picture, slider_settings(sources), self.path, about, dark=self.style.dark)
+        interactive.save(
+            picture, slider_settings(sources), self.path, metadata, dark=self.style.dark
+        )
         return partial(screen.print_written, self.path, "interactive, ")
 
 
@@ -248,13 +257,13 @@ class _InFigure:
     path: str
     style: _FigureStyle
 
-    def request(self, values: options.Values, *, is_animated: bool) -> PlotRequest:
+    def plot_request(self, values: options.Values, *, is_animated: bool) -> PlotRequest:
         check_suffix(self.path, moving=is_animated, page=True)
         return data_request(self.style.size, self.style.dpi, self.style.channels)
 
-    def draw(
-        self, picture: Picture, sources: Sequence[PlotSource], about: dict[str, object]
-    ) -> Show:
+    def draw_and_write(
+        self, picture: Picture, sources: Sequence[PlotSource], metadata: dict[str, object]
+    ) -> PrintResult:
         from pecli.views import screen
         from pecli.views.pictures import figure
 
@@ -262,7 +271,7 @@ class _InFigure:
         drawn = figure.render(
             picture, size=style.size, dpi=style.dpi, dark=style.dark, cmap=style.cmap
         )
-        save(drawn, self.path, style.dpi, about)
+        save(drawn, self.path, style.dpi, metadata)
         width, height = drawn.get_size_inches()
         return partial(screen.print_written, self.path, f"{width:g} × {height:g} inches, ")
 

@@ -379,6 +379,11 @@ class PrintedPart(NamedTuple):
         return math.prod(self.shape)
 
     @property
+    def printed_size(self) -> int:
+        """The number of elements that were printed."""
+        return len(self.heads) * len(self.tokens) * len(self.channels)
+
+    @property
     def is_whole(self) -> bool:
         """True if no element is missing."""
         return (len(self.heads), len(self.tokens), len(self.channels)) == self.shape

@@ -12,7 +12,6 @@ Of a long axis only the first and the last three indices are printed. The elemen
 NaN in the tensor, and missing heads and tokens are left out: `LoadedFile.parts` states which tokens.
 """
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -196,8 +195,8 @@ def _read_block(contents: Contents, operation: _Operation, numbers: NumberList) 
     """Return the elements of a tensor that llama.cpp prints below an operation.
 
     It prints the first and last three along every axis, with dots between them: of 128 channels 0,
-    1, 2, 125, 126 and 127. The result has all channels, of which the others are NaN, but only the
-    tokens and heads that are printed.
+    1, 2, 125, 126 and 127. The result has only the tokens and heads that are printed, with all
+    channels, of which those that are not printed are NaN.
 
     Args:
         contents: The file.
@@ -207,16 +206,18 @@ def _read_block(contents: Contents, operation: _Operation, numbers: NumberList) 
     reader = _BlockReader(contents, numbers)
     reader.read_lines(pieces(contents, operation.start, operation.stop))
     part = reader.printed_part(operation)
-    printed = np.array(numbers.values[reader.first_number :], np.float64)
-    dim = operation.sides[0]  # ggml states the channels first.
-    printed_shape = (len(part.tokens), len(part.heads), len(part.channels))
-    has_all_elements = printed.size > 0 and printed.size == math.prod(printed_shape)
-    if dim > MAX_DIM or not has_all_elements:
+    printed_numbers = reader.printed_numbers()
+    fills_part = 0 < printed_numbers.size == part.printed_size
+    dim, *_ = operation.sides
+    if dim > MAX_DIM or not fills_part:
         problem = f"the elements of {operation.name} are not those of its shape"
         raise error_at(contents, operation.start, problem, "the file seems to be cut short")
-    values = np.full((len(part.tokens), len(part.heads), dim), np.nan)
-    values[..., part.channels] = printed.reshape(printed_shape)
-    return _Block(values=values.swapaxes(0, 1), part=part)  # (heads, tokens, D)
+    # The text lists tokens, then the heads of each token, then the channels of each head.
+    by_token = printed_numbers.reshape(len(part.tokens), len(part.heads), len(part.channels))
+    by_head = by_token.swapaxes(0, 1)
+    values = np.full((len(part.heads), len(part.tokens), dim), np.nan)
+    values[..., part.channels] = by_head
+    return _Block(values=values, part=part)
 
 
 class _BlockReader:
@@ -225,7 +226,7 @@ class _BlockReader:
     def __init__(self, contents: Contents, numbers: NumberList) -> None:
         self.contents = contents
         self.numbers = numbers  # of all blocks; those of this one are added at the end
-        self.first_number = len(numbers.values)
+        self._numbers_before = len(numbers.values)  # those of the blocks before this one
         self.depth = 0  # lists that are open
         self.tokens = _PrintedAxis()
         self.heads = _PrintedAxis()  # those of the last token; all tokens have the same
@@ -265,6 +266,10 @@ class _BlockReader:
             axis.is_cut = True
         elif is_in_list_of_heads and line.startswith(b"["):
             self._read_row(line, offset)
+
+    def printed_numbers(self) -> AnyArray:
+        """Return the numbers of this block, in the order of the text."""
+        return np.array(self.numbers.values[self._numbers_before :], np.float64)
 
     def printed_part(self, operation: _Operation) -> PrintedPart:
         """Return the heads, tokens and channels of the tensor that were printed."""

@@ -6,6 +6,7 @@ vocabulary, are skipped.
 
 import math
 import struct
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -346,12 +347,17 @@ def read(contents: Contents) -> LoadedFile:
         if dtype is not None:
             places[name] = Place(dtype, entry.shape, entry.offset)
         else:
-            unread.append(_unread(contents, name, entry, size))
+            unread.append(_unread_tensor(contents, name, entry, size))
     return LoadedFile(contents.path, "gguf", contents.tensors(places), unread=tuple(unread))
 
 
-def _unread(contents: Contents, name: str, entry: GgufTensor, size: int | None) -> UnreadTensor:
-    """Return a tensor whose type is not read, with the bytes of its rows if their size is known.
+def _unread_tensor(
+    contents: Contents, name: str, entry: GgufTensor, size: int | None
+) -> UnreadTensor:
+    """Return what is known of a tensor whose numbers are not decoded.
+
+    Its type is unknown, or quantised: Q8_0 stores 32 elements as a block of 34 bytes. The bytes of
+    quantised rows can be compared with those of another file.
 
     Args:
         contents: The file.
@@ -359,18 +365,17 @@ def _unread(contents: Contents, name: str, entry: GgufTensor, size: int | None) 
         entry: Its entry in the header.
         size: Its size in bytes; None if the type is unknown.
     """
-    unknown_type = BlockType(f"ggml type {entry.kind}", elements=1, size=0)
-    block = QUANTISED.get(entry.kind, unknown_type)
-    read_blocks = None
-    if size:
-        place = _place_of_blocks(entry, size)
-        read_blocks = partial(contents.tensor(name).array_at, place)
-    return UnreadTensor(
-        name=name, dtype=block.name, shape=entry.shape, nbytes=size, read_blocks=read_blocks
-    )
+    block_type = QUANTISED.get(entry.kind)
+    if block_type is None:
+        return UnreadTensor(name, f"ggml type {entry.kind}", entry.shape, nbytes=size)
+    tensor = UnreadTensor(name, block_type.name, entry.shape, nbytes=size)
+    if not size:
+        return tensor
+    place = _place_of_row_bytes(entry, size)
+    return replace(tensor, read_blocks=partial(contents.tensor(name).array_at, place))
 
 
-def _place_of_blocks(entry: GgufTensor, size: int) -> Place:
+def _place_of_row_bytes(entry: GgufTensor, size: int) -> Place:
     """Return the place of a quantised tensor of `size` bytes, as rows of bytes.
 
     A tensor (10, 64) of Q8_0 has 680 bytes, since 64 elements are two blocks of 34 bytes: (10, 68).

@@ -155,25 +155,28 @@ class NumberList:
     def decimals(self) -> int:
         """The decimals to which printing rounded the numbers; 0 if it seems to have kept all digits.
 
-        printf's %.4f, torch and llama.cpp print four decimals of every number. Of numbers with all
-        their digits, such as 0.5, 0.25 and 0.125, most have fewer decimals than the longest one.
-        They are taken for rounded
-
-            with many decimals (0.841471)      always
-            with a few (0.5, 0.8)              if there are several, and all have as many
-            otherwise (0.8415)                 if most have as many
+        Torch prints four decimals of every number: 0.8415, 0.5000. Numbers with all their digits,
+        such as 0.5, 0.25 and 0.125, have different numbers of decimals.
         """
-        longest = max(self._numerals_by_decimals, default=0)
-        if longest >= MANY_DECIMALS:
-            return longest
+        most_decimals = max(self._numerals_by_decimals, default=0)
+        return most_decimals if self._are_rounded_to(most_decimals) else 0
+
+    def _are_rounded_to(self, most_decimals: int) -> bool:
+        """Return True if printing seems to have rounded the numbers to this many decimals.
+
+        Args:
+            most_decimals: The decimals of the numbers that have most of them.
+        """
+        if most_decimals >= MANY_DECIMALS:  # 0.841471 has no further digits only by rounding.
+            return True
         total = self._numerals_by_decimals.total()
-        with_longest = self._numerals_by_decimals[longest]
-        if longest <= FEW_DECIMALS:
-            # Numbers such as 0.5 often have all their digits; rounding gives them to every number.
-            are_rounded = with_longest == total and total >= MIN_NUMERALS
-        else:
-            are_rounded = with_longest >= MIN_SHARE * total
-        return longest if are_rounded else 0
+        with_most = self._numerals_by_decimals[most_decimals]
+        if most_decimals <= FEW_DECIMALS:
+            # 0.5 or 0.25 may be all digits of a number. If all of many numbers have one decimal,
+            # though, it is due to rounding.
+            return with_most == total and total >= MIN_NUMERALS
+        # NumPy leaves out zeros at the end, so that not all rounded numbers have as many decimals.
+        return with_most >= MIN_SHARE * total
 
     def scan(self, contents: Contents, text: bytes, offset: int) -> int:
         """Add the numbers of a text and return their count.

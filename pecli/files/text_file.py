@@ -100,23 +100,30 @@ class _TextReader:
         self.sentences = 0  # lines without numbers that name nothing
 
     def add(self, piece: Piece) -> None:
-        """Read a piece of a text with numbers: a line, a part of a long line, or a column.
+        """Read the next piece of a text: a column, a line, or a part of a long line.
 
-        A line may be a row of numbers, a label («cos:»), a mix of words, brackets and numbers, or a
-        sentence of a log, «loading ...», which is skipped. A column is many lines of one number each.
+        A column is many lines of one number each. A line has a label («cos:»), numbers, or both. A
+        line of a log, «loading ...», is left out.
+
+        Raises:
+            FileError: Dots stand among numbers, [0.5, ..., 0.7]: the print was cut short.
         """
-        if piece.is_column and self.nested is None:
+        if piece.is_column and not self._is_in_list:
             self._add_column(piece)
             return
         dots = _DOTS.search(piece.text)
-        if dots is not None:  # a sentence, or numbers that were cut short
-            self._skip_sentence(piece, dots)
-            return
-        self._add_line(piece)
-        self.is_line_start = piece.ends_line
-        ends_row = piece.ends_line and self.nested is None
-        if ends_row:
-            self._end_row(piece.offset, is_list=False)
+        if dots is None:
+            self._add_line(piece)
+            self._end_piece(piece)
+        elif self._is_in_sentence(piece, dots):
+            self._leave_out_sentence()
+        else:
+            raise self._cut_print(piece, dots)
+
+    @property
+    def _is_in_list(self) -> bool:
+        """True between the opening and the closing bracket of a list, which may be lines apart."""
+        return self.nested is not None
 
     def _add_line(self, piece: Piece) -> None:
         """Read the label and the numbers of a line, or of the next part of a long line."""
@@ -132,16 +139,18 @@ class _TextReader:
         """True at the beginning of a line that does not continue an open list."""
         return self.is_line_start and self.nested is None
 
-    def _skip_sentence(self, piece: Piece, dots: re.Match[bytes]) -> None:
-        """Skip a line of a log with dots: «loading ...».
+    def _end_piece(self, piece: Piece) -> None:
+        """Record whether the next piece begins a line; if it does, the numbers so far are a row.
 
-        The next line begins as this one did, since a sentence is always a whole line.
-
-        Raises:
-            FileError: The dots stand among numbers: the print was cut.
+        Inside a list they are not: «[1, 2,» and «3, 4]» on the next line are one list.
         """
-        if not self._is_in_sentence(piece, dots):
-            raise self._cut_print(piece, dots)
+        self.is_line_start = piece.ends_line
+        ends_row = piece.ends_line and not self._is_in_list
+        if ends_row:
+            self._end_row(piece.offset, is_list=False)
+
+    def _leave_out_sentence(self) -> None:
+        """Count a line of a log, which names no numbers; a title above it names none below it."""
         self.title = NO_LABEL
         self.sentences += 1
 
@@ -222,26 +231,28 @@ class _TextReader:
         self.title_rows = 0
 
     def _refuse_numbers_before(self, beginning: bytes, offset: int, *, is_title: bool) -> None:
-        """Raise FileError if a number stands before a label, as in `0.5 cos = 1`.
+        """Raise FileError if numbers stand before the first word of a line, as in `0.5 0.25 oops`.
 
-        A whole number may precede it, as the number of a line does: `3: cos = 0.5`. A title is a
-        line without numbers after the label, so that none may stand before it either: `3 cos`.
+        The line is then a row with a wrong word in it, which the error names: «oops is not a
+        number». Only a whole number may stand before a label and its numbers, since it may count
+        lines: `3 cos = 0.5`.
 
         Args:
-            beginning: The line up to the end of its label.
+            beginning: The line up to the end of its label, which is its last word.
             offset: The place of the line in the file.
-            is_title: True if the label is all of the line.
+            is_title: True if no numbers follow the label.
         """
-        label_start = first_word(beginning)
-        first_word_of_label = _WORD_OR_NUMBER.match(beginning, label_start)
-        if first_word_of_label is None:
+        word_start = first_word(beginning)
+        word = _WORD_OR_NUMBER.match(beginning, word_start)
+        if word is None:
             return
-        for word in _WORD_OR_NUMBER.findall(beginning[:label_start]):
-            may_be_number_of_line = not is_title and b"." not in word
-            if number_of(word) is not None and not may_be_number_of_line:
-                shown_word = quoted(first_word_of_label[0].decode("utf-8", "replace"))
-                problem = f"{shown_word} is not a number"
-                raise error_at(self.contents, offset + label_start, problem)
+        texts_before = _WORD_OR_NUMBER.findall(beginning[:word_start])
+        numbers_before = [text for text in texts_before if number_of(text) is not None]
+        if not is_title:
+            numbers_before = [number for number in numbers_before if b"." in number]
+        if numbers_before:
+            problem = f"{quoted(word[0].decode('utf-8', 'replace'))} is not a number"
+            raise error_at(self.contents, offset + word_start, problem)
 
     def _read_numbers(self, text: bytes, offset: int) -> None:
         """Read numbers and the brackets between them: `[[1.0, 2.0], [3.0, 4.0]]`, or C's braces."""
@@ -301,32 +312,39 @@ class _TextReader:
             self._add_completed(values, offset, is_c_array=is_brace)
 
     def _add_completed(self, values: AnyArray, offset: int, *, is_c_array: bool) -> None:
-        """Add a list that has ended, as a tensor or as a row of one.
+        """Add a list that has ended, as a tensor or as rows of one.
 
-        - A C array has its shape in its label: `float q[2][64] = {0.1f, …}` may list 128 numbers
-          without inner braces.
-        - A flat list is a row of a table, because programs print one per line.
-        - A matrix below «head 3:» is the rows of this head.
-        - Other nested lists are a tensor, which is named after its label and the indices in it.
+        Args:
+            values: Its numbers, in the shape of its brackets: (2, 3) for [[1, 2, 3], [4, 5, 6]].
+            offset: The place in the file at which it ends.
+            is_c_array: True for the braces of C, whose label declares a shape: `float q[2][64] =`.
         """
         self.last_list = self._name
-        indices = self.label.indices
-        has_shape_in_label = is_c_array and math.prod(indices) == values.size
-        if has_shape_in_label:
-            self._add_list(self._name, values.reshape(indices), offset)
+        declared_shape = self.label.indices
+        if is_c_array and math.prod(declared_shape) == values.size:
+            # The inner braces may be missing: `float q[2][64] = {0.1f, …}` with 128 numbers.
+            self._add_list(self._name, values.reshape(declared_shape), offset)
         elif values.ndim == 1:
-            rows = self.rows.setdefault(self._name, TextRows())
-            rows.numbers.extend(values)
-            self._end_row(offset, is_list=True)
+            self._add_row(values, offset)
         elif values.ndim == 2 and self._is_of_head:
             self._add_rows_of_head(values, offset)
         elif is_c_array:
-            # `float q[128] = {{0.1f, …}, …}`: the braces state another shape than the label.
+            # The braces have another shape than the label declares, and are taken as they are.
             self._add_list(self._name, values, offset)
         else:
-            name_with_indices = ".".join([self._name, *map(str, indices)])  # `q[3]` becomes `q.3`.
-            self.last_list = name_with_indices
-            self._add_list(name_with_indices, values, offset)
+            self.last_list = self._name_with_indices
+            self._add_list(self._name_with_indices, values, offset)
+
+    def _add_row(self, values: AnyArray, offset: int) -> None:
+        """Add a flat list, [0.5, 0.25], as a row of a table: programs print one per line."""
+        rows = self.rows.setdefault(self._name, TextRows())
+        rows.numbers.extend(values)
+        self._end_row(offset, is_list=True)
+
+    @property
+    def _name_with_indices(self) -> str:
+        """The name of a tensor below the label `q[3] =`: `q.3`."""
+        return ".".join([self._name, *map(str, self.label.indices)])
 
     @property
     def _is_of_head(self) -> bool:

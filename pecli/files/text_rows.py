@@ -117,24 +117,23 @@ class TextRows:
     def array(self, contents: Contents) -> AnyArray:
         """Return the rows in the order of their labels, with an axis for each index of a label.
 
-        - A single list, [1, 2, 3], is a vector.
-        - Rows whose labels do not number all places are in the order of the text: (rows, numbers
-          per row).
-        - Single elements with the labels x[0][0], x[0][1], x[1][0] and x[1][1] are (2, 2).
-        - Rows of 64 numbers with these labels are (2, 2, 64).
+        Four rows of 64 numbers with the labels x[0][0], x[0][1], x[1][0] and x[1][1] are (2, 2, 64).
+        Rows without such labels are (4, 64), in the order of the text.
         """
         rows = self.numbers.array(contents, (self.count, self.width))
         is_single_list = self._is_list and self.count == 1
-        if is_single_list:
+        if is_single_list:  # [1, 2, 3] is a vector.
             return rows.reshape(-1)
         row_order = self._order_of_labels()
         if row_order is None:
             return rows
-        # `sides` are how many values each index has, (2, 2) in the example.
-        ordered = rows if row_order.is_ascending else _at_places(rows, row_order.places)
-        if self.width == 1:
-            return ordered.reshape(row_order.sides)
-        return ordered.reshape(*row_order.sides, self.width)
+        if not row_order.is_ascending:
+            rows = _at_places(rows, row_order.places)
+        index_axes = row_order.sides  # (2, 2) in the example
+        has_single_elements = self.width == 1  # x[0][1] = 0.5 is an element, not a row of one.
+        if has_single_elements:
+            return rows.reshape(index_axes)
+        return rows.reshape(*index_axes, self.width)
 
     def _label_table(self) -> Indices:
         """Return the indices of labels, (labels, axes), without leading axes on which all agree.

@@ -62,24 +62,22 @@ def _split_rows(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...
 def chunk_of(table: Table, place: tuple[int, ...]) -> Array:
     """Return the elements of a chunk, by its index along each axis of the grid of chunks.
 
-    With chunks of (2, 1024, 1024), the chunk (1, 0, 0) of a bias (8, 1024, 1024) begins at element
-    (2, 0, 0), which is row 2048 of the table, and has 2048 rows.
+    A bias (8, 1024, 1024) has 4 chunks of (2, 1024, 1024). The second one, at (1, 0, 0), begins at
+    element (2, 0, 0): it is the rows 2048 to 4095 of the 8 · 1024 rows.
     """
     if not table.shape:  # A table without axes has one number.
         return table.read(0, 1).reshape(())
-    starts: list[int] = []
-    sides: list[int] = []
+    first_element: list[int] = []
+    shape: list[int] = []
     for index, side, length in zip(place, chunk_shape(table), table.shape, strict=True):
         start = index * side
-        starts.append(start)
-        sides.append(min(side, length - start))  # The last chunk of an axis can be smaller.
-    axes_of_rows, _ = _split_rows(table.shape)
-    row_axis_count = len(axes_of_rows)
-    # The rows of a chunk follow each other in the table, as `chunk_shape` sees to: two numbers say
-    # which they are. With (8, 1024) rows, the one at (2, 0) is row 2048.
-    first_row = int(np.ravel_multi_index(starts[:row_axis_count], axes_of_rows))
-    row_count = math.prod(sides[:row_axis_count])
-    return table.read(first_row, first_row + row_count).reshape(sides)
+        first_element.append(start)
+        shape.append(min(side, length - start))  # The last chunk of an axis can be smaller.
+    row_axes, _ = _split_rows(table.shape)  # (8, 1024) in the example
+    first_row = int(np.ravel_multi_index(first_element[: len(row_axes)], row_axes))
+    # `chunk_shape` divides a table so that the rows of a chunk follow each other.
+    row_count = math.prod(shape[: len(row_axes)])
+    return table.read(first_row, first_row + row_count).reshape(shape)
 
 
 @contextmanager

@@ -195,43 +195,42 @@ def read_tensors(entry: Entry) -> dict[str, Array]:
 def _read_json(contents: Contents) -> dict[str, Array]:
     """Return the tensors of a case from {"tensors": {NAME: {"shape": …, "decimal": …}, …}}."""
     match parsed_json(bytes(contents.data), contents.error, max_depth=MAX_DEPTH):
-        case {"tensors": dict(spelled)}:
-            return {name: _read_tensor(contents.tensor(name), spelled[name]) for name in spelled}
+        case {"tensors": dict(entries)}:
+            return {name: _read_tensor(contents.tensor(name), entries[name]) for name in entries}
         case _:
             raise contents.error("is not a case of a golden suite")
 
 
-def _read_tensor(contents: Contents, spelled: object) -> Array:
+def _read_tensor(contents: Contents, entry: object) -> Array:
     """Return a tensor of a case's JSON: integers, or floats of the widest dtype that is there.
 
     {"shape": [2], "decimal": [1.0, 0.1], "float32": [1.0, 0.1]} is read from `decimal`, which is
-    float64. If that list is damaged, it is an error: the next narrower one does not stand in for
-    it.
+    float64. The narrower lists must hold the same numbers, and replace none that is damaged.
+
+    Raises:
+        FileError: The entry has no shape or no list, or a list is damaged.
     """
-    match spelled:
-        case {"shape": [*sides], **lists}:
-            pass
-        case _:
-            raise contents.error(NO_NUMBERS)
-    widest = next((name for name in NUMBERS if name in lists), None)
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("shape"), list):
+        raise contents.error(NO_NUMBERS)
+    widest = next((name for name in NUMBERS if name in entry), None)
     if widest is None:
         raise contents.error(NO_NUMBERS)
-    values = _list_of(contents, lists, widest)
-    numbers = _read_array(contents, values, NUMBERS[widest], sides)
-    _check_other_lists(contents, lists, numbers, widest)
+    values = _list_of(contents, entry, widest)
+    numbers = _read_array(contents, values, NUMBERS[widest], shape=entry["shape"])
+    _check_other_lists(contents, entry, numbers, widest)
     return numbers
 
 
-def _list_of(contents: Contents, spelled: Mapping[Any, object], name: str) -> list[object]:
+def _list_of(contents: Contents, entry: Mapping[Any, object], name: str) -> list[object]:
     """Return one list of a tensor, such as its `hex` numbers."""
-    values = spelled[name]
+    values = entry[name]
     if not isinstance(values, list):
         raise contents.error(f"has no list of {name} numbers")
     return values
 
 
 def _check_other_lists(
-    contents: Contents, spelled: Mapping[Any, object], numbers: Array, name: str
+    contents: Contents, entry: Mapping[Any, object], numbers: Array, name: str
 ) -> None:
     """Raise a FileError unless the lists of all dtypes hold the same numbers, each rounded once.
 
@@ -239,26 +238,26 @@ def _check_other_lists(
 
     Args:
         contents: The file, for the error.
-        spelled: The lists of a tensor by dtype, as JSON has them.
+        entry: The lists of a tensor by dtype, as JSON has them.
         numbers: The numbers of the widest list.
         name: The name of that list.
     """
     for list_name in (HEX, *NARROW_DTYPES):
-        if list_name not in spelled:
+        if list_name not in entry:
             continue
-        stored = _read_list(contents, spelled, list_name, list(numbers.shape))
+        stored = _read_list(contents, entry, list_name, list(numbers.shape))
         problem = f"has {list_name} numbers that are not its {name} numbers"
         contents.require(_is_rounded(stored, numbers), problem)
 
 
 def _read_list(
-    contents: Contents, spelled: Mapping[Any, object], name: str, shape: Sequence[object]
+    contents: Contents, entry: Mapping[Any, object], name: str, shape: Sequence[object]
 ) -> Array:
     """Return one list of a tensor's JSON, `hex` or a dtype, as an array of its dtype.
 
     ["0x1.8p+1"] of `hex` is the float64 number 3; [3.0] of `float16` is rounded to float16.
     """
-    values = _list_of(contents, spelled, name)
+    values = _list_of(contents, entry, name)
     if name == HEX:
         numbers: list[object] = [_number_of_hex(contents, text) for text in values]
         return _read_array(contents, numbers, np.float64, shape)
@@ -299,7 +298,7 @@ def _rounds_to(numbers: Array, stored: Array) -> Flags:
 
 
 def _read_array(
-    contents: Contents, values: Sequence[object], dtype: type[np.generic], sides: Sequence[object]
+    contents: Contents, values: Sequence[object], dtype: type[np.generic], shape: Sequence[object]
 ) -> Array:
     """Return numbers of JSON as an array of a dtype and shape.
 
@@ -307,19 +306,19 @@ def _read_array(
         contents: The file, for the error.
         values: The numbers; texts such as "nan" stand for those that JSON lacks.
         dtype: The dtype.
-        sides: The shape, as JSON has it: [2, 64].
+        shape: The shape, as JSON has it: [2, 64].
 
     Raises:
         FileError: If one is not a number, the dtype cannot hold it, or they do not fill the shape.
     """
     contents.require(all(map(_is_number, values)), "holds something that is not a number")
-    shape = tuple(side for side in sides if type(side) is int and side > 0)
-    is_valid_shape = len(shape) == len(sides)
-    fills_shape = is_valid_shape and math.prod(shape) == len(values)
+    lengths = tuple(length for length in shape if type(length) is int and length > 0)
+    is_valid_shape = len(lengths) == len(shape)
+    fills_shape = is_valid_shape and math.prod(lengths) == len(values)
     contents.require(fills_shape, f"has {len(values)} numbers, which is not its shape")
-    contents.refuse_impossible_shape(shape, np.dtype(dtype).itemsize)
+    contents.refuse_impossible_shape(lengths, np.dtype(dtype).itemsize)
     try:
-        return np.array(values, dtype).reshape(shape)
+        return np.array(values, dtype).reshape(lengths)
     except (OverflowError, ValueError):
         raise contents.error(f"holds a number that {np.dtype(dtype)} does not hold") from None
 

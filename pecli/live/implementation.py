@@ -57,8 +57,8 @@ class TrialCase(NamedTuple):
     dtype: str = "float32"
     attention_mask: Array | None = None
 
-    def position_options(self) -> dict[str, Array]:
-        """Return the option of `verify` that states the positions of rows."""
+    def positions_for_verify(self) -> dict[str, Array]:
+        """Return the option of `verify` that states the positions of rows: ids, or a mask."""
         if self.attention_mask is not None:
             return {"attention_mask": self.attention_mask}
         return {"positions": self.positions}
@@ -354,39 +354,40 @@ class _Trial:
     def _verify_tables(self, case: TrialCase, reasons: bool) -> Verification:
         """Compare the cosines and sines that the function returns with the model's.
 
-        Errors pass that float32 angles have at the last position of the case.
+        Angles in float32 are no mistake: their rounding errors pass, which grow with the position.
         """
         output = self._call(case.positions)
         tables: dict[str, Array] = {}
         for name, table in _named_tables(output).items():
             tables[name] = _with_batch(table, case)
-        noise = bound_table_noise(tables.values(), case.last_position)
+        rounding_error = bound_table_noise(tables.values(), case.last_position)
         return verify_tables(
             tables,
             self.encodings,
-            self._allowed(noise),
+            self._tolerance_or(rounding_error),
             reasons,
-            self.encoding.layer_type or None,
-            **case.position_options(),
+            layer_type=self.encoding.layer_type or None,
+            **case.positions_for_verify(),
         )
 
     def _verify_vectors(self, case: TrialCase, reasons: bool) -> Verification:
         """Compare the queries and keys that the function returns with the model's rotation of them.
 
-        Errors pass that float32 angles and the dtype of the vectors cause.
+        Rounding errors pass: those of float32 angles and of the dtype of the vectors.
         """
         before = self._random_vectors(case)
         output = self._call(*before.values(), case.positions)
         after = _rotated_by_name(output, before)
-        noise = max(
+        rounding_error = max(
             bound_rotation_noise(before[name], after[name], case.last_position) for name in before
         )
+        tolerance = self._tolerance_or(rounding_error)
         options = {
             "layer_type": self.encoding.layer_type or None,
             "seq_axis": -2,
-            **case.position_options(),
+            **case.positions_for_verify(),
         }
-        return verify_rotated(after, before, self.encodings, self._allowed(noise), reasons, options)
+        return verify_rotated(after, before, self.encodings, tolerance, reasons, options)
 
     def _random_vectors(self, case: TrialCase) -> dict[str, Array]:
         """Return random queries and keys (batch, heads, L, D), the same ones every time.
@@ -409,9 +410,9 @@ class _Trial:
         channels = encoding.rotary_dim if encoding.trailing else encoding.head_dim
         return channels or 0
 
-    def _allowed(self, noise: float) -> Tolerance:
-        """Return the tolerance of the user; without one, the noise of a right implementation."""
-        return Tolerance(atol=noise) if self.tolerance == EXACT else self.tolerance
+    def _tolerance_or(self, rounding_error: float) -> Tolerance:
+        """Return the user's tolerance; without one, the rounding error of a right implementation."""
+        return Tolerance(atol=rounding_error) if self.tolerance == EXACT else self.tolerance
 
 
 def _two_of(positions: range) -> Indices:

@@ -290,14 +290,16 @@ class Encoding:
     def _rope_over_text(
         self, seq_len: int | None, *, context_length: int | None, **options: object
     ) -> Rope:
-        """Return the scheme of a table over text.
+        """Return the scheme of a table over text: the model's parameters, some of them replaced.
+
+        An option replaces the model's parameter. A parameter of the runtime, if one is an option,
+        replaces both. Only sections of M-RoPE are always the model's.
 
         Args:
             seq_len: Rows of the table.
-            context_length: The context at which a scaling that depends on it (dynamic, longrope) is
-                read. It may be longer than the table.
-            options: Parameters of the scheme that replace the model's own, such as `offset`. A
-                `runtime` may read the model differently, and its reading replaces both.
+            context_length: The context for which a scaling that depends on it (dynamic, longrope)
+                makes frequencies. It may be longer than the table.
+            options: Parameters of the scheme, such as `offset`, and a `runtime`.
         """
         # An option, which is among the parameters after it replaced one of the model, takes
         # precedence over the model's sections of M-RoPE.
@@ -315,14 +317,12 @@ class Encoding:
         if self.follows_length or has_runtime:
             parameters["length"] = context_length
         if self.mscales is not None:
-            # This comes after the parameters above, because the length of the table, which they
-            # decide, chooses the factor.
-            mscale = self._mscale(self.mscales, parameters, context_length)
-            parameters["attention_factor"] = mscale
+            # The length of the table chooses one of two factors, and all parameters decide it.
+            parameters["attention_factor"] = self._mscale(self.mscales, parameters, context_length)
         return Rope(**parameters)
 
     def _parameters_of_runtime(self, runtime: str) -> NamedValues:
-        """Return the parameters that a runtime reads differently than the model's own code does.
+        """Return the parameters for which a runtime has other values than the model's own code.
 
         Most runtimes have none. TensorRT-LLM, for example, takes an original context of 1,024 for
         YaRN if the file has none.
@@ -411,14 +411,24 @@ class Encoding:
         axis_channels = self.grid.axis_channels  # (16, 56, 56) in Flux; None if axes share equally.
         style_divides_head = axis_channels is not None and bool(self.grid.style)
         if style_divides_head:
-            # The style makes all frequencies, which do not depend on the size of the image.
-            return self.rope(grid=SMALL_GRID).inverse_frequencies()
+            return self._frequencies_of_style()
         if axis_channels:
             return self._frequencies_by_axis(axis_channels)
         frequencies = self.frequency_rope(seq_len).frequencies().floats()
+        return self._in_stored_order(frequencies)
+
+    def _in_stored_order(self, frequencies: list[float]) -> list[float]:
+        """Return frequencies in the order in which the model stores them."""
         if self.order is None:
             return frequencies
         return [frequencies[index] for index in self.order]
+
+    def _frequencies_of_style(self) -> list[float]:
+        """Return the frequencies of all axes by the grid's style, such as Flux's.
+
+        They are the same for images of any size, so that a small one will do.
+        """
+        return self.rope(grid=SMALL_GRID).inverse_frequencies()
 
     def _frequencies_by_axis(self, channels: tuple[int, ...]) -> list[float]:
         """Return the frequencies of each axis, as if it were an encoding with so many channels."""

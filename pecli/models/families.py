@@ -116,6 +116,11 @@ class ModelFamily:
         return self.name != ""
 
     @property
+    def has_settings_by_layer_type(self) -> bool:
+        """True if sliding layers have rotary settings of their own, such as a base (Gemma 3)."""
+        return self.local_theta is not None
+
+    @property
     def axes_alternate(self) -> bool:
         """True if even frequencies of a head follow rows, and odd ones columns (Pixtral)."""
         return self.order == "axes"

@@ -29,6 +29,8 @@ from pecli.models.layer_types import Layer
 
 #: The width of the memory attention of SAM 2's video models.
 MEMORY_WIDTH = "memory_attention_hidden_size"
+#: The fraction in the rotary settings, as lists of keys that classes ignore name it.
+PARTIAL_IN_SETTINGS = f"rope_parameters.{PARTIAL}"
 
 
 @dataclass(frozen=True)
@@ -227,14 +229,24 @@ def _rotating_fraction(layer: Layer, *, scaled: bool) -> Setting[float] | None:
         scaled: True if it has a scaling.
     """
     ignored_keys = frozenset() if scaled else layer.keys.defaults.ignores
-    is_ignored_in_settings = f"rope_parameters.{PARTIAL}" in ignored_keys
-    is_ignored_at_top = PARTIAL in ignored_keys
-    if not is_ignored_in_settings:
-        return layer.settings.number(PARTIAL) or _fraction_at_top(layer.keys, ignored_keys)
-    _record_ignored_fraction(layer)
-    if not is_ignored_at_top:
-        return _fraction_at_top(layer.keys, ignored_keys)
-    return _default_fraction(layer.keys, ignored_keys)
+    fraction_in_settings = _fraction_in_settings(layer, ignored_keys)
+    if fraction_in_settings is not None:
+        return fraction_in_settings
+    if ignored_keys.issuperset((PARTIAL_IN_SETTINGS, PARTIAL)):
+        return _default_fraction(layer.keys, ignored_keys)
+    return _fraction_at_top(layer.keys, ignored_keys)
+
+
+def _fraction_in_settings(layer: Layer, ignored_keys: frozenset[str]) -> Setting[float] | None:
+    """Return the fraction in the rotary settings; None if there is none, or the class ignores it.
+
+    An ignored one is recorded, for a warning about it.
+    """
+    settings = layer.settings
+    if PARTIAL_IN_SETTINGS in ignored_keys:
+        settings.usage.ignored[settings.full_name(PARTIAL)] = layer.keys.defaults.name
+        return None
+    return settings.number(PARTIAL)
 
 
 def _default_fraction(keys: Keys, ignored_keys: frozenset[str]) -> Setting[float] | None:
@@ -256,12 +268,6 @@ def _fraction_at_top(keys: Keys, ignored: frozenset[str]) -> Setting[float] | No
     return replace(keys, defaults=defaults).number(*PARTIALS)
 
 
-def _record_ignored_fraction(layer: Layer) -> None:
-    """Record that the model's class ignores a fraction in the settings, for a warning about it."""
-    settings = layer.settings
-    settings.usage.ignored[settings.full_name(PARTIAL)] = layer.keys.defaults.name
-
-
 def _mark_fractions_of_one_as_read(keys: Keys) -> None:
     """Record ignored fractions of 1 as read, so that no warning reports them.
 
@@ -272,30 +278,34 @@ def _mark_fractions_of_one_as_read(keys: Keys) -> None:
             keys.mark_as_read(name)
 
 
-def _latent_head(layer: Layer, rotating: Setting[int], *, scaled: bool) -> Head:
+def _latent_head(layer: Layer, qk_rope_head_dim: Setting[int], *, scaled: bool) -> Head:
     """Return the head of multi-head latent attention (MLA), of which some channels rotate.
 
-    A head of DeepSeek-V3 has 128 channels that never rotate (`qk_nope_head_dim`) and 64 that do
-    (`qk_rope_head_dim`): its `size` is 192, its `dim` 64. A `partial_rotary_factor` of 0.5 would
-    rotate 32 of these 64.
+    A head of DeepSeek-V3 has 192 channels: 128 that never rotate (`qk_nope_head_dim`) and 64 that
+    can (`qk_rope_head_dim`). A `partial_rotary_factor` of 0.5 would rotate 32 of these 64; in some
+    families it is a fraction of all channels.
 
     Args:
         layer: The layer type, with its keys.
-        rotating: The channels that rotate, `qk_rope_head_dim`.
+        qk_rope_head_dim: The number of channels that can rotate.
         scaled: True if the layer has a scaling; some classes read a partial factor only then.
     """
     head_dim = layer.keys.whole_number("head_dim")
-    size = _latent_size(layer.keys, rotating, head_dim)
-    dim = _head_dim_that_rotates(layer, head_dim) or rotating
-    warnings = _contradicting_dims(dim, rotating)
+    all_channels = _latent_size(layer.keys, qk_rope_head_dim, head_dim)
+    rope_channels = _head_dim_that_rotates(layer, head_dim) or qk_rope_head_dim
+    warnings = _contradicting_dims(rope_channels, qk_rope_head_dim)
     fraction = _rotating_fraction(layer, scaled=scaled)
     if fraction is not None and layer.family.partial_of_head:
-        # In Mistral 4 and DeepSeek-V4 it is a fraction of the whole head: 1/8 of 512 channels.
-        return Head(
-            size=size, dim=_share_of_head(size, fraction), is_latent=True, warnings=warnings
-        )
-    partial = only_if(fraction, _is_not_one)
-    return Head(size=size, dim=dim, partial=partial, is_latent=True, warnings=warnings)
+        # Mistral 4 and DeepSeek-V4: 1/8 of 512 channels are 64.
+        rope_channels = _share_of_head(all_channels, fraction)
+        fraction = None  # It is contained in the number of channels.
+    return Head(
+        size=all_channels,
+        dim=rope_channels,
+        partial=only_if(fraction, _is_not_one),
+        is_latent=True,
+        warnings=warnings,
+    )
 
 
 def _head_dim_that_rotates(layer: Layer, head_dim: Setting[int] | None) -> Setting[int] | None:

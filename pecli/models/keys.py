@@ -590,6 +590,14 @@ class Keys:
         """
         return replace(self, usage=KeyUsage(read=self.usage.read))
 
+    def as_config_json(self, settings: Settings, scaling: Settings) -> "Keys":
+        """Return these keys with those that a config.json would have, for the rules that read one.
+
+        The settings and the scaling have Hugging Face's names, as for `with_settings`. The rules
+        look for these names, which hints about misspelled keys of this file must not offer.
+        """
+        return self.with_separate_lookups().with_settings(settings, scaling=scaling)
+
     def empty(self) -> "Keys":
         """Return keys of the same place without any values."""
         return Keys({}, self.path, self.prefix, usage=self.usage)

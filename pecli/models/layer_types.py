@@ -14,7 +14,6 @@ from pecli.models.key_names import (
     FULL,
     LOCAL_THETAS,
     SHARED,
-    SIZES_OF_LAYERS,
     SLIDING,
     THETAS,
 )
@@ -288,27 +287,26 @@ def _with_shared_settings(settings_of_type: Keys, all_settings: Keys) -> Keys:
 
 
 def _absent_layers(
-    keys: Keys, family: ModelFamily, types: set[str], stated_layers: list[Layer]
+    keys: Keys, family: ModelFamily, listed_types: set[str], layers_with_settings: list[Layer]
 ) -> list[Layer]:
-    """Return the layer types that the settings leave out, and that a family with two bases fills in.
+    """Return the layer types without settings in the file, as the class of the model has them.
 
-    By Gemma 3's class, a file with settings for `full_attention` only has the default base 1e4 for
-    `sliding_attention`. Other families fill in none.
+    A Gemma 3 may have settings for `full_attention` only: its `sliding_attention` has the base 1e4
+    of the class. Classes of other families, without a second base, have no such layers.
 
     Args:
         keys: The whole configuration.
         family: The family whose defaults apply.
-        types: The layer types that the configuration lists; empty if it lists none.
-        stated_layers: The layer types that have settings.
+        listed_types: The layer types that the configuration lists; empty if it lists none, which
+            stands for full and sliding attention.
+        layers_with_settings: The layer types that have settings.
     """
-    stated_names = {layer.name for layer in stated_layers}
-    expected_names = types or set(SIZES_OF_LAYERS)
-    absent_names = expected_names - stated_names
-    if not absent_names or not _has_two_bases(family):
+    expected_types = listed_types or {FULL, SLIDING}
+    absent_types = expected_types - {layer.name for layer in layers_with_settings}
+    if not absent_types or not _has_two_bases(family):
         return []
-    no_settings = keys.empty()
-    layers_of_class = _layers_without_names(keys, no_settings, family)
-    return [layer for layer in layers_of_class if layer.name in absent_names]
+    layers_of_class = _layers_without_names(keys, settings=keys.empty(), family=family)
+    return [layer for layer in layers_of_class if layer.name in absent_types]
 
 
 def _local_theta(keys: Keys, family: ModelFamily) -> Setting[float] | None:

@@ -125,17 +125,20 @@ def _tables_of_class(model_type: str | None) -> ClassTables:
     return tables
 
 
-def tables_of(model_type: str | None) -> EncodingRule | None:
-    """Return the rule for the tables of a class of transformers; None if it has none, or is not
-    known.
+def rule_of_class_tables(model_type: str | None) -> EncodingRule | None:
+    """Return the rule that makes encodings of the learned tables of a class of transformers.
+
+    It has a note on tables that no scheme describes, such as one over two axes. If the class has
+    only these, the rule makes no encoding, and the note is all. None for a class without tables,
+    and for an unknown one.
     """
-    rules, undescribed = _tables_of_class(model_type)
-    note = _note_on_undescribed(undescribed)
-    is_only_table = len(rules) == 1
-    if is_only_table:
-        rules = [replace(rules[0], name="")]  # Its tensor needs no name.
-    if rules:
-        return SeveralRules(tuple(rules), note=note)
+    tables = _tables_of_class(model_type)
+    learned = tables.learned
+    note = _note_on_undescribed(tables.undescribed)
+    if len(learned) == 1:
+        learned = [replace(learned[0], name="")]  # A single table needs no name.
+    if learned:
+        return SeveralRules(tuple(learned), note=note)
     if note:
         return EncodingRule(note=note)
     return None

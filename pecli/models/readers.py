@@ -93,18 +93,25 @@ def _only_place(
         section: The object of the file that describes the language model.
     """
     keys = _outermost_keys(encoding, name)
-    was_read_from_new_place = NEW_SETTINGS in keys
-    # A base may stand in the older object as well: `rope_scaling.rope_theta`.
-    was_read_from_old_place = places.old_key in keys or OLD_SETTINGS in keys
-    has_old_place = section.get(places.old_key) is not None
-    has_new_place = _states_any(section.get(NEW_SETTINGS), places.new_keys)
-    if was_read_from_new_place and not has_old_place:
+    file_has_old_place = section.get(places.old_key) is not None
+    if NEW_SETTINGS in keys and not file_has_old_place:
         return OnlyPlace(key=NEW_SETTINGS, missed_by="code written for transformers 4")
-    if was_read_from_old_place and not has_new_place:
+    old_place = _old_place(keys, places.old_key)
+    file_has_new_place = _states_any(section.get(NEW_SETTINGS), places.new_keys)
+    if old_place is not None and not file_has_new_place:
         program = f"code that reads only {NEW_SETTINGS}, as transformers 5 writes it,"
-        place = places.old_key if places.old_key in keys else OLD_SETTINGS
-        return OnlyPlace(key=place, missed_by=program)
+        return OnlyPlace(key=old_place, missed_by=program)
     return None
+
+
+def _old_place(keys: set[str], old_key: str) -> str | None:
+    """Return the place of transformers 4 among the keys that a value was read from; None if neither.
+
+    A base may stand there in `rope_theta`, or in `rope_scaling` beside a scaling.
+    """
+    if old_key in keys:
+        return old_key
+    return OLD_SETTINGS if OLD_SETTINGS in keys else None
 
 
 def _states_any(settings: object, keys: Iterable[str]) -> bool:

@@ -102,11 +102,7 @@ def rope_type_of(layer: Layer) -> RopeType:
 
 
 def _warnings_about_type(layer: Layer, rope_type: Setting[str]) -> tuple[str, ...]:
-    """Return warnings that other programs read the name of a scaling differently.
-
-    Older files have the name under `type`, newer ones under `rope_type`. Classes with settings by
-    layer type, such as Gemma 3's, only read the newer key. The name ntk has two meanings, except in
-    a family whose code decides on one, as GTE's does.
+    """Return warnings that other programs may read the name of a scaling differently.
 
     Args:
         layer: The layer type, with its settings that state a name.
@@ -115,12 +111,11 @@ def _warnings_about_type(layer: Layer, rope_type: Setting[str]) -> tuple[str, ..
     family = layer.family
     statement = f"{rope_type.source} is {rope_type.value}"
     warnings = []
-    has_old_key = "rope_type" not in layer.settings
-    # A family whose sliding layers have a base of their own has settings by layer type.
-    has_settings_by_type = family.local_theta is not None
-    if has_old_key and has_settings_by_type:
+    is_under_old_key = "rope_type" not in layer.settings  # The old key is `type`.
+    if is_under_old_key and family.has_settings_by_layer_type:
         reader = f"transformers 5 reads rope_type alone in {family.name}"
         warnings.append(f"{statement}: {reader}, and would leave it unscaled")
+    # GTE's code, for example, decides what ntk means in its files.
     family_defines_ntk = family.renamed.before == "ntk"
     if rope_type.value == "ntk" and not family_defines_ntk:
         warnings.append(f"{statement}, which has two meanings: {MEANINGS_OF_NTK}")
@@ -275,27 +270,36 @@ NO_ORIGINAL_CONTEXT = _OriginalContext(None)
 def _original_context(layer: Layer) -> _OriginalContext:
     """Return the context length that a model was trained on, before a scaling extended it.
 
-    `original_max_position_embeddings` of Llama 3.1 is 8192. As in transformers, the key at the top
-    takes precedence over the one in flat settings, while settings by layer type come first. If
-    there is none, the context length of the model stands in.
+    `original_max_position_embeddings` of Llama 3.1 is 8192. If the key is missing, the context
+    length of the model stands in.
     """
-    in_settings = layer.settings.whole_number(ORIGINAL)
-    at_top = layer.keys.whole_number(ORIGINAL)
+    original = _stated_original_context(layer)
+    # It is read in any case, so that no warning reports it as unread.
     model_context = layer.keys.whole_number(*LENGTHS)
-    has_settings_by_type = layer.name != ""
-    by_precedence = (in_settings, at_top) if has_settings_by_type else (at_top, in_settings)
-    first, second = by_precedence
-    original = first or second
-    stated = StatedLengths(value_of(in_settings), value_of(at_top))
-    if original is not None:
-        warnings = tuple(contradictions(first, second))
-        return _OriginalContext(original, warnings, stated=stated)
+    if original.length is not None:
+        return original
     if model_context is None:
         return NO_ORIGINAL_CONTEXT
     source = f"{model_context.source} ({ORIGINAL} is missing)"
     substitute = model_context.implying(model_context.value, source)
     warnings = _warnings_of_substitute(layer, model_context)
-    return _OriginalContext(substitute, warnings, is_substitute=True, stated=stated)
+    return _OriginalContext(substitute, warnings, is_substitute=True, stated=original.stated)
+
+
+def _stated_original_context(layer: Layer) -> _OriginalContext:
+    """Return the `original_max_position_embeddings` of a file, with a warning if two keys differ.
+
+    It stands in the rotary settings or at the top of config.json. As in transformers, the top takes
+    precedence, except over settings of this layer type only.
+    """
+    in_settings = layer.settings.whole_number(ORIGINAL)
+    at_top = layer.keys.whole_number(ORIGINAL)
+    has_settings_by_type = layer.name != ""
+    by_precedence = (in_settings, at_top) if has_settings_by_type else (at_top, in_settings)
+    first, second = by_precedence
+    warnings = tuple(contradictions(first, second))
+    stated = StatedLengths(value_of(in_settings), value_of(at_top))
+    return _OriginalContext(first or second, warnings, stated=stated)
 
 
 def _warnings_of_substitute(layer: Layer, length: Setting[int]) -> tuple[str, ...]:

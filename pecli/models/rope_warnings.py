@@ -85,21 +85,26 @@ def _differences_of_runtimes(settings: Keys, encoding: Encoding) -> Iterator[str
 def _softmax_scale(encoding: Encoding) -> str:
     """Return a warning that latent attention also multiplies the softmax scale, outside the table.
 
-    The factor is the square of YaRN's magnitude. DeepSeek-V3 has factor 40 and mscale_all_dim 1:
-    (0.1 ln 40 + 1)² = 1.8739.
+    The factor is the square of YaRN's magnitude 0.1 · mscale_all_dim · ln(factor) + 1. DeepSeek-V3
+    has an mscale_all_dim of 1 and the factor 40: (0.1 ln 40 + 1)² = 1.8739.
     """
     rope = encoding.frequency_rope()
     scaling = rope.scaling_value
     assert isinstance(scaling, Yarn)  # Only YaRN has an mscale_all_dim.
-    mscale_all_dim = encoding.parameters["mscale_all_dim"]
-    fixed_point = magnitude(scaling.divisor(), mscale_all_dim, MAGNITUDE_BITS)
-    yarn_magnitude = fixed_point / 2**MAGNITUDE_BITS
+    yarn_magnitude = _yarn_magnitude(scaling, encoding.parameters["mscale_all_dim"])
     softmax_factor = yarn_magnitude * yarn_magnitude
-    rotary_factor = rope.attention_factor_value()
+    table_factor = rope.attention_factor_value()
     return (
         f"the softmax scale is multiplied by {softmax_factor:.7g} (= {yarn_magnitude:.7g}²) outside"
-        f" the table, for mscale_all_dim; cos and sin are multiplied by {rotary_factor:.7g}"
+        f" the table, for mscale_all_dim; cos and sin are multiplied by {table_factor:.7g}"
     )
+
+
+def _yarn_magnitude(scaling: Yarn, mscale: float) -> float:
+    """Return 0.1 · mscale · ln(factor) + 1 for the factor by which YaRN extends the context."""
+    factor = scaling.divisor()
+    magnitude_in_steps = magnitude(factor, mscale, MAGNITUDE_BITS)  # steps of 2^-MAGNITUDE_BITS
+    return float(magnitude_in_steps / 2**MAGNITUDE_BITS)
 
 
 def multiplied_queries(beta: float, length: int) -> str:

@@ -46,6 +46,11 @@ def implied_by_family(value: T) -> Setting[T]:
     return Setting(value, source="family")
 
 
+def implied_unless_zero(value: T) -> Setting[T] | None:
+    """Return a setting that follows from the family; None, which leaves it out, for 0 and false."""
+    return nonzero(implied_by_family(value))
+
+
 def encoding_of(
     scheme: str, parameters: Settings, layer_type: str = "", part: str = ""
 ) -> Encoding:
@@ -262,25 +267,18 @@ class SinusoidalRule(TableRule):
         Each parameter is a Setting, a value with its source: a key of the configuration, the style,
         or the family. One that is None is left out, and the scheme's own default counts.
         """
-        rows, dim = self.size(keys)
+        size = self.size(keys)
         parameters: dict[str, Setting[object] | None] = {
-            "seq_len": rows,
-            "dim": dim,
+            "seq_len": size.rows,
+            "dim": size.dim,
             "style": implied_by_family(self.style),
             "base": keys.number_or(DEFAULT_BASE, *self.base_keys),
             **self._parameters_of_style(),
-            # False is the usual order and direction, and not reported.
-            "cos_first": nonzero(implied_by_family(self.cos_first)),
-            "relative": nonzero(implied_by_family(self.relative)),
-            # None if the configuration has no factor.
+            "cos_first": implied_unless_zero(self.cos_first),
+            "relative": implied_unless_zero(self.relative),
             "amplitude": keys.number(*self.amplitude_keys),
+            **self._parameters_of_padding(keys),
         }
-        has_padding = "padding_idx" in STYLES[self.style]
-        if has_padding:
-            # fairseq's row for the padding token is zero, and positions are counted after it.
-            padding = self.padding(keys, low=0)
-            parameters["padding_idx"] = padding.token
-            parameters["offset"] = padding.first_row
         return [encoding_of("sinusoidal", parameters, self.name, self.part)]
 
     def _parameters_of_style(self) -> Settings:
@@ -294,6 +292,17 @@ class SinusoidalRule(TableRule):
             "layout": Setting(style.get("layout", "interleaved"), source),
             "freq_shift": Setting(style.get("freq_shift", 0.0), source),
         }
+
+    def _parameters_of_padding(self, keys: Keys) -> Settings:
+        """Return the row of zeros for the padding token, and the first position, which is after it.
+
+        Only fairseq's styles have them.
+        """
+        has_padding = "padding_idx" in STYLES[self.style]
+        if not has_padding:
+            return {}
+        padding = self.padding(keys, low=0)
+        return {"padding_idx": padding.token, "offset": padding.first_row}
 
 
 @dataclass(frozen=True)
@@ -318,7 +327,7 @@ class GridRule(TableRule):
             "dim": table_width(keys, self.dim),
             "style": implied_by_family(self.style),
             "base": Setting(ADDED[self.style].base, f"style {self.style}"),
-            "keep": nonzero(implied_by_family(self.keep)),
+            "keep": implied_unless_zero(self.keep),
         }
         return [encoding_of("sinusoidal", parameters, self.name, self.part)]
 
@@ -340,21 +349,24 @@ class T5Rule(EncodingRule):
     overrides_rope: ClassVar[bool] = False
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        """Return the buckets of the encoder and of the decoder, whose keys are never ahead.
+        """Return an encoding for the encoder and one for the decoder, with parameters of `Relative`.
 
         The encoder divides its 32 buckets between keys before and after the query; the decoder,
-        which is causal, has all of them for keys before it.
+        which is causal, has all of them for keys before it. Both have the same sizes, from keys of
+        the configuration or by T5's defaults.
         """
-        parameters: dict[str, Setting[object]] = {
+        keys_of_length = self.rows
+        shared_parameters: dict[str, Setting[object]] = {
             "style": implied_by_family("t5"),
-            "seq_len": keys.whole_number_or(512, *self.rows),
+            "seq_len": keys.whole_number_or(512, *keys_of_length),
             "buckets": keys.whole_number_or(32, f"{self.prefix}num_buckets"),
             "max_distance": keys.whole_number_or(128, f"{self.prefix}max_distance"),
         }
         encodings = []
         for part in self.parts:
-            is_causal = implied_by_family(part != "encoder")
-            encodings.append(encoding_of("relative", {**parameters, "causal": is_causal}, part))
+            is_causal = part != "encoder"
+            parameters = {**shared_parameters, "causal": implied_by_family(is_causal)}
+            encodings.append(encoding_of("relative", parameters, layer_type=part))
         return encodings
 
 

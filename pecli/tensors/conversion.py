@@ -194,32 +194,34 @@ class Converted:
 
 
 def _rotated_heads(table: Table, move: Move, heads: HeadDivision, layout: str) -> Floats:
-    """Return queries or keys that a projection makes of random inputs, rotated at _POSITIONS.
+    """Return the rotated queries or keys that a projection makes of random inputs.
 
-    They are (heads, positions, channels), of the heads that a conversion moves. A projection and its
-    right conversion make the same ones, except for the order of channels, since both get the same
-    inputs.
+    They are (heads, positions, channels), without the heads that a conversion leaves as they are.
+    The inputs are the same in each call, so that a projection and its right conversion differ only
+    in the order of channels here.
 
     Args:
         table: A projection (heads · channels, inputs), or its bias or norm, which count as the
             projection of one input.
-        move: How it moves: which heads, and their number of channels.
+        move: What the conversion reorders: the channels of some heads.
         heads: Which channels of a head rotate.
         layout: The layout of pairs in the table.
     """
+    vectors = _unrotated_heads(table, move)
     head_dim = len(move.channels)
     rotary_dim = heads.rotary_dim or head_dim
+    first_rotary_channel = head_dim - rotary_dim if heads.trailing else 0
     factors = _rotation_factors(rotary_dim)  # (positions, pairs)
 
     def factors_of_positions(start: int, stop: int) -> Complex:
         return factors[start:stop]
 
     return rotate(
-        _unrotated_heads(table, move),
+        vectors,
         factors_of_positions,
         layout_before=layout,
         layout_after=layout,
-        first_channel=head_dim - rotary_dim if heads.trailing else 0,
+        first_channel=first_rotary_channel,
     )
 
 

@@ -164,16 +164,23 @@ class Interpolation:
         if changes_nothing:
             return Taps.copies(new_rows)
         old_per_new = self._ratio(old, new)
-        row_numbers = new_rows.astype(np.float64)
-        # Where new rows are among old ones: 4 rows become 2 at 0.5 and 2.5, the middles of cells.
-        centres: Floats = (row_numbers + 0.5) * old_per_new - 0.5
+        centres = self._centres(new_rows, old_per_new)
         if self.antialias:
-            # With align_corners, torch takes its ratio but leaves the centres in the cells.
             return self._antialiased_taps(centres, old, stretch=max(old_per_new, 1.0))
-        if self.align_corners:
-            # The first new row is at the first old row: 4 rows become 2 at 0 and 3.
-            centres = row_numbers * old_per_new
         return self._plain_taps(centres, old)
+
+    def _centres(self, new_rows: Indices, old_per_new: float) -> Floats:
+        """Return where new rows are among the old ones, in units of old rows.
+
+        If 4 rows become 2, each new row is in the middle of a cell of two old ones: at 0.5 and 2.5.
+        With align_corners, the first and the last row stay: at 0 and 3. torch's antialias leaves
+        rows in the middle of cells, and takes only the ratio (3 here) of align_corners.
+        """
+        row_numbers = new_rows.astype(np.float64)
+        keeps_ends = self.align_corners and not self.antialias
+        if keeps_ends:
+            return row_numbers * old_per_new
+        return (row_numbers + 0.5) * old_per_new - 0.5
 
     def _copied_rows(self, new_rows: Indices, old: int, new: int) -> Indices:
         """Return the old row that each new row is a copy of.
@@ -234,18 +241,16 @@ class Interpolation:
             old: The number of old rows.
             stretch: Old rows per new row, at least 1.
         """
-        reach = KERNELS[self.method] * stretch
-        # At most 3 rows are nearer than 1.25. A fourth one is there in case that rounding errors make
-        # the first row one too low; all that are out of reach have the weight 0.
-        most_rows = math.ceil(2 * reach) + 1
-        rows = _rows_within_reach(centres, reach, most_rows)  # (new rows, taps)
-        distances = (rows - centres[:, None]) / stretch
-        weights = _kernel(distances, self.method, ANTIALIASED_CUBIC)  # torch's, with antialias
+        stretched_reach = KERNELS[self.method] * stretch
+        rows = _rows_within_reach(centres, stretched_reach, _most_rows_within(stretched_reach))
+        distances = (rows - centres[:, None]) / stretch  # (new rows, taps), in units of the kernel
+        weights = _kernel(distances, self.method, ANTIALIASED_CUBIC)
+        # Rows outside of the table add nothing. The weights of the others add up to 1.
         is_outside = (rows < 0) | (rows >= old)
-        weights[is_outside] = 0  # Those inside make up for it: they add up to 1.
+        weights[is_outside] = 0
         weights /= weights.sum(axis=1, keepdims=True)
-        valid_rows = np.clip(rows, 0, old - 1)  # Those outside need an index, but add nothing.
-        return Taps(valid_rows, weights)
+        valid_indices = np.clip(rows, 0, old - 1)
+        return Taps(valid_indices, weights)
 
 
 def _rows_within_reach(centres: Floats, reach: float, row_count: int) -> Indices:
@@ -258,6 +263,15 @@ def _rows_within_reach(centres: Floats, reach: float, row_count: int) -> Indices
     """
     first_rows = np.floor(centres - reach + 1).astype(np.intp)
     return first_rows[:, None] + np.arange(row_count)
+
+
+def _most_rows_within(reach: float) -> int:
+    """Return how many rows can be nearer than `reach` to a centre, and one more.
+
+    At most 3 rows are nearer than 1.25. A fourth one is taken in case that rounding errors make the
+    first row one too low. Kernels give the weight 0 to rows out of reach.
+    """
+    return math.ceil(2 * reach) + 1
 
 
 def _kernel(distance: Floats, kernel: str, a: float) -> Floats:

@@ -272,19 +272,24 @@ def _check_rotary(file: str, encoding: Encoding, parameters: Mapping[str, object
 def _check_head(
     tensor: Input, file: str, encoding: Encoding, rope: Rope, rotation_fields: NamedValues
 ) -> None:
-    """Refuse a tensor whose rows are neither heads of the model nor their rotary parts.
+    """Raise ParameterError unless the last axis of a tensor, D, fits the heads of a model.
 
-    If `trailing` is given, rows may be longer, such as those of a latent key with its rotary part.
+    Heads of Phi-2 have 80 channels, of which 32 rotate: D may be 80, or 32 for the rotary parts of
+    heads. If the user states which end of a row rotates (`trailing`), D may be any larger number,
+    as for a latent key of DeepSeek with its rotary part behind it, 512 + 64.
     """
     dim = tensor.shape[-1]
-    head_dim = encoding.head_dim or rope.rotary_dim  # If no size is stated, whole heads rotate.
-    is_head_or_part = dim in (head_dim, rope.rotary_dim)
-    is_longer_by_choice = "trailing" in rotation_fields and dim > rope.rotary_dim
-    if is_head_or_part or is_longer_by_choice:
+    rotary_dim = rope.rotary_dim
+    # A configuration without a size of heads is one whose heads rotate as a whole.
+    head_dim = encoding.head_dim or rotary_dim
+    if dim in (head_dim, rotary_dim):
+        return
+    user_states_end = "trailing" in rotation_fields
+    if user_states_end and dim > rotary_dim:
         return
     rule = f"a head of {file} has {head_dim} channels"
-    if rope.rotary_dim < head_dim:
-        rule += f", {rope.rotary_dim} of which rotate"
+    if rotary_dim < head_dim:
+        rule += f", {rotary_dim} of which rotate"
     raise tensor.wrong(rule, f"D, the last axis, is {dim}")
 
 

@@ -402,7 +402,9 @@ def test_every_configuration_class_of_transformers_has_a_family_or_tables() -> N
     classes = json.loads(Path(families.__file__).with_name("class_defaults.json").read_text())
     for name, (class_name, defaults, *_) in classes.items():
         family = families.family_of(name, vision="vision" in name)
-        assert family.is_known or name in non_rotary.FAMILIES or non_rotary.tables_of(name)
+        assert (
+            family.is_known or name in non_rotary.FAMILIES or non_rotary.rule_of_class_tables(name)
+        )
         assert class_name
         assert defaults
 

@@ -193,7 +193,7 @@ def defaults() -> dict[str, list[Any]]:
             families.family_of(name, vision="vision" in name).is_known
             or name in non_rotary.FAMILIES
         )
-        known = known or non_rotary.tables_of(name)
+        known = known or non_rotary.rule_of_class_tables(name)
         if name and known and name not in found and set(values := sizes(config)) - {"pad_token_id"}:
             found[name] = [config.__name__, values]
             if (module := rotary.get(config.__name__) or beside(config, rotary)) and (
@@ -389,7 +389,7 @@ def is_known(key: str, part: Any) -> bool:
     if not name:
         return False
     is_vision = "vision" in key or "vision" in name
-    has_rule = name in non_rotary.FAMILIES or non_rotary.tables_of(name) is not None
+    has_rule = name in non_rotary.FAMILIES or non_rotary.rule_of_class_tables(name) is not None
     return has_rule or families.family_of(name, vision=is_vision).is_known
 
 

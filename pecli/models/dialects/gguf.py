@@ -288,16 +288,15 @@ def _width_over_heads(keys: Keys, width: Setting[int] | None) -> Setting[int] | 
 def _rotary_encodings(model: Model) -> ParsedEncodings:
     """Return the rotary encoding of all layers, or two: of full and of sliding layers.
 
-    The metadata mean the same as keys of a config.json with other names (`rope.freq_base` is the
-    `rope_theta`). They are read by the rules for it, and llama.cpp's own rules are the family.
+    The metadata mean the same as keys of a config.json: `rope.freq_base` is its `rope_theta`. They
+    are renamed, and read by the rules for a config.json. What llama.cpp's code decides without a
+    key, such as the layout of pairs, is passed to these rules as the defaults of a model family.
     """
     scaling = {**_scaling_of_file(model), **_mrope_sections(model)}
     settings = {**_sizes_and_bases(model), **unrotated_layers(model.keys, model.architecture)}
-    family = _family(model, has_sections="mrope_section" in scaling)
-    # From here on the rules look for names such as `rope_theta`, which hints about misspelled keys
-    # of a GGUF file must not offer.
-    config_json = model.keys.with_separate_lookups().with_settings(settings, scaling=scaling)
-    encodings, warnings = rope_encodings(config_json, family)
+    defaults_of_code = _family(model, has_sections="mrope_section" in scaling)
+    config_json = model.keys.as_config_json(settings, scaling)
+    encodings, warnings = rope_encodings(config_json, defaults_of_code)
     all_warnings = [*_warnings_of_file(model, scaling), *warnings]
     return ParsedEncodings(_merged_if_equal(encodings), all_warnings)
 
@@ -374,7 +373,7 @@ def _base_of_sliding_layers(model: Model, base: Setting[float]) -> Setting[float
 
 
 def _family(model: Model, *, has_sections: bool) -> ModelFamily:
-    """Return ggml's rules for an architecture as a family."""
+    """Return what llama.cpp's code decides for an architecture, as the defaults of a family."""
     name = "of no known architecture"
     if model.is_known:
         name = f"ggml's rope type of {model.architecture}"
@@ -403,6 +402,32 @@ def _mrope_sections(model: Model) -> Settings:
     }
 
 
+class _ScalingKeys(NamedTuple):
+    """The keys of a GGUF file about its scaling.
+
+    Attributes:
+        type: None, linear, yarn or longrope; linear if the file has no type, as in llama.cpp.
+        factor: The factor by which the context is extended.
+        original: The context before it is extended.
+        attention_factor: What cos and sin are multiplied by.
+    """
+
+    type: Setting[str]
+    factor: Setting[float] | None
+    original: Setting[int] | None
+    attention_factor: Setting[float] | None
+
+
+def _scaling_keys(keys: Keys) -> _ScalingKeys:
+    """Read all keys about the scaling, which keeps those that do not count from being reported."""
+    return _ScalingKeys(
+        type=keys.word_or("linear", "rope.scaling.type"),
+        attention_factor=keys.number("rope.scaling.attn_factor"),
+        factor=_stated_factor(keys),
+        original=keys.whole_number("rope.scaling.original_context_length", "context_length"),
+    )
+
+
 def _scaling_of_file(model: Model) -> Settings:
     """Return the scaling of a GGUF file by the names of Hugging Face's `rope_scaling`.
 
@@ -414,28 +439,33 @@ def _scaling_of_file(model: Model) -> Settings:
         FileError: The type is not known, it is longrope without the tensors, or it is YaRN beside
             them.
     """
+    stated = _scaling_keys(model.keys)
+    from_tensors = _scaling_by_tensors(model, stated.type, stated.original)
+    if from_tensors:
+        attention_factor = stated.attention_factor or Setting(1.0, "default")
+        return {**from_tensors, "attention_factor": attention_factor}
+    return _scaling_by_type(model, stated)
+
+
+def _scaling_by_type(model: Model, stated: _ScalingKeys) -> Settings:
+    """Return the scaling of a file without tensors of divisors: none, linear or YaRN.
+
+    Raises:
+        FileError: The type is not known, or it is longrope.
+    """
     keys = model.keys
-    # All keys are read in any case, so that none is reported as a key that nothing reads.
-    # A factor without a type means linear in llama.cpp.
-    scaling_type = keys.word_or("linear", "rope.scaling.type")
-    attention_factor = keys.number("rope.scaling.attn_factor")
-    factor = _stated_factor(keys)
-    original = keys.whole_number("rope.scaling.original_context_length", "context_length")
-    longrope = _scaling_by_tensors(model, scaling_type, original)
-    if longrope:
-        return {**longrope, "attention_factor": attention_factor or Setting(1.0, "default")}
-    is_linear_without_factor = scaling_type.value == "linear" and factor is None
-    if scaling_type.value == "none" or is_linear_without_factor:
-        return _no_scaling(keys, scaling_type)
-    _refuse_longrope_without_tensors(keys, scaling_type)
-    known_type = keys.checked_word(scaling_type, "none", "linear", "yarn", "longrope")
+    is_linear_without_factor = stated.type.value == "linear" and stated.factor is None
+    if stated.type.value == "none" or is_linear_without_factor:
+        return _no_scaling(keys, stated.type)
+    _refuse_longrope_without_tensors(keys, stated.type)
+    known_type = keys.checked_word(stated.type, "none", "linear", "yarn", "longrope")
     scaling: dict[str, Setting[object] | None] = {
-        "rope_type": scaling_type,
-        "factor": factor,
-        ORIGINAL: original,
+        "rope_type": stated.type,
+        "factor": stated.factor,
+        ORIGINAL: stated.original,
     }
     if known_type == "yarn":
-        scaling |= _yarn_parameters(model, attention_factor, factor)
+        scaling |= _yarn_parameters(model, stated.attention_factor, stated.factor)
     return scaling
 
 
@@ -582,31 +612,32 @@ def _yarn_parameters(
 
 
 def _mscales_of_multiplier(model: Model) -> Settings:
-    """Return YaRN's mscale and mscale_all_dim, which a file has as one `yarn_log_multiplier`.
+    """Return YaRN's numbers mscale and mscale_all_dim; neither if the file has no multiplier.
 
     YaRN multiplies cos and sin by g(mscale) / g(mscale_all_dim), with g(m) = 1 + 0.1 · m · ln
-    factor. A file has only the second number. The first is the same in DeepSeek-V2, so that cos and
-    sin are multiplied by 1, and it is 1 in all other architectures.
+    factor. A config.json has both numbers. In a .gguf, the key `yarn_log_multiplier` stands for
+    mscale_all_dim, and llama.cpp's code has mscale.
     """
-    multiplier = nonzero(model.keys.number("rope.scaling.yarn_log_multiplier"))
-    if multiplier is None:
+    log_multiplier = nonzero(model.keys.number("rope.scaling.yarn_log_multiplier"))
+    if log_multiplier is None:
         return {}
-    mscale_all_dim = _mscale_all_dim(model.architecture, multiplier.value)
-    has_equal_mscales = model.architecture == "deepseek2"
-    mscale = mscale_all_dim if has_equal_mscales else 1.0
+    mscale_all_dim = _mscale_all_dim(model.architecture, log_multiplier.value)
+    mscale = 1.0
+    if model.architecture == "deepseek2":
+        mscale = mscale_all_dim  # The quotient is then 1: cos and sin stay as they are.
     return {
-        "mscale_all_dim": multiplier.with_value(mscale_all_dim),
+        "mscale_all_dim": log_multiplier.with_value(mscale_all_dim),
         "mscale": Setting(mscale, f"as llama.cpp has it for {model.architecture}"),
     }
 
 
-def _mscale_all_dim(architecture: str, multiplier: float) -> float:
+def _mscale_all_dim(architecture: str, log_multiplier: float) -> float:
     """Return the mscale_all_dim that a `yarn_log_multiplier` stands for.
 
     It is the same number, except for DeepSeek, whose converters write 0.1 · mscale_all_dim: the
     multiplier 0.0707, which as a float32 is 0.07069999724, stands for 0.707.
     """
-    mscale_all_dim = multiplier
+    mscale_all_dim = log_multiplier
     if architecture.startswith("deepseek"):
         mscale_all_dim *= 10
     return round(mscale_all_dim, FLOAT32_DIGITS)

@@ -91,7 +91,7 @@ def _warnings_of_no_encoding(part: ModelPart) -> list[str]:
     notes: list[str] = []  # The notes of a rule were reported when the part was read.
     rule = _non_rotary_rule(part.keys, part.model_type)
     if rule is None:
-        rule = non_rotary.tables_of(part.model_type)
+        rule = non_rotary.rule_of_class_tables(part.model_type)
         notes = [] if rule is None else rule.notes(part.keys)
     if rule is not None and rule.note:
         return notes
@@ -314,7 +314,7 @@ def _gather_evidence(part: ModelPart) -> Evidence:
     """
     keys = part.keys
     family = family_of(part.model_type, vision=part.vision)
-    tables_of_class = non_rotary.tables_of(part.model_type)
+    tables_of_class = non_rotary.rule_of_class_tables(part.model_type)
     non_rotary_rule = _non_rotary_rule(keys, part.model_type)
     if non_rotary_rule is None and not family.is_known:
         # Neither keys nor the family name an encoding: the class in transformers may have tables.

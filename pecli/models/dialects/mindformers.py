@@ -38,16 +38,20 @@ def read(keys: Keys) -> ParsedEncodings:
     class_name = value_of(model.word("type"))
     if class_name in GLM:
         family = ModelFamily("mindformers", layout=INTERLEAVED, partial=0.5)
-        settings = hugging_face_settings(model, rope_ratio="rope_ratio", head_dim="kv_channels")
+        own_names = {"rope_ratio": "rope_ratio", "head_dim": "kv_channels"}
     elif class_name in ROTARY:
         family = ModelFamily("mindformers", layout=HALVES)
-        settings = hugging_face_settings(model, rope_theta="theta")
+        own_names = {"rope_theta": "theta"}
     else:
         return huggingface.read(keys)
+    # Keys that nothing reads are reported. This one is right, although no frequency depends on it.
     model.mark_as_read("max_position_embedding")
-    scaling = _scaling_settings(model)
     return translated_ropes(
-        model, family, common_keys=COMMON_KEYS, scaling=scaling, settings=settings
+        model,
+        family,
+        common_keys=COMMON_KEYS,
+        settings=hugging_face_settings(model, **own_names),
+        scaling=_scaling_settings(model),
     )
 
 

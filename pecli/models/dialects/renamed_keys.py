@@ -104,21 +104,28 @@ class Transformer:
         """Return the encodings of this transformer in a configuration, and its note as a warning.
 
         Args:
-            keys: The keys of the whole file, whose values are those in `when`.
+            keys: The keys of the whole file, to which this transformer applies.
             project: The name of the project, whose code is the source of what no key states.
         """
-        # Keys that nothing reads are reported later. Those in `when` have been read, to choose this
-        # transformer.
-        keys.usage.read.update(self.when)
         code = f"{project}'s code"
-        keys_of_transformer = replace(
-            keys.at(self.place), defaults=ClassDefaults(code, self.defaults)
-        )
-        # A context length is right even if no encoding reads it: ALiBi has no table.
-        keys_of_transformer.mark_as_read(LENGTH)
-        parsed = self._table_or_ropes(keys_of_transformer, project, code)
+        section = replace(keys.at(self.place), defaults=ClassDefaults(code, self.defaults))
+        parsed = self._table_or_ropes(section, project, code)
+        self._mark_as_read(keys, section)
         labelled = [self._labelled(encoding) for encoding in parsed.encodings]
         return ParsedEncodings(labelled, [*nonempty(self.note), *parsed.warnings])
+
+    def _mark_as_read(self, keys: Keys, section: Keys) -> None:
+        """Record keys as read that no encoding needs, so that no warning reports them as unread.
+
+        They are the keys that chose this transformer, and the context length, which is right even
+        if no table is as long: ALiBi has none.
+
+        Args:
+            keys: The keys of the whole file.
+            section: Those of this transformer.
+        """
+        keys.usage.read.update(self.when)
+        section.mark_as_read(LENGTH)
 
     def _table_or_ropes(self, keys: Keys, project: str, code: str) -> ParsedEncodings:
         """Return a table if the row names a rule for one, else rope; nothing if it has no names."""

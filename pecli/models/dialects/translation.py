@@ -36,8 +36,8 @@ def translated_ropes(
 ) -> ParsedEncodings:
     """Return the rotary encodings of a project's configuration, by the rules for a config.json.
 
-    Megatron calls the base `rotary_base`. The caller passes it as the setting `rope_theta`, its
-    name in Hugging Face's config.json; messages still name the key of the project.
+    The caller has translated the keys. Megatron's base, `rotary_base`, is the setting `rope_theta`
+    here, its name in Hugging Face's config.json; messages still name the key of the project.
 
     Args:
         keys: The keys of the project, with the defaults of its code.
@@ -50,11 +50,8 @@ def translated_ropes(
     """
     keys.mark_as_known(*common_keys)
     defaults_of_code = {name: keys.value(name) for name in common_keys if name not in keys}
-    all_settings = {**defaults_of_code, **settings}
-    # From here on the rules look for names such as `rope_theta`. Hints about misspelled keys must
-    # not offer them, because the project's code does not read them.
-    common = _with_only(keys, common_keys).with_separate_lookups()
-    config_json = common.with_settings(all_settings, scaling=scaling)
+    present_keys = _with_only(keys, common_keys)
+    config_json = present_keys.as_config_json({**defaults_of_code, **settings}, scaling)
     return rope_encodings(config_json, family)
 
 

@@ -86,7 +86,7 @@ def _with_flags(
         findings: Where warnings and notes are added.
         trained_context: The context that the model declares.
     """
-    factor = _factor_of_positions(settings)
+    factor = _effective(settings, Meaning.FACTOR)
     parameters = _base_and_scaling(encoding, settings, findings, trained_context)
     changed = with_parameters(encoding, parameters)
     if factor is None:
@@ -100,10 +100,10 @@ def _with_flags(
 def _base_and_scaling(
     encoding: Encoding, settings: FlagSettings, findings: Findings, trained_context: int | None
 ) -> Parameters:
-    """Return the base and the scaling that flags state, without a factor of positions.
+    """Return the base and the scaling that alpha, a base or a YaRN factor states.
 
-    Alpha changes the base. If text-generation-webui passes it on to transformers, it means dynamic
-    scaling instead; beside a factor of positions it is not passed on.
+    Alpha (NTK scaling) stands for a larger base, except with a loader that scales dynamically.
+    `compress_pos_emb`, which divides positions, is left to the caller.
 
     Args:
         encoding: The model's encoding.
@@ -113,9 +113,8 @@ def _base_and_scaling(
     """
     parameters: Parameters = {}
     base = _stated_base(encoding, settings, findings)
-    if _alpha_is_dynamic(settings):
-        if _factor_of_positions(settings) is None:
-            parameters |= _dynamic_scaling(settings, trained_context)
+    if _is_left_to_transformers(settings):
+        parameters |= _scaling_by_transformers(settings, trained_context)
     elif base is not None:
         parameters["base"] = base
     if Meaning.YARN_FACTOR in settings:
@@ -123,34 +122,42 @@ def _base_and_scaling(
     return parameters
 
 
-def _factor_of_positions(settings: FlagSettings) -> Setting[float] | None:
-    """Return the factor that divides positions; None without one, or if it changes nothing."""
-    return only_if(settings.get(Meaning.FACTOR), _changes_something)
+def _effective(settings: FlagSettings, meaning: Meaning) -> Setting[float] | None:
+    """Return a factor or an alpha; None if no flag states it, or for 0 and 1, which change nothing."""
+    return only_if(settings.get(meaning), lambda number: number not in (0, 1))
 
 
-def _changes_something(number: float) -> bool:
-    """Return True for a factor or an alpha that counts: 0 and 1 leave the model as it is."""
-    return number not in (0, 1)
-
-
-def _alpha_is_dynamic(settings: FlagSettings) -> bool:
-    """Return True if alpha is passed on to transformers, which scales dynamically."""
+def _is_left_to_transformers(settings: FlagSettings) -> bool:
+    """Return True if text-generation-webui loads a model by transformers, and a flag states alpha."""
     loader = value_of(settings.get(Meaning.LOADER))
     return loader == TRANSFORMERS and Meaning.ALPHA in settings
+
+
+def _scaling_by_transformers(settings: FlagSettings, trained_context: int | None) -> Parameters:
+    """Return the dynamic scaling that text-generation-webui makes of alpha; it may be none.
+
+    It passes one scaling on to transformers. Beside `compress_pos_emb`, that is the linear one, and
+    alpha has no effect.
+    """
+    has_compression = _effective(settings, Meaning.FACTOR) is not None
+    if has_compression:
+        return {}
+    return _dynamic_scaling(settings, trained_context)
 
 
 def _stated_base(
     encoding: Encoding, settings: FlagSettings, findings: Findings
 ) -> Setting[float] | None:
-    """Return the base that a flag states, or that alpha stands for; None if the model's own stays.
+    """Return the base that flags state; None if the model's own stays.
 
-    A note states each in terms of the other, since some programs only have one of the flags.
+    It is stated directly, which counts more, or as alpha: 2 makes a base of 20221 from 10000. A
+    note states each in terms of the other, since some programs only have one of the flags.
     """
-    base = positive(settings.get(Meaning.BASE))
+    base = positive(settings.get(Meaning.BASE))  # 0 stands for the model's own.
     if base is not None:
         _note_alpha_of_base(encoding, base, findings)
         return base
-    alpha = only_if(settings.get(Meaning.ALPHA), _changes_something)
+    alpha = _effective(settings, Meaning.ALPHA)
     if alpha is None:
         return None
     return _base_of_alpha_flag(encoding, alpha, findings)

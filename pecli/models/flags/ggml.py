@@ -227,6 +227,11 @@ class OwnScaling(NamedTuple):
     divisors: tuple[float, ...] | None = None
     attention: float = 1.0
 
+    @property
+    def is_in_tensor(self) -> bool:
+        """True if the .gguf has a tensor of divisors instead of a named scaling (Llama 3.1)."""
+        return self.divisors is not None
+
 
 def _refuse_factor_beside_tensor(encoding: Encoding) -> None:
     """Raise ParameterError if divisors of a .gguf are the product of a tensor and of a factor.
@@ -419,22 +424,22 @@ class _FlaggedEncoding:
         return {"base": self.base, **self._scaling_parameters()}
 
     def _warn_of_model_scaling(self) -> None:
-        """Warn if flags meet a scaling that the model has already.
+        """Warn if a flag meets a scaling that the model has already.
 
-        `--rope-scale` replaces a YaRN of the model. It does not replace factors that a .gguf has in
-        a tensor (Llama 3.1): these divide frequencies in addition.
+        `--rope-scale` replaces linear scaling and YaRN, which is no news if it states the same ones.
+        It does not replace factors that a .gguf has in a tensor (Llama 3.1): these divide
+        frequencies in addition.
         """
-        model_scaling = self.encoding.parameters["scaling"]
+        name = self.encoding.parameters["scaling"]  # such as yarn
         flag = self._scale_flag()
-        if model_scaling == "none" or flag is None:
+        if name == "none" or flag is None:
             return
-        scaling_is_in_tensor = self.own_scaling.divisors is not None
-        if scaling_is_in_tensor:
-            self._warn_of_stacking(model_scaling, flag.source)
+        if self.own_scaling.is_in_tensor:
+            self._warn_of_stacking(name, flag.source)
             return
-        has_same_scaling = model_scaling == self.scaling.value
-        has_same_factor = self.factor.value == self.own_scaling.factor
-        if not (has_same_scaling and has_same_factor):
+        flag_changes_name = self.scaling.value != name
+        flag_changes_factor = self.factor.value != self.own_scaling.factor
+        if flag_changes_name or flag_changes_factor:
             warn_of_replaced_scaling(self.findings, flag.source, self.encoding)
 
     def _warn_of_stacking(self, model_scaling: str, source: str) -> None:
@@ -455,29 +460,34 @@ class _FlaggedEncoding:
     def _scaling_parameters(self) -> Parameters:
         """Return the scaling that llama.cpp computes with the flags, in the terms of config.json.
 
-        It is none, linear or yarn if one of them expresses it. A divisor per frequency expresses
-        everything else: flags on top of a scaling that the .gguf has in a tensor, positions that
-        are sped up (factor below 1), YaRN in part (`--yarn-ext-factor 0.5`).
+        It is none, linear or yarn if one of them has the effect, else a divisor per frequency.
         """
         self._warn_of_ignored_flags()
         if self._needs_divisors():
             return self._scaling_by_divisors()
-        # `--rope-scale 4` without `--rope-scaling` is what makes the scaling linear.
-        flag_names_scaling = self.scaling.source != ""
-        flag = self.scaling if flag_names_scaling else self.factor
+        # `--rope-scale 4` makes the scaling linear without `--rope-scaling linear`.
+        cause = self._scaling_flag_or(self.factor)
         if self.factor.value == 1:
-            return {"scaling": flag.with_value("none")}
+            return {"scaling": cause.with_value("none")}
         if not self.has_yarn:
-            return {"scaling": flag.with_value("linear"), "factor": self.factor}
-        if self.ext_factor.value == 1:
-            return self._yarn_parameters()
-        return self._scaling_by_divisors()  # No scaling of config.json is YaRN in part.
+            return {"scaling": cause.with_value("linear"), "factor": self.factor}
+        return self._yarn_parameters()
+
+    def _scaling_flag_or(self, other: FlagSetting) -> FlagSetting:
+        """Return `--rope-scaling` if it is given, else another flag that causes the scaling."""
+        is_given = self.scaling.source != ""  # The model's own scaling has no source.
+        return self.scaling if is_given else other
 
     def _needs_divisors(self) -> bool:
-        """Return True if no scaling of config.json has the effect, whatever the factor is."""
-        has_divisors = self.own_scaling.divisors is not None
+        """Return True if no scaling of config.json has the effect of the flags.
+
+        It has not if they come on top of a scaling in a tensor, speed positions up (a factor below
+        1), state an attention factor, or mix YaRN in part (`--yarn-ext-factor 0.5`).
+        """
         is_sped_up = self.factor.value < 1
-        return has_divisors or is_sped_up or self.stated_attention is not None
+        is_partial_yarn = self.ext_factor.value not in (0, 1) and self.factor.value != 1
+        states_attention = self.stated_attention is not None
+        return self.own_scaling.is_in_tensor or is_sped_up or states_attention or is_partial_yarn
 
     def _warn_of_ignored_flags(self) -> None:
         if self.has_yarn:
@@ -507,12 +517,10 @@ class _FlaggedEncoding:
 
     def _yarn_parameters(self) -> Parameters:
         """Return YaRN with the factor and betas of the flags; the model's own mscales stay."""
-        # The source of the scaling is `--rope-scaling yarn` if that flag is given. Otherwise it is
-        # `--yarn-ext-factor 1`, which has the same effect.
-        flag_names_scaling = self.scaling.source != ""
-        flag = self.scaling if flag_names_scaling else self.ext_factor
+        # `--yarn-ext-factor 1` has the effect of `--rope-scaling yarn`.
+        cause = self._scaling_flag_or(self.ext_factor)
         parameters: Parameters = {
-            "scaling": flag.with_value("yarn"),
+            "scaling": cause.with_value("yarn"),
             "factor": self.factor,
             ORIGINAL: self.original,
             "beta_fast": self._beta(Meaning.BETA_FAST),

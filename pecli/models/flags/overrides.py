@@ -203,23 +203,22 @@ def _rotary_settings_in(section: NamedValues) -> RotarySettings:
 def _replace_base(
     changed_config: ChangedConfig, path: tuple[str, ...], base: Setting[float]
 ) -> None:
-    """Replace the base of the frequencies by that of `--rope-theta`.
+    """Replace the base of the frequencies by that of `--rope-theta`, at the place of the model's.
 
-    transformers 5 has the base within the rotary settings (`rope_parameters`), older files beside
-    them: it is replaced where the model has it.
+    Files of transformers 4 have `rope_theta` at the top, those of transformers 5 within the rotary
+    settings: `{"rope_parameters": {"rope_theta": 1e6, …}}`. One without a base gets it at the top.
 
     Args:
         changed_config: The configuration, which is changed.
         path: The path to the language model in it.
         base: The flag.
     """
-    section = _copied_section(changed_config.values, path)
-    settings = _rotary_settings_in(section)
-    if THETA not in settings.values:
-        _replace_key(changed_config, (*path, THETA), base.value, base.source)
-        return
-    section[settings.key] = {**settings.values, THETA: base.value}
-    changed_config.origins[".".join((*path, settings.key, THETA))] = base.source
+    language_model = object_at(changed_config.values, path)
+    settings = _rotary_settings_in(language_model)
+    place = (*path, THETA)
+    if THETA in settings.values:
+        place = (*path, settings.key, THETA)
+    _replace_key(changed_config, place, base.value, base.source)
 
 
 class ReplacedSettings(NamedTuple):
@@ -259,8 +258,9 @@ def _complete_replaced_settings(
 ) -> None:
     """Warn of keys that are lost because a flag replaces the rotary settings as a whole.
 
-    They are the sections of M-RoPE, the share of channels that rotates, and the base. If it is known
-    which base the server takes instead, that one becomes a key of the configuration.
+    A model has `{"rope_theta": 1e6, "mrope_section": […]}`, and the flag has only `{"rope_type":
+    "yarn", "factor": 4}`: both keys are lost. vLLM then takes the base 10000, which is added to the
+    configuration. If it is not known which base a server takes, none is added.
 
     Args:
         config: The configuration without flags.
@@ -276,7 +276,7 @@ def _complete_replaced_settings(
         lost_base = _lost_base(replaced, model, server)
         if lost_base is not None:
             _warn_of_lost_base(lost_base, replaced.source, server, findings)
-            _fill_in_base(lost_base, replaced.path, changed_config, server)
+            _add_base_of_server(lost_base, replaced.path, changed_config, server)
 
 
 def _warn_of_lost_keys(replaced: ReplacedSettings, findings: Findings) -> None:
@@ -357,7 +357,7 @@ def _warn_of_lost_base(
     findings.warn(FlagProblem.BASE_LOST, f"{source} has no rope_theta: {effect}; {repair}")
 
 
-def _fill_in_base(
+def _add_base_of_server(
     lost_base: LostBase, path: tuple[str, ...], changed_config: ChangedConfig, server: Server
 ) -> None:
     """Add the base that a server takes instead of a lost one, if that is known.

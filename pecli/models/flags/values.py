@@ -41,10 +41,10 @@ def replaced_keys(settings: FlagSettings, meaning: Meaning) -> NamedValues:
 
 
 def settings_of(flags: Iterable[ReadFlag]) -> FlagSettings:
-    """Return the values of flags; of a repeated flag the last one counts, as in every server.
+    """Return the values of flags by meaning.
 
-    `--override-kv` may be repeated, each time for another key: all of these count. So do all keys of
-    `--hf-overrides.rope_parameters.rope_type yarn --hf-overrides.rope_parameters.factor 4`.
+    Of a repeated flag the last value counts, as in every server, unless the flag adds keys to an
+    object.
 
     Raises:
         ParameterError: A value is missing or wrong.
@@ -52,13 +52,30 @@ def settings_of(flags: Iterable[ReadFlag]) -> FlagSettings:
     settings: FlagSettings = {}
     for flag, meanings in flags:
         for meaning, setting in _settings_of_flag(flag, meanings):
-            before = replaced_keys(settings, meaning) if meaning in settings else {}
-            if flag.path:
-                setting = setting.with_value(_merged_objects(before, setting.value))
-            elif meaning in MERGED:
-                setting = setting.with_value({**before, **setting.value})
+            if meaning in settings:
+                setting = _repeated_setting(flag, meaning, settings[meaning], setting)
             settings[meaning] = setting
     return settings
+
+
+def _repeated_setting(
+    flag: ServerFlag, meaning: Meaning, earlier: FlagSetting, setting: FlagSetting
+) -> FlagSetting:
+    """Return the value of a flag that was given before: the last one, or the keys of both.
+
+    Args:
+        flag: The flag, which may have a path into an object.
+        meaning: The setting that it is for.
+        earlier: The value so far.
+        setting: The value of this flag.
+    """
+    if flag.path:
+        # `--hf-overrides.rope_parameters.rope_type yarn --hf-overrides.rope_parameters.factor 4`
+        return setting.with_value(_merged_objects(earlier.value, setting.value))
+    if meaning in MERGED:
+        # `--override-kv llama.rope.freq_base=float:1e6 --override-kv llama.rope.scaling.factor=float:4`
+        return setting.with_value({**earlier.value, **setting.value})
+    return setting
 
 
 def _merged_objects(first: object, second: object) -> object:

@@ -91,21 +91,25 @@ def _flux2_ids(prompt: Prompt) -> Indices:
 
 
 def _qwen_image(prompt: Prompt) -> Indices:
-    """Return the ids (L, 3) of Qwen-Image: rows and columns count from the middle of an image.
+    """Return the ids (L, 3) of Qwen-Image: the number of an image, a row and a column.
 
-    4 rows are −2, −1, 0, 1. Images have the numbers 0, 1, … on the first axis. Text has the same
-    number on all axes, and starts beyond the largest row and column: at 2 after 4 × 4 patches.
+    Rows and columns count from the middle: 4 rows are −2, −1, 0, 1. A token of text has the same
+    number on all axes. The first one is beyond all rows and columns, 2 beside an image of 4 × 4
+    patches, and later ones count on, also behind an image: 2, 3, 4, ….
     """
     first_of_text = _beyond_images(prompt)
     ids_by_segment = []
     for segment, tokens_before, images_before in _placed_segments(prompt):
         if segment.is_vision:
             _, rows, columns = segment.grid
-            centre = np.array([-images_before, rows - rows // 2, columns - columns // 2])
-            ids_by_segment.append(_grid(segment) - centre)
+            ids = _grid(segment)
+            ids[:, 0] += images_before
+            ids[:, 1] -= rows - rows // 2
+            ids[:, 2] -= columns - columns // 2
         else:
             numbers = np.arange(segment.count) + first_of_text + tokens_before
-            ids_by_segment.append(np.tile(numbers[:, None], (1, 3)))
+            ids = np.tile(numbers[:, None], (1, 3))
+        ids_by_segment.append(ids)
     return np.concatenate(ids_by_segment)
 
 
@@ -135,8 +139,11 @@ def _lumina2(prompt: Prompt) -> Indices:
 def _after_text(prompt: Prompt, first: int, multiple: int) -> Indices:
     """Return the ids (L, 3) of models in which the image follows the text on the first axis.
 
-    Tokens of text count on the first axis, and all patches share the next number on it. After 40
-    tokens of Z-Image, which are padded to 64, that is 65.
+    The other axes are rows and columns. Z-Image (`first` 1, `multiple` 32) has these ids for 40
+    tokens of text, which are padded to 64, and an image:
+
+        text     (1, 0, 0), (2, 0, 0), …, (40, 0, 0)
+        image    (65, 0, 0), (65, 0, 1), …, (65, 1, 0), …
 
     Args:
         prompt: One text and one image, in any order.
@@ -144,15 +151,17 @@ def _after_text(prompt: Prompt, first: int, multiple: int) -> Indices:
         multiple: The text is padded to a multiple of this, behind which the image has its number.
     """
     text = _only_text_beside_an_image(prompt)
-    padded_count = math.ceil(text.count / multiple) * multiple  # 40 tokens are 64 in Z-Image.
+    padded_count = math.ceil(text.count / multiple) * multiple
     number_of_image = first + padded_count
     ids_by_segment = []
     for segment in prompt:
         if segment.is_vision:
-            ids_by_segment.append(_grid(segment) + np.array([number_of_image, 0, 0]))
+            ids = _grid(segment)
+            ids[:, 0] += number_of_image
         else:
-            text_numbers = np.arange(segment.count) + first
-            ids_by_segment.append(_on_first_axis(segment, text_numbers))
+            numbers_of_tokens = first + np.arange(segment.count)
+            ids = _on_first_axis(segment, numbers_of_tokens)
+        ids_by_segment.append(ids)
     return np.concatenate(ids_by_segment)
 
 

@@ -439,9 +439,9 @@ def _owners_of_characters(layers: Sequence[Indices], curve_count: int) -> Indice
     """Return which curve or level each character of a chart belongs to, or `NOBODY`.
 
     A character has one colour, although several curves may have dots in it. Levels lie below all
-    curves, and each curve lies over those before it. A curve that has the same dots as the curve
-    below takes turns with it, so that both are seen: 0 0 1 1 0 0 1 1 are the owners along a line
-    that curves 0 and 1 share.
+    curves, and each curve lies over those before it. Curves with the same dots in a character take
+    turns, so that all are seen: 0 0 1 1 0 0 1 1 are the owners along a line that curves 0 and 1
+    share.
 
     Args:
         layers: The dots of each curve, then of each level: (lines, columns), 0 if there are none.
@@ -454,9 +454,9 @@ def _owners_of_characters(layers: Sequence[Indices], curve_count: int) -> Indice
     dots_of_owner = np.zeros_like(layers[0])  # Dots of the curve that owns a character so far.
     for curve in range(curve_count):
         dots = layers[curve]
-        is_equal_to_owner = dots == dots_of_owner
-        is_left_to_owner = is_equal_to_owner & ~_columns_in_turn(curve, column_count)
-        is_taken = (dots > 0) & ~is_left_to_owner
+        lies_on_top = dots != dots_of_owner
+        has_turn = _columns_in_turn(curve, column_count)
+        is_taken = (dots > 0) & (lies_on_top | has_turn)
         owners[is_taken] = curve
         dots_of_owner[is_taken] = dots[is_taken]
     return owners
@@ -510,8 +510,12 @@ def _dots_at(across: Floats, down: Floats, size: _Size) -> Flags:
 def _joined_points(across: Floats, down: Floats) -> tuple[Floats, Floats]:
     """Return the points and those on the straight lines between them, less than a dot apart.
 
-    From (0, 0) to (3, 1) there are 3 dots across, so 4 steps: points at 0, 1/4, 2/4 and 3/4 of the
-    way are added. The lines between all points are divided at once.
+    A line that is 3 dots long across or down is walked in 4 steps, with points at 0, 1/4, 2/4 and
+    3/4 of the way. All lines are divided at once. Two lines, of 3 dots and of 1, have
+
+        step_counts         4       2
+        line_of_step        0 0 0 0 1 1
+        part_of_way         0 ¼ ½ ¾ 0 ½
 
     Args:
         across: The coordinates of points in dots from the left.
@@ -519,12 +523,13 @@ def _joined_points(across: Floats, down: Floats) -> tuple[Floats, Floats]:
     """
     line_widths = np.diff(across)
     line_heights = np.diff(down)
-    longest = np.maximum(np.abs(line_widths), np.abs(line_heights))
-    step_counts = np.nan_to_num(longest).astype(np.intp) + 1
-    lines = np.repeat(np.arange(len(step_counts)), step_counts)  # the line of each added point
-    part_of_way = _steps_on_lines(step_counts) / step_counts[lines]
-    added_across = across[lines] + part_of_way * line_widths[lines]
-    added_down = down[lines] + part_of_way * line_heights[lines]
+    line_lengths = np.maximum(np.abs(line_widths), np.abs(line_heights))
+    # A line to a gap has one step, whose point is NaN as well, and is not drawn.
+    step_counts = np.nan_to_num(line_lengths).astype(np.intp) + 1
+    line_of_step = np.repeat(np.arange(len(step_counts)), step_counts)
+    part_of_way = _steps_on_lines(step_counts) / step_counts[line_of_step]
+    added_across = across[line_of_step] + part_of_way * line_widths[line_of_step]
+    added_down = down[line_of_step] + part_of_way * line_heights[line_of_step]
     return np.append(across, added_across), np.append(down, added_down)
 
 

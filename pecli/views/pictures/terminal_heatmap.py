@@ -91,9 +91,9 @@ def _canvas(panel: HeatmapPanel, terminal: Terminal, height: int) -> _Canvas:
 def _cell_size(canvas: _Canvas, panel: HeatmapPanel, terminal: Terminal) -> _CellSize:
     """Return how often each value is repeated down and across, so that cells are about square.
 
-    A table of 4 × 4 would be a speck in a terminal, so that its cells grow: in a canvas of 20 lines
-    of 76 characters without colours, to 5 lines of 19 characters. A table of 4 × 1 would have room
-    for 5 lines of 76 characters, but gets 20, as no cell is more than twice as wide as it is high.
+    A table of 4 × 4 would be a speck in a terminal, so that its cells fill the room. If this room
+    is much longer in one direction, as for a table of 4 × 1, cells are not: they are no higher than
+    wide, and at most twice as wide as high.
 
     Args:
         canvas: The values that are drawn, and the room for them.
@@ -101,16 +101,25 @@ def _cell_size(canvas: _Canvas, panel: HeatmapPanel, terminal: Terminal) -> _Cel
         terminal: The terminal; in colour, a line shows two values, one above the other.
     """
     values_per_line = _values_per_line(terminal)
-    rows, columns = canvas.values.shape
-    most_down = max(1, canvas.height // rows)
-    most_across = max(1, canvas.width // columns)
+    room = _room_of_cell(canvas)
     is_reduced = canvas.values.shape != panel.values.shape
     if is_reduced:  # It fills one direction, and should not be drawn out much in the other one.
-        most_down = min(most_down, REDUCED_LINES * values_per_line)
-        most_across = min(most_across, REDUCED_CHARACTERS)
+        room = _CellSize(
+            down=min(room.down, REDUCED_LINES * values_per_line),
+            across=min(room.across, REDUCED_CHARACTERS),
+        )
     return _CellSize(
-        down=min(most_down, _height_of_square(most_across, values_per_line)),
-        across=min(most_across, _greatest_width(most_down, values_per_line)),
+        down=min(room.down, _height_of_square(room.across, values_per_line)),
+        across=min(room.across, _greatest_width(room.down, values_per_line)),
+    )
+
+
+def _room_of_cell(canvas: _Canvas) -> _CellSize:
+    """Return the room for each value of a canvas: 5 × 19 for 4 × 4 values in 20 lines of 76."""
+    rows, columns = canvas.values.shape
+    return _CellSize(
+        down=max(1, canvas.height // rows),
+        across=max(1, canvas.width // columns),
     )
 
 

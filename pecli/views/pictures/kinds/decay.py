@@ -135,11 +135,24 @@ def _factor_note(label: str, factor: float) -> str:
 
 
 class DistancePieces(NamedTuple):
-    """Distances in pieces, each of which is one point of a curve."""
+    """Distances in pieces, each of which is one point of a curve.
 
-    distances: Floats  #: The distances at which scores are computed, in order.
-    first_indices: Indices  #: The index in `distances` at which each piece begins.
-    last_distances: Floats  #: The last distance of each piece, at which its point is drawn.
+    In pieces that double, the distances 1 to 15 are
+
+        distances         1 | 2 3 | 4 5 6 7 | 8 … 15
+        first_indices     0   1     3         7
+        last_distances    1     3         7       15
+
+    Attributes:
+        distances: The distances at which scores are computed, in order. Of a large piece they are
+            only every n-th one, as all of them would take too long.
+        first_indices: The index in `distances` at which each piece begins.
+        last_distances: The last distance of each piece, at which its point is drawn.
+    """
+
+    distances: Floats
+    first_indices: Indices
+    last_distances: Floats
 
 
 def distance_pieces(last: int, pair_count: int) -> DistancePieces:
@@ -149,10 +162,6 @@ def distance_pieces(last: int, pair_count: int) -> DistancePieces:
     median, minimum and maximum of some hundred pieces. Up to `MAX_POINTS` distances are a piece
     each.
 
-    In pieces that double, the distances 1 to 15 are 1 | 2 3 | 4 5 6 7 | 8 … 15, with the first
-    indices 0 1 3 7 and the last distances 1 3 7 15. Of a large piece, only every n-th distance may
-    be there, as all of them would take too long.
-
     Args:
         last: The largest distance; at least 2, so that there is a curve.
         pair_count: The pairs over which the score of each distance is summed.
@@ -161,20 +170,16 @@ def distance_pieces(last: int, pair_count: int) -> DistancePieces:
     if last <= MAX_POINTS:
         distances = np.arange(1.0, last + 1)
         return DistancePieces(distances, first_indices=np.arange(last), last_distances=distances)
-    edges = _piece_edges(last)
+    edges = _piece_edges(last)  # where pieces begin: 1, 2, 4, 8, and 16, the end of the last one
     most_per_piece = _most_distances_per_piece(len(edges), pair_count)
     pieces: list[Floats] = []
-    first_indices: list[int] = []
-    distance_count = 0
     for start, stop in pairwise(edges.tolist()):
         step = stride(stop - start, most_per_piece)
-        piece = np.arange(start, stop, step, dtype=np.float64)
-        pieces.append(piece)
-        first_indices.append(distance_count)
-        distance_count += len(piece)
+        pieces.append(np.arange(start, stop, step, dtype=np.float64))
+    end_indices = np.cumsum([len(piece) for piece in pieces])
     return DistancePieces(
         distances=np.concatenate(pieces),
-        first_indices=np.array(first_indices),
+        first_indices=np.append(0, end_indices[:-1]),
         last_distances=(edges[1:] - 1).astype(np.float64),
     )
 

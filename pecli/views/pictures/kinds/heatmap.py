@@ -184,20 +184,26 @@ def _maps_of_table(
 
     Args:
         table: The table, with a row per patch.
-        source: What the table belongs to.
-        patch_rows: The row of the table for each patch, (rows, columns) of the grid.
+        source: The scheme or the file that the table belongs to.
+        patch_rows: The row of the table for each patch, (rows, columns) of the image.
         request: The channels that the user chose, if any.
         max_maps: The most maps if the user chose none.
     """
     axes = source.axes_of(table)
     noun = axes.names[-1]  # channel, or pair
     table_name = table.name if len(source.matrices) > 1 else ""
+    note_on_frame = frame_note(source)  # such as «frame 0 of 8» of a video; mostly empty
     choice = _chosen_columns(table, patch_rows, noun, request, max_maps)
     maps = _columns_over_grid(table, patch_rows, choice.columns)  # (rows, columns, channels)
-    for index, column in enumerate(choice.columns):
-        title = ", ".join(filter(None, [table_name, f"{noun} {column}", frame_note(source)]))
-        image = table_of(table.name, maps[:, :, index])
-        yield _Matrix(image, title, "row", "column", axes.value, choice.chosen_from)
+    for index, channel in enumerate(choice.columns):
+        yield _Matrix(
+            table=table_of(table.name, maps[:, :, index]),
+            title=", ".join(filter(None, [table_name, f"{noun} {channel}", note_on_frame])),
+            rows="row",
+            columns="column",
+            value=axes.value,
+            chosen_from=choice.chosen_from,
+        )
 
 
 class _ColumnChoice(NamedTuple):

@@ -164,9 +164,11 @@ def _patch_panel(source: PlotSource, *, is_alone: bool) -> HeatmapPanel:
     height, width = table_rows.shape
     row = height // 2
     column = width // 2
-    (middle,) = directions(source.matrices, table_rows[row, column : column + 1])
-    # One row of patches at a time: all of them, as float64, would be several times the table.
-    similarities = [directions(source.matrices, patches) @ middle for patches in table_rows]
+    middle_patch = table_rows[row, column]
+    (middle_vector,) = directions(source.matrices, np.array([middle_patch]))
+    # All vectors have the norm 1, so that products are the cosines of angles. Patches are taken by
+    # rows of the image: all of them, as float64, would be several times the table.
+    similarities = [directions(source.matrices, patches) @ middle_vector for patches in table_rows]
     title = f"row {row}, column {column}" if is_alone else source.label
     return HeatmapPanel(
         title=", ".join(filter(None, [title, frame_note(source)])),

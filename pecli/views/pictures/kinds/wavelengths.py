@@ -96,7 +96,7 @@ def waves_of(source: PlotSource) -> list[Wave]:
     if rope is None or rope.length is not None or "length" not in rope.scaling_value.names():
         return [_wave(source, "")]
     waves = []
-    for length, words in _lengths_that_matter(rope, source.context).items():
+    for length, words in _lengths_to_draw(rope, source.context).items():
         source_at_length = source._replace(scheme=replace(rope, length=length))
         waves.append(_wave(source_at_length, words))
     return waves
@@ -111,19 +111,20 @@ def _wave(source: PlotSource, read_at: str) -> Wave:
     return Wave(source, read_at, lengths, unscaled, stretch)
 
 
-def _lengths_that_matter(rope: Rope, context: int | None) -> dict[int, str]:
-    """Return the lengths of a context at which a scaling that depends on it is drawn, in words.
+def _lengths_to_draw(rope: Rope, context: int | None) -> dict[int, str]:
+    """Return two lengths at which a scaling is drawn that depends on the length, with their labels.
 
-    A dynamic scaling changes with the length, so that both ends of its range are drawn: {4096: "up
-    to 4,096", 16384: "at length 16,384"}. LongRoPE has two lists of factors, and the second one
-    counts from one position beyond the trained length: {4096: "short factors, up to 4,096", 4097:
-    "long factors, beyond 4,096"}.
+    Dynamic scaling starts at the trained length, and is strongest at the longest one: {4096: "up to
+    4,096", 16384: "at length 16,384"}. LongRoPE has two lists of factors, and changes to the second
+    one beyond the trained length: {4096: "short factors, up to 4,096", 4097: "long factors, beyond
+    4,096"}.
 
     Args:
-        rope: The rope, without a length.
-        context: The longest context that its model declares.
+        rope: The rope, which states no length to draw it at.
+        context: The longest context that its model declares, if there is a model.
     """
-    trained = trained_length(rope) or rope.effective_length
+    length_of_table = rope.effective_length
+    trained = trained_length(rope) or length_of_table
     is_longrope = rope.long_factor is not None
     if is_longrope:
         return {
@@ -131,7 +132,7 @@ def _lengths_that_matter(rope: Rope, context: int | None) -> dict[int, str]:
             trained + 1: f"long factors, beyond {trained:,}",
         }
     declared = context or rope.max_position_embeddings or 0
-    longest = max(declared, rope.effective_length, trained)
+    longest = max(declared, length_of_table, trained)
     return {trained: f"up to {trained:,}", longest: f"at length {longest:,}"}
 
 
