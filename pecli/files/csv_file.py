@@ -10,6 +10,7 @@ from pecli.engine.table import Table
 from pecli.files.contents import Contents, LoadedFile, PrintedText
 from pecli.files.decimals import REAL, decimal_rows, identifier, text_blocks, whole_text
 from pecli.files.npy import ARRAY_NAME
+from pecli.files.number_text import SAMPLE, NumberList
 from pecli.files.output import open_output
 from pecli.files.writing import WriteRequest, check_storable
 
@@ -59,7 +60,16 @@ def read(contents: Contents) -> LoadedFile:
     has_row_numbers = first_line.startswith(b",")
     if has_row_numbers:
         table = table[:, 1:]
-    return LoadedFile(contents.path, "csv", {ARRAY_NAME: table}, printed=PrintedText())
+    printed = PrintedText(_rounded_decimals(lines))
+    return LoadedFile(contents.path, "csv", {ARRAY_NAME: table}, printed=printed)
+
+
+def _rounded_decimals(lines: list[bytes]) -> int:
+    """Return the decimals to which the numbers of lines were rounded; 0 if they have all digits."""
+    sampled_lines = lines[: 1 + SAMPLE // _cell_count(lines[0])]
+    numbers = NumberList()
+    numbers.count_decimals(b",".join(sampled_lines).split(b","))
+    return numbers.rounded_decimals
 
 
 def _parsed_table(contents: Contents, text: bytes) -> AnyArray:

@@ -16,6 +16,7 @@ from pecli.files.contents import Contents, LoadedFile, PrintedText
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.number_text import (
     NestedNumbers,
+    NumberList,
     Piece,
     error_at,
     number_of,
@@ -287,11 +288,13 @@ class _TextReader:
         is_outermost = self.nested.depth == 0
         if is_outermost:
             values = self.nested.array(self.contents, offset)
-            self.decimals.append(self.nested.numbers.decimals)
+            numbers = self.nested.numbers
             self.nested = None
-            self._add_completed(values, offset, is_c_array=is_brace)
+            self._add_completed(values, numbers, offset, is_c_array=is_brace)
 
-    def _add_completed(self, values: AnyArray, offset: int, *, is_c_array: bool) -> None:
+    def _add_completed(
+        self, values: AnyArray, numbers: NumberList, offset: int, *, is_c_array: bool
+    ) -> None:
         """Add a list that has ended, as a tensor or as a row of one.
 
         - A C array has its shape in its label: `float q[2][64] = {0.1f, …}` may list 128 numbers
@@ -302,12 +305,17 @@ class _TextReader:
         """
         indices = self.label.indices
         has_shape_in_label = is_c_array and math.prod(indices) == values.size
-        if has_shape_in_label:
-            self._add_list(self._name, values.reshape(indices), offset)
-        elif values.ndim == 1:
+        is_row = values.ndim == 1 and not has_shape_in_label
+        if is_row:
             rows = self.rows.setdefault(self._name, TextRows())
+            # A row of 0.0 and 1.0 alone would seem to be rounded to one decimal.
+            rows.numbers.count_decimals_of(numbers)
             rows.numbers.extend(values)
             self._end_row(offset, is_list=True)
+            return
+        self.decimals.append(numbers.decimals)
+        if has_shape_in_label:
+            self._add_list(self._name, values.reshape(indices), offset)
         elif values.ndim == 2 and self._is_of_head:
             self._add_rows_of_head(values, offset)
         elif is_c_array:
