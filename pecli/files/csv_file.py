@@ -10,10 +10,11 @@ from pecli.engine.table import Table
 from pecli.files.contents import Contents, LoadedFile, PrintedText
 from pecli.files.decimals import REAL, decimal_rows, identifier, text_blocks, whole_text
 from pecli.files.npy import ARRAY_NAME
+from pecli.files.number_text import SAMPLE, NumberList
 from pecli.files.output import open_output
 from pecli.files.writing import WriteRequest, check_storable
 
-_ROW_NUMBER_NAMES = {b"index", b"idx", b"row", b"pos", b"position", b"token", b"unnamed: 0"}
+_ROW_NUMBER_NAMES = {"index", "idx", "row", "pos", "position", "token", "unnamed: 0"}
 """Names of a first column that may number the rows, in lower case."""
 _SEMICOLON_BETWEEN = re.compile(rb";[ \t]*[^\s;]")
 """A semicolon that does not end a line."""
@@ -53,33 +54,42 @@ def read(contents: Contents) -> LoadedFile:
     """
     text = whole_text(contents).removeprefix(UTF8_MARK).strip(b" \r\n")
     text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    notes = []
-    if _SEMICOLON_BETWEEN.search(text):  # as spreadsheets write them in much of Europe
+    has_semicolons = _SEMICOLON_BETWEEN.search(text) is not None
+    if has_semicolons:  # as spreadsheets write them in much of Europe: 0,5;1,0
         text = text.replace(b",", b".").replace(b";", b",")
-        notes.append("semicolons separate the columns, and a comma is a decimal point")
     has_blanks_between = _has_blanks_between(contents.path, text)
-    first_line, _, other_lines = text.partition(b"\n")
-    header = first_line.replace(b"\t", b",") if has_blanks_between else first_line
-    has_column_numbers = _numbers_columns(header, other_lines)
-    if has_column_numbers:
-        notes.append("its first line numbers the columns, and is left out")
-    has_header = has_column_numbers or is_header(header)
-    rows_of_text = other_lines if has_header else text
+    header = _header_of(text, has_blanks_between=has_blanks_between)
+    rows_of_text = text if header is None else text.partition(b"\n")[2]
     contents.require(rows_of_text, "holds no numbers")
     lines = _with_commas(rows_of_text, has_blanks_between=has_blanks_between)
     _check_counts(contents, lines)
     table = _parsed_table(contents, b"\n".join(lines))
-    name_of_first = header.split(b",")[0].strip(b' "').lower()
-    if header.startswith(b","):  # pandas leaves the cell above the numbers of rows empty.
+    notes = []
+    if has_semicolons:
+        notes.append("semicolons separate the columns, and a comma is a decimal point")
+    if header is not None and not is_header(header):
+        notes.append("its first line numbers the columns, and is left out")
+    if header is not None and header.startswith(b","):
+        table = table[:, 1:]  # pandas leaves the cell above the numbers of rows empty.
+    elif header is not None and _names_row_numbers(header) and _counts_rows(table):
+        notes.append(f"its first column, {_first_name(header)}, numbers the rows, and is left out")
         table = table[:, 1:]
-    elif name_of_first in _ROW_NUMBER_NAMES and _counts_rows(table):
-        notes.append(
-            f"its first column, {name_of_first.decode()}, numbers the rows, and is left out"
-        )
-        table = table[:, 1:]
+    printed = PrintedText(_rounded_decimals(lines))
     return LoadedFile(
-        contents.path, "csv", {ARRAY_NAME: table}, printed=PrintedText(), notes=tuple(notes)
+        contents.path, "csv", {ARRAY_NAME: table}, printed=printed, notes=tuple(notes)
     )
+
+
+def _header_of(text: bytes, *, has_blanks_between: bool) -> bytes | None:
+    """Return the first line, with commas between its cells, if it is no row of numbers; else None.
+
+    It names the columns, or numbers them.
+    """
+    first_line, _, other_lines = text.partition(b"\n")
+    header = first_line.replace(b"\t", b",") if has_blanks_between else first_line
+    if is_header(header) or _numbers_columns(header, other_lines):
+        return header
+    return None
 
 
 def _numbers_columns(first_line: bytes, other_lines: bytes) -> bool:
@@ -93,10 +103,28 @@ def _numbers_columns(first_line: bytes, other_lines: bytes) -> bool:
     return len(cells) > 2 and are_numbered and b"." in second_line
 
 
+def _first_name(header: bytes) -> str:
+    """Return the name of the first column, in small letters and without quotation marks."""
+    return header.split(b",")[0].strip(b' "').lower().decode(errors="replace")
+
+
+def _names_row_numbers(header: bytes) -> bool:
+    """Return True if the first column has a name that people give to the numbers of rows, such as id."""
+    return _first_name(header) in _ROW_NUMBER_NAMES
+
+
 def _counts_rows(table: AnyArray) -> bool:
     """Return True if the first of several columns is n, n + 1, n + 2, … in two rows or more."""
     numbers = table[:, 0]
     return min(table.shape) > 1 and bool((np.diff(numbers) == 1).all())
+
+
+def _rounded_decimals(lines: list[bytes]) -> int:
+    """Return the decimals to which the numbers of lines were rounded; 0 if they have all digits."""
+    sampled_lines = lines[: 1 + SAMPLE // _cell_count(lines[0])]
+    numbers = NumberList()
+    numbers.count_decimals(b",".join(sampled_lines).split(b","))
+    return numbers.rounded_decimals
 
 
 def _parsed_table(contents: Contents, text: bytes) -> AnyArray:

@@ -8,7 +8,7 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ MAX_REST = 2 * MAX_NUMERAL  # bytes of a line after PIECE in which the number th
 MAX_EXACT_INTEGER = 2**53  # up to here, float64 holds every whole number
 SAMPLE = 4096  # numerals of a tensor whose decimals are counted
 MANY_DECIMALS = 6  # so many decimals are never all digits that a number happens to have
+ALL_DIGITS = 8  # decimals of most float32 numbers near 1, if all of their digits are written
 FEW_DECIMALS = 2  # Up to so many may be all digits that numbers have, such as 0.5 and 0.25.
 MIN_SHARE = 0.5  # share of the numerals that have the most decimals, if printing rounded them
 MIN_NUMERALS = 64  # So many numerals with the same few decimals were rounded: printf's %.2f.
@@ -159,16 +160,27 @@ class NumberList:
         such as 0.5, 0.25 and 0.125, have different numbers of decimals.
         """
         most_decimals = max(self._numerals_by_decimals, default=0)
-        return most_decimals if self._are_rounded_to(most_decimals) else 0
+        if most_decimals >= MANY_DECIMALS:  # 0.841471 has no further digits only by rounding.
+            return most_decimals
+        return most_decimals if self._most_have(most_decimals) else 0
 
-    def _are_rounded_to(self, most_decimals: int) -> bool:
-        """Return True if printing seems to have rounded the numbers to this many decimals.
+    @property
+    def rounded_decimals(self) -> int:
+        """The decimals to which numbers were rounded before all their digits were written; 0 if not.
+
+        JSON and CSV hold all digits, which are eight decimals or more of most numbers. If most of
+        them have six, as 0.841471, they were rounded to these.
+        """
+        most_decimals = max(self._numerals_by_decimals, default=0)
+        may_be_rounded = most_decimals < ALL_DIGITS and self._most_have(most_decimals)
+        return most_decimals if may_be_rounded else 0
+
+    def _most_have(self, most_decimals: int) -> bool:
+        """Return True if so many numbers have as many decimals that all seem to be rounded to these.
 
         Args:
             most_decimals: The decimals of the numbers that have most of them.
         """
-        if most_decimals >= MANY_DECIMALS:  # 0.841471 has no further digits only by rounding.
-            return True
         total = self._numerals_by_decimals.total()
         with_most = self._numerals_by_decimals[most_decimals]
         if most_decimals <= FEW_DECIMALS:
@@ -196,12 +208,21 @@ class NumberList:
         if not self.is_real:
             self.is_real = _REAL.search(text) is not None
         if len(self.values) < SAMPLE:  # Enough numbers show how many decimals are printed.
-            self._numerals_by_decimals.update(map(decimals_of, numerals))
+            self.count_decimals(numerals)
         numbers = _plainly_spelled(text, numerals)  # fast, and enough for most files
         if numbers is None:
             numbers = _numbers_of_any_language(contents, text, numerals, offset)
         self.values.extend(numbers)
         return len(numerals)
+
+    def count_decimals(self, numerals: Iterable[bytes]) -> None:
+        """Count numbers by how many decimals they were printed with."""
+        self._numerals_by_decimals.update(map(decimals_of, numerals))
+
+    def count_decimals_of(self, scanned: "NumberList") -> None:
+        """Count the decimals of another list, whose numbers are those of a row, for example."""
+        if len(self.values) < SAMPLE:
+            self._numerals_by_decimals += scanned._numerals_by_decimals
 
     def extend(self, values: AnyArray) -> None:
         """Add numbers that were scanned already."""

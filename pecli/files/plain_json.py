@@ -18,7 +18,6 @@ from pecli.errors import FileError, counted, quoted
 from pecli.files.contents import Contents, LoadedFile, PrintedText
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.number_text import (
-    MANY_DECIMALS,
     NestedNumbers,
     NumberList,
     error_at,
@@ -335,7 +334,7 @@ class _Parser:
         nested.open_list(self.contents, self.offset)
         closing_bracket = nested.read_rest(self.contents, self.offset)
         self.offset = closing_bracket + 1
-        self._note_decimals(nested.numbers.decimals)
+        self._note_decimals(nested.numbers.rounded_decimals)
         return nested.array(self.contents, closing_bracket)
 
     def _typed_array(self) -> AnyArray:
@@ -355,16 +354,13 @@ class _Parser:
             numbers.scan(self.contents, numeral, member.start(2))
             self.offset = member.end()
             if sign == b"}":
-                self._note_decimals(numbers.decimals)
+                self._note_decimals(numbers.rounded_decimals)
                 return numbers.array(self.contents, (len(numbers.values),))
         raise self._error("a list does not end with its members in order")
 
     def _note_decimals(self, decimals: int) -> None:
-        """Keep the fewest decimals of all lists, if numbers were rounded before they were written.
-
-        JSON.stringify and json.dumps write all digits, which are six or more of most numbers.
-        """
-        if 0 < decimals < MANY_DECIMALS:
+        """Keep the fewest decimals of all lists, if numbers were rounded before they were written."""
+        if decimals:
             self.decimals = min(decimals, self.decimals or decimals)
 
 

@@ -16,6 +16,7 @@ from pecli.files.contents import Contents, LoadedFile, PrintedText
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.number_text import (
     NestedNumbers,
+    NumberList,
     Piece,
     error_at,
     number_of,
@@ -307,25 +308,32 @@ class _TextReader:
         is_outermost = self.nested.depth == 0
         if is_outermost:
             values = self.nested.array(self.contents, offset)
-            self.decimals.append(self.nested.numbers.decimals)
+            numbers = self.nested.numbers
             self.nested = None
-            self._add_completed(values, offset, is_c_array=is_brace)
+            self._add_completed(values, numbers, offset, is_c_array=is_brace)
 
-    def _add_completed(self, values: AnyArray, offset: int, *, is_c_array: bool) -> None:
+    def _add_completed(
+        self, values: AnyArray, numbers: NumberList, offset: int, *, is_c_array: bool
+    ) -> None:
         """Add a list that has ended, as a tensor or as rows of one.
 
         Args:
             values: Its numbers, in the shape of its brackets: (2, 3) for [[1, 2, 3], [4, 5, 6]].
+            numbers: The same numbers, with the decimals that they were printed with.
             offset: The place in the file at which it ends.
             is_c_array: True for the braces of C, whose label declares a shape: `float q[2][64] =`.
         """
         self.last_list = self._name
         declared_shape = self.label.indices
-        if is_c_array and math.prod(declared_shape) == values.size:
+        has_declared_shape = is_c_array and math.prod(declared_shape) == values.size
+        is_row = values.ndim == 1 and not has_declared_shape
+        if is_row:
+            self._add_row(values, numbers, offset)
+            return
+        self.decimals.append(numbers.decimals)
+        if has_declared_shape:
             # The inner braces may be missing: `float q[2][64] = {0.1f, …}` with 128 numbers.
             self._add_list(self._name, values.reshape(declared_shape), offset)
-        elif values.ndim == 1:
-            self._add_row(values, offset)
         elif values.ndim == 2 and self._is_of_head:
             self._add_rows_of_head(values, offset)
         elif is_c_array:
@@ -335,9 +343,11 @@ class _TextReader:
             self.last_list = self._name_with_indices
             self._add_list(self._name_with_indices, values, offset)
 
-    def _add_row(self, values: AnyArray, offset: int) -> None:
+    def _add_row(self, values: AnyArray, numbers: NumberList, offset: int) -> None:
         """Add a flat list, [0.5, 0.25], as a row of a table: programs print one per line."""
         rows = self.rows.setdefault(self._name, TextRows())
+        # Decimals are counted over all rows: one of 0.0 and 1.0 would seem to be rounded to one.
+        rows.numbers.count_decimals_of(numbers)
         rows.numbers.extend(values)
         self._end_row(offset, is_list=True)
 

@@ -204,3 +204,35 @@ def test_frequencies_of_text_are_not_those_of_flux() -> None:
     result = pecli.verify(table, "flux.1-dev", positions=ids_of_flux())
 
     assert [tensor.name for tensor in result.tensors if not tensor.passed] == ["inv_freq"]
+
+
+@pytest.mark.parametrize(
+    ("config", "scheme"),
+    [
+        (
+            {"model_type": "pixtral", "hidden_size": 256, "num_attention_heads": 4, "head_dim": 64},
+            pecli.Rope(grid=(6, 8), dim=64, style="pixtral"),
+        ),
+        (
+            {"model_type": "qwen2_vl", "vision_config": {"embed_dim": 256, "num_heads": 4}},
+            pecli.Rope(grid=(6, 8), dim=64, style="qwen2-vl"),
+        ),
+        (
+            {"model_type": "dinov3_vit", "hidden_size": 256, "num_attention_heads": 4},
+            pecli.Rope(grid=(6, 8), dim=64, style="dinov3", layout="halves"),
+        ),
+    ],
+    ids=["pixtral", "qwen2-vl", "dinov3"],
+)
+def test_the_row_of_a_class_token_is_named_in_the_rotary_table_of_a_model(
+    config: dict[str, Any], scheme: pecli.Rope
+) -> None:
+    """A class token is not rotated: its cosines are 1, and its sines 0. The vision towers have heads
+    of 64 channels and no such token.
+    """
+    tables = scheme.tables()
+    cosines = np.pad(tables["cos"], [(1, 0), (0, 0)], constant_values=1.0)
+    sines = np.pad(tables["sin"], [(1, 0), (0, 0)])
+    result = pecli.verify({"cos": cosines, "sin": sines}, config, grid="6x8", atol=1e-6)
+
+    assert result.diagnosis[0].startswith("cos, sin: keep is 1;")

@@ -440,6 +440,53 @@ def test_the_rounding_of_printed_numbers_is_half_a_unit_of_the_last_decimal(
     assert printed.rounding == pytest.approx(rounding, rel=1e-15)
 
 
+SINES = np.sin(np.arange(12.0)).reshape(3, 4)
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.txt", "x.json", "x.jsonl"])
+@pytest.mark.parametrize("decimals", [4, 6, 7])
+def test_rounded_numbers_have_their_decimals_in_every_format(name: str, decimals: int) -> None:
+    """12 sines, rounded by Python: in rows of .csv, .tsv and .txt, in a list named `pe` of .json, and
+    in one list per line of .jsonl.
+    """
+    rows = [[float(f"{value:.{decimals}f}") for value in row] for row in SINES.tolist()]
+    separators = {"x.csv": ",", "x.tsv": "\t", "x.txt": " "}
+    if name == "x.json":
+        text = json.dumps({"pe": rows})
+    elif name == "x.jsonl":
+        text = "\n".join(json.dumps(row) for row in rows)
+    else:
+        text = "\n".join(separators[name].join(map(str, row)) for row in rows)
+    Path(name).write_text(text)
+
+    assert load_file(name).rounding == pytest.approx(0.5 * 10.0**-decimals)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["x.csv", "x.json"])
+def test_numbers_with_all_their_digits_are_exact_in_csv_and_json(
+    name: str, dtype: type[np.floating]
+) -> None:
+    """NumPy writes the shortest digits of each sine that read back as the same number."""
+    rows = [[str(value) for value in row] for row in SINES.astype(dtype)]
+    lines = [",".join(row) for row in rows]
+    as_json = '{"pe": [[' + "],[".join(lines) + "]]}"
+    Path(name).write_text(as_json if name == "x.json" else "\n".join(lines))
+
+    assert load_file(name).rounding == 0.0
+
+
+def test_a_row_of_zeros_and_ones_does_not_state_the_decimals_of_all_rows() -> None:
+    """The first of two lists, one per line, is 0.0 1.0 0.0 1.0 …, as the first row of a sinusoidal
+    table is. The second one has six decimals.
+    """
+    first = [0.0, 1.0] * 32
+    second = [0.841471, 0.540302] * 32
+    Path("x.jsonl").write_text(f"{json.dumps(first)}\n{json.dumps(second)}\n")
+
+    assert load_file("x.jsonl").rounding == pytest.approx(5e-7)
+
+
 @pytest.mark.parametrize(
     "line", [b"cos[3] = 0.5 0.25", b"q[2][7]: -1.5e-3, 0.5", b"sin[0]=1", b"f32[1] = 2.5"]
 )

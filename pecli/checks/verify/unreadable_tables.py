@@ -1,6 +1,7 @@
 """Tensors that are named as a table of a model, and have the shape of none."""
 
 import math
+from dataclasses import replace
 
 from pecli.checks.checked_tensor import CheckedTensor
 from pecli.checks.verify.model_tensors import ModelTensors
@@ -9,6 +10,7 @@ from pecli.compare.problems import OtherShape
 from pecli.compare.reading import FoundTables
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Array
+from pecli.engine.schemes.rope import Rope
 from pecli.errors import spelled
 from pecli.models.encoding import Encoding
 
@@ -58,27 +60,41 @@ def _find_tables_to_explain(tensors: ModelTensors, name: str) -> FoundTables:
     its shape. Without a rotary one, there is no scheme, and nothing is searched for.
     """
     array = tensors.tensors[name]
-    ropes = [encoding for encoding in tensors.find_likely_encodings(name) if _makes_table(encoding)]
+    settings = tensors.choose_settings(name)
+    has_grid = "grid" in settings.stated_rows
+    encodings = tensors.find_likely_encodings(name)
+    ropes = [encoding for encoding in encodings if _makes_table(encoding, has_grid=has_grid)]
     if not ropes or not array.size:
         return FoundTables(None, {})
     first_rope = ropes[0]
     # Any axis may be that of positions: as many rows as the longest axis are enough.
     rows = max(array.shape, default=1)
-    layout = _guess_layout(first_rope, array)
-    scheme = tensors.choose_settings(name).rope(first_rope, rows, layout=layout)
+    compact = settings.rope(first_rope, rows, layout="compact")
+    layout = _guess_layout(first_rope, compact, array)
+    scheme = replace(compact, layout=layout)
     role = tensors.role(name)
     # A tensor whose name states no table may hold cosines, sines or both.
     table_name = role if role in EXPLAINED_TABLES else "cos_sin"
     return FoundTables(scheme, {table_name: array})
 
 
-def _makes_table(encoding: Encoding) -> bool:
-    return encoding.is_rotary and not encoding.no_table
+def _makes_table(encoding: Encoding, *, has_grid: bool) -> bool:
+    """Return True for a rotary encoding, if it has a table: that of an image needs a grid."""
+    return encoding.is_rotary and (has_grid or not encoding.no_table)
 
 
-def _guess_layout(encoding: Encoding, array: Array) -> str:
-    """Return the layout that a table has most likely, judging by its width and the model."""
-    if _count_pairs(encoding) in array.shape:
+def _guess_layout(encoding: Encoding, compact: Rope, array: Array) -> str:
+    """Return the layout that a table has most likely, judging by its width and the model.
+
+    On a grid, a compact table has a column for each pair of channels of all axes: 16 of the height
+    and 16 of the width.
+
+    Args:
+        encoding: The encoding of the model.
+        compact: Its scheme in the compact layout.
+        array: The table.
+    """
+    if compact.rotary_dim // 2 in array.shape:
         return "compact"
     return LAYOUTS[encoding.layout or "halves"].after
 
