@@ -25,10 +25,15 @@ class Bracket(NamedTuple):
 
 
 class Bracketed(NamedTuple):
-    """The number of elements of a slice below a bracket, and the elements inside it."""
+    """The elements of a slice around a bracket: their numbers, and the elements between its ends.
+
+    Those at its ends are counted and not kept: a table that is padded has millions of zeros.
+    """
 
     below: int
-    inside: AnyArray
+    at_low: int
+    between: AnyArray
+    at_high: int
 
 
 class SliceRanks(NamedTuple):
@@ -51,7 +56,8 @@ def quantiles(rows: Array, slices: Iterable[Array]) -> dict[str, float] | None:
     """
     dtype = "f8" if dtype_name(rows.dtype) in DOUBLE else "f4"
     pieces = [*slices]
-    ranked = _rank_slices(pieces, _find_brackets(_sample(rows, dtype)), dtype)
+    brackets = _find_brackets(_sample(rows, dtype))
+    ranked = _rank_slices(pieces, brackets, dtype)
     count = sum(piece.size for piece in ranked)
     if not count:
         return None
@@ -59,7 +65,7 @@ def quantiles(rows: Array, slices: Iterable[Array]) -> dict[str, float] | None:
     for number, share in enumerate(SHARES):
         rank = int(share * (count - 1))
         elements_by_piece = [piece.brackets[number] for piece in ranked]
-        quantile = _find_element_of_rank(rank, elements_by_piece)
+        quantile = _find_element_of_rank(rank, brackets[number], elements_by_piece)
         if quantile is None:  # The sample was not a fair one.
             quantile = _find_element_by_sorting(rank, pieces, dtype)
         by_share[f"{share:g}"] = quantile
@@ -84,19 +90,24 @@ def _find_element_by_sorting(rank: int, pieces: Sequence[Array], dtype: str) -> 
     return float(elements[rank])
 
 
-def _find_element_of_rank(rank: int, parts: Sequence[Bracketed]) -> float | None:
+def _find_element_of_rank(rank: int, bracket: Bracket, parts: Sequence[Bracketed]) -> float | None:
     """Return the element with `rank` smaller ones in a table; None if it is outside of the bracket.
 
-    If 1000 elements of the table are below the bracket, the element of rank 1003 is the fourth
-    smallest inside: the one with the index 3 if these were sorted.
+    If 1000 elements of the table are below the bracket and 2 at its lower end, the element of rank
+    1005 is the fourth smallest between the ends: the one with the index 3 if these were sorted.
     """
-    below = sum(part.below for part in parts)
-    inside = np.concatenate([part.inside for part in parts])
-    index = rank - below
-    if not 0 <= index < len(inside):
+    index_from_low = rank - sum(part.below for part in parts)
+    if index_from_low < 0:
         return None
-    inside.partition(index)
-    return float(inside[index])
+    index = index_from_low - sum(part.at_low for part in parts)
+    if index < 0:
+        return float(bracket.low)
+    between = np.concatenate([part.between for part in parts])
+    if index < len(between):
+        between.partition(index)
+        return float(between[index])
+    is_at_high = index < len(between) + sum(part.at_high for part in parts)
+    return float(bracket.high) if is_at_high else None
 
 
 def _take_finite(values: Array, dtype: str) -> AnyArray:
@@ -148,11 +159,14 @@ def _find_brackets(sample: AnyArray) -> list[Bracket]:
 def _rank_slice(values: AnyArray, brackets: Iterable[Bracket]) -> SliceRanks:
     """Return, for each bracket, how many elements of a slice lie below it, and those inside.
 
-    Of the elements 1, 5, 6, 9 and the bracket from 4 to 7, one is below, and 5 and 6 are inside.
+    Of the elements 1, 4, 5, 6, 9 and the bracket from 4 to 7, one is below, one at the lower end, and
+    5 and 6 are between the ends. Of a bracket from 0 to 0, all zeros are at the lower end.
     """
     bracketed = []
     for low, high in brackets:
         below = int(np.count_nonzero(values < low))
-        inside = values[(values >= low) & (values <= high)]
-        bracketed.append(Bracketed(below, inside))
+        at_low = int(np.count_nonzero(values == low))
+        between = values[(values > low) & (values < high)]
+        at_high = int(np.count_nonzero(values == high)) if high > low else 0
+        bracketed.append(Bracketed(below, at_low, between, at_high))
     return SliceRanks(len(values), bracketed)

@@ -14,6 +14,9 @@ NARROW_DTYPES = ("float32", "float16", "bfloat16")
 A text is loaded as float64, so that it need not be read as float64 again.
 """
 
+ROUNDING_SLACK = 1e-3
+"""Share by which half a unit of the last decimal may be exceeded: decimals are not exact in float64."""
+
 MAX_REPRINTED = 4096
 """Numbers of a text that are printed again, to test whether they are the shortest decimals of a dtype."""
 
@@ -24,7 +27,8 @@ def find_readings_of_text(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
     A .csv file states neither a dtype nor axes. Four lines "0.33333334,0.25" are read as float32,
     because float32 prints a third so: as (4, 2), as cosines and sines (2, 2, 2), and as the biases
     of two heads (2, 2, 2); then in the same shapes as float64. Other texts state shapes, and are
-    read in each narrow dtype. Nothing is yielded for binary files, which state their dtypes.
+    read in each narrow dtype that has such numbers. Nothing is yielded for binary files, which state
+    their dtypes.
     """
     if file.printed is None:
         return
@@ -34,7 +38,31 @@ def find_readings_of_text(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
             yield {name: array}
         return
     for dtype in NARROW_DTYPES:
-        yield file.read_as(dtype).tensors
+        in_dtype = file.read_as(dtype)
+        if _may_be_printed_from(in_dtype, file):
+            yield in_dtype.tensors
+
+
+def _may_be_printed_from(in_dtype: LoadedFile, text: LoadedFile) -> bool:
+    """Return True if numbers in a dtype may have been printed as those of a text.
+
+    Printed with four decimals, a number moves by 5e-5 at most. bfloat16 has 0.5391 and 0.543 beside
+    0.5403, which are farther away, so that 0.5403 was not printed from it.
+
+    Args:
+        in_dtype: The file, with its numbers rounded to the dtype.
+        text: The file, with its numbers as they are.
+    """
+    if not text.rounding:
+        return True  # All digits were printed, and show the dtype of the numbers.
+    largest_move = text.rounding * (1 + ROUNDING_SLACK)
+    for name, array in text.tensors.items():
+        numbers = widened(array)
+        finite = np.isfinite(numbers)
+        moves = np.abs(widened(in_dtype.tensors[name])[finite] - numbers[finite])
+        if (moves > largest_move).any():
+            return False
+    return True
 
 
 def _holds_only_lines(file: LoadedFile) -> bool:

@@ -85,6 +85,21 @@ def test_quantiles_are_right_although_the_sample_holds_only_the_largest_numbers(
     assert list(profile(array)["quantiles"].values()) == [0, 0, 0, 0, 1]
 
 
+@pytest.mark.parametrize("share_of_zeros", [0.0, 0.02, 0.5, 0.98, 1.0])
+def test_quantiles_of_a_padded_table_are_those_of_its_sorted_elements(
+    share_of_zeros: float,
+) -> None:
+    """The last rows of 400,000 random numbers are zeros. The quantile of share s is element
+    ⌊s · (n − 1)⌋ of NumPy's sorted array; some lie among the zeros, and some at their edge.
+    """
+    table = np.random.default_rng(0).normal(size=(100_000, 4)).astype(np.float32)
+    table[round(100_000 * (1 - share_of_zeros)) :] = 0
+    ordered = np.sort(table, axis=None)
+    expected = [float(ordered[int(share * (table.size - 1))]) for share in SHARES]
+
+    assert [*profile(table)["quantiles"].values()] == expected
+
+
 def test_quantiles_are_elements_and_never_means_of_two() -> None:
     """The quantile of share s is element ⌊s · (n − 1)⌋ in order, here 0, 1, 2, 3 and 3 of 5; a
     mean of two neighbours would be no element.

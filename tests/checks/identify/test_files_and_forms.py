@@ -204,3 +204,17 @@ def test_a_file_that_is_not_identified_is_described(arrays: Array, description: 
     «x8»; or zeros, which no scheme has. The description states why nothing is identified.
     """
     assert pecli.identify(arrays).description == (description,)
+
+
+def test_numbers_that_bfloat16_does_not_have_are_not_identified_as_bfloat16(tmp_path: Path) -> None:
+    """Twelve rows of NumPy's cosines, printed with four decimals as torch prints them. 0.5403 is not
+    among the numbers of bfloat16, which has 0.5391 and 0.543 beside it.
+    """
+    angles = np.outer(np.arange(12), 500_000.0 ** (-np.arange(0, 64, 2) / 64))
+    lines = [", ".join(f"{number:.4f}" for number in row) for row in np.cos(angles)]
+    file = tmp_path / "printed.txt"
+    rows = "],\n        [".join(lines)
+    file.write_text(f"tensor([[{rows}]])\n", encoding="utf-8")
+    dtypes = {match.scheme.dtype for match in pecli.identify(str(file)).matches}
+
+    assert "bfloat16" not in dtypes
