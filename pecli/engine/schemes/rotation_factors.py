@@ -246,11 +246,12 @@ class RotationFactors:
             positions: (n,), or (n, axes) if positions have several axes, of which each pair follows
                 one. They are not negative.
         """
-        factors = np.ones((len(positions), self._pairs), np.complex128)
         # Unsigned, as the digits by which positions are multiplied.
         positions_of_pairs = self._positions_of_rotating_pairs(positions).astype(np.uint64)
-        rotating_factors = phases.directions(self._frequency_digits, positions_of_pairs)
-        factors[:, : self._rotating_pairs] = rotating_factors
+        factors = np.ones((len(positions), self._pairs), np.complex128)
+        factors[:, : self._rotating_pairs] = phases.directions(
+            self._frequency_digits, positions_of_pairs
+        )
         return factors
 
     def _positions_of_rotating_pairs(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
