@@ -405,7 +405,7 @@ class _RotationJob:
         rotation(source[..., channels], target[..., channels])
 
 
-class _Scratch:
+class _ReusedMemory:
     """Memory for a block, which is used again for the next one of the same shape.
 
     New memory for every block would be cleared by the system and evict the block from the cache.
@@ -428,19 +428,25 @@ class _Scratch:
 
 
 def _rounded_once(rotation: BlockRotation, work_dtype: "np.dtype[Any]") -> BlockRotation:
-    """Return the rotation of blocks in float32 or less, computed in a wider dtype.
+    """Return a rotation of narrow blocks, such as float16, that computes in a wider dtype.
 
-    Channels are widened, rotated, and rounded once.
+    A rotated channel is u·c − v·s. In float16, both products and the difference would be rounded.
+    Here, a block is copied to the wider dtype, rotated there, and rounded once at the end.
+
+    Args:
+        rotation: Rotates blocks of the wider dtype.
+        work_dtype: The wider dtype.
     """
-    scratch = _Scratch(work_dtype, place=0)
+    # Place 0 of a page, because a rotation of halves has its own arrays at the places 1, 2 and 3.
+    reused_memory = _ReusedMemory(work_dtype, place=0)
 
-    def wide_rotation(block: AnyArray, out: AnyArray) -> None:
-        wide = scratch.of_shape(block.shape)
-        wide[...] = block
-        rotation(wide, wide)
-        _write(out, wide)
+    def widen_rotate_round(block: AnyArray, out: AnyArray) -> None:
+        wide_block = reused_memory.of_shape(block.shape)
+        wide_block[...] = block
+        rotation(wide_block, wide_block)  # in place
+        _write_rounded(wide_block, out)
 
-    return wide_rotation
+    return widen_rotate_round
 
 
 def _for_all_heads(factors: AnyArray) -> AnyArray:
@@ -467,10 +473,10 @@ def _rotation_in_halves(factors: AnyArray) -> BlockRotation:
     """
     cosines = _joined_halves(factors.real, factors.real, place=2)  # (positions, 1, d)
     signed_sines = _joined_halves(-factors.imag, factors.imag, place=3)
-    scratch = _Scratch(cosines.dtype, place=1)
+    reused_memory = _ReusedMemory(cosines.dtype, place=1)
 
     def rotation(block: AnyArray, out: AnyArray) -> None:
-        swapped = scratch.of_shape(block.shape)
+        swapped = reused_memory.of_shape(block.shape)
         _swap_halves(block, out=swapped)
         np.multiply(swapped, signed_sines, out=swapped)
         np.multiply(block, cosines, out=out)
@@ -566,7 +572,7 @@ _ROTATIONS: dict[PairLayouts, Callable[[AnyArray], BlockRotation]] = {
 function that rotates blocks by them."""
 
 
-def _write(out: Array, values: AnyArray) -> None:
+def _write_rounded(values: AnyArray, out: Array) -> None:
     """Write values into an array of another dtype, rounded once."""
     numpy_rounds_once = out.dtype.kind == "f"  # bfloat16 is a dtype of another library.
     if numpy_rounds_once or values.dtype != np.float64:
@@ -669,7 +675,7 @@ def _add_in_blocks(x: Array, out: Array, read_rows: ReadRows) -> None:
         for batch in np.ndindex(x.shape[:-2]):
             with np.errstate(invalid="ignore", over="ignore"):
                 total = widened(x[batch][start:stop]) + addend
-                _write(out[batch][start:stop], total)
+                _write_rounded(total, out[batch][start:stop])
 
     work_through(add_block, range(0, length, step))
 

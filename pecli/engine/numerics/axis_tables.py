@@ -95,28 +95,26 @@ class AxisFiller:
     def __init__(
         self,
         make_waves: Callable[[Fraction], ExactWaves],
-        axes: Sequence[int],
+        axis_of_wave: Sequence[int],
         coordinates: Coordinates,
     ) -> None:
         """Keep the arguments; nothing is computed before the first `fill`.
 
         Args:
-            make_waves: `make_waves(unit)` returns unit · frequency for all frequencies. Positions
-                that are no integers are multiples of a unit: 3/4 is 192 · 1/256, and its cosine is
-                cos(192 · (1/256 · frequency)), with an integer as for other positions.
-            axes: The axis whose positions each wave, a frequency, is multiplied by.
+            make_waves: `make_waves(unit)` returns the frequencies per unit instead of per position.
+                With the unit 1/256, the position 3/4 is 192 units, and its angle is 192 · (frequency
+                / 256): frequencies are only multiplied by integers, which is exact.
+            axis_of_wave: The axis whose positions each frequency is multiplied by: 0 0 1 1 1 if two
+                frequencies follow axis 0, and three follow axis 1.
             coordinates: The positions of the rows on each axis.
         """
         self._coordinates = coordinates
-        # The waves that follow each axis: axes 0 0 1 1 1 are the waves [0, 1] and [2, 3, 4].
-        axis_of_wave = np.array(axes)
-        axis_numbers = range(len(coordinates.values))
-        self._axis_waves = [np.flatnonzero(axis_of_wave == axis) for axis in axis_numbers]
+        self._waves_of_axes = _waves_of_axes(axis_of_wave, axis_count=len(coordinates.values))
 
-        # Waves are made only once per unit, which takes long, and so is the small table of an axis.
-        self._kept_waves = cache(make_waves)
+        # Both take long to compute, and are needed again for every block of rows.
+        self._waves_of_unit = cache(make_waves)
         self._kept_table_of_axis = cache(self._table_of_axis)
-        # If a rounding is hard to decide, waves are made anew with more bits, which are not kept.
+        # Not cached: if a rounding is hard to decide, this makes waves with more bits than usual.
         self._make_waves = make_waves
 
     def fill(self, functions: str, first: int, out: Array, dtype: str) -> None:
@@ -149,7 +147,7 @@ class AxisFiller:
             dtype: The name of the dtype of `out`.
         """
         wave_count = out.shape[1]
-        for axis, waves_of_axis in enumerate(self._axis_waves):
+        for axis, waves_of_axis in enumerate(self._waves_of_axes):
             waves = waves_of_axis[waves_of_axis < wave_count]
             rows = self._rows_on_axis(function, axis, value_indices[axis], dtype)
             out[:, _as_slice(waves)] = rows[:, : len(waves)]  # Waves are in ascending order.
@@ -166,7 +164,7 @@ class AxisFiller:
         different_indices, places = np.unique(value_indices, return_inverse=True)
         values = self._coordinates.values[axis]
         different_values = [values[index] for index in different_indices]
-        table = self.table(function, different_values, self._axis_waves[axis], dtype)
+        table = self.table(function, different_values, self._waves_of_axes[axis], dtype)
         return table[places]
 
     def _is_table_kept(self, axis: int) -> bool:
@@ -177,12 +175,12 @@ class AxisFiller:
         """
         value_count = len(self._coordinates.values[axis])
         is_repeated = 2 * value_count <= self._coordinates.rows
-        return is_repeated and value_count * len(self._axis_waves[axis]) <= _MAX_KEPT
+        return is_repeated and value_count * len(self._waves_of_axes[axis]) <= _MAX_KEPT
 
     def _table_of_axis(self, function: str, axis: int, dtype: str) -> Array:
         """Return "cos" or "sin" of the waves of an axis, one row per different position on it."""
         values = self._coordinates.values[axis]
-        return self.table(function, values, self._axis_waves[axis], dtype)
+        return self.table(function, values, self._waves_of_axes[axis], dtype)
 
     def table(
         self, function: str, positions: Sequence[int | Fraction], waves: Indices, dtype: str
@@ -240,7 +238,7 @@ class AxisFiller:
         """
         lowest = int(min(positions))
         range_length = int(max(positions)) - lowest + 1
-        wave_count = sum(map(len, self._axis_waves))
+        wave_count = sum(map(len, self._waves_of_axes))
         range_table = np.empty((range_length, wave_count), numpy_dtype(dtype))
         self._range_filler.fill(function, lowest, range_table, dtype)
         rows = np.array(positions, np.int64) - lowest
@@ -258,7 +256,7 @@ class AxisFiller:
             waves: The indices of the waves, one per column.
             dtype: The dtype of the result (multiples, waves).
         """
-        frequencies = self._kept_waves(unit)
+        frequencies = self._waves_of_unit(unit)
         # Called only for roundings that need frequencies with more bits.
         make_again = partial(self._make_waves, unit)
         is_sine = np.array([[function == "sin"]])
@@ -276,6 +274,16 @@ class AxisFiller:
     @cached_property
     def _range_filler(self) -> ExactFiller:
         return ExactFiller(partial(self._make_waves, Fraction(1)), self._coordinates.rows)
+
+
+def _waves_of_axes(axis_of_wave: Sequence[int], axis_count: int) -> list[Indices]:
+    """Return the indices of the waves that follow each axis.
+
+    >>> [waves.tolist() for waves in _waves_of_axes([0, 0, 1, 1, 1], axis_count=2)]
+    [[0, 1], [2, 3, 4]]
+    """
+    axes = np.array(axis_of_wave)
+    return [np.flatnonzero(axes == axis) for axis in range(axis_count)]
 
 
 def _as_slice(indices: Indices) -> slice | Indices:

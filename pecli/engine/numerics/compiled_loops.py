@@ -20,7 +20,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from pecli.engine.arrays import AnyArray, Complex, Floats, Positions, Singles
-from pecli.engine.numerics.float32_waves import DROPPED_BITS, TO_INTEGER
+from pecli.engine.numerics.float32_waves import DROPPED_BITS, ROUNDING_CONSTANT
 
 Loop = TypeVar("Loop", bound=Callable[..., object])
 
@@ -150,6 +150,36 @@ def _is_near_tie(value: np.float64, error: int) -> np.bool_:
 
 
 @_inlined
+def _lower_bits(rounded_sum: np.float64, mask: np.uint64) -> np.uint64:
+    """Return the lower bits of an integer to which ROUNDING_CONSTANT was added.
+
+    The sum is a float of at least 2**52, whose last bits in memory are those of the integer. With
+    the mask 8191, 13 bits of 1, the result is the integer modulo 8192.
+    """
+    bits_of_float = np.float64(rounded_sum).view(np.uint64)
+    lower_bits: np.uint64 = bits_of_float & mask
+    return lower_bits
+
+
+@_inlined
+def _subtract_sectors(
+    angle: np.float64, count: np.float64, sector_angle: tuple[float, float, float]
+) -> np.float64:
+    """Return angle − count · sector angle, precisely, although both are nearly equal.
+
+    355 radians less 462,848 sectors are 0.00003: with one product, its rounding error would count
+    for much. So the sector's angle is given as large + medium + small (Cody and Waite). The products
+    with the first two are exact, and so is the first difference; the errors of the other two are
+    relative to smaller numbers.
+    """
+    large, medium, small = sector_angle
+    without_large = angle - count * large
+    without_medium = without_large - count * medium
+    remainder: np.float64 = without_medium - count * small
+    return remainder
+
+
+@_inlined
 def _split_into_sectors(
     angles: Singles,
     sector_angle: tuple[float, float, float],
@@ -174,17 +204,11 @@ def _split_into_sectors(
     sectors_per_radian = 1 / (large + medium + small)
     for place in range(len(angles)):
         angle = np.float64(angles[place])
-        # Floats near TO_INTEGER, 1.5 · 2**52, are 1 apart. So this sum is rounded to an integer,
-        # and the lowest bits of the float are those of the integer.
-        count_plus_constant = angle * sectors_per_radian + TO_INTEGER
-        bits_of_count = np.float64(count_plus_constant).view(np.uint64)
-        sectors[place] = bits_of_count & last_sector  # the count modulo the sectors of a turn
-        # The remainder is angle − count · sector angle, a small difference of large numbers. Taking
-        # off the large part first leaves no rounding error: that product and that difference fit
-        # into float64. The errors of the other two are relative to smaller numbers.
-        count = count_plus_constant - TO_INTEGER
-        rest = angle - count * large - count * medium
-        remainders[place] = rest - count * small
+        # Floats of the size of this constant are 1 apart, so that the sum is rounded to an integer.
+        rounded_sum = angle * sectors_per_radian + ROUNDING_CONSTANT
+        count = rounded_sum - ROUNDING_CONSTANT
+        sectors[place] = _lower_bits(rounded_sum, last_sector)  # the count without whole turns
+        remainders[place] = _subtract_sectors(angle, count, sector_angle)
 
 
 @_inlined
@@ -486,6 +510,22 @@ def widen_halves(bits: AnyArray, out: Singles) -> None:
         out[place] = _half_to_single(bits[place])
 
 
+@_inlined
+def _scale_of_block(halves: AnyArray, block: int) -> np.float32:
+    """Return the scale of a block of Q8_0, the first of its 17 integers of 16 bits.
+
+    The scale is a float16 number, whose bits are such an integer. It is returned in float32.
+    """
+    return _half_to_single(halves[_BLOCK_HALVES * block])
+
+
+@_inlined
+def _elements_of_block(stored: AnyArray, block: int) -> AnyArray:
+    """Return the 32 elements of a block of Q8_0, which has 34 bytes: two of the scale come first."""
+    start = _BLOCK_BYTES * block + _SCALE_BYTES
+    return stored[start : start + _BLOCK_VALUES]
+
+
 @_compiled(types.void(_BYTES, _HALF_BITS, _SINGLES))
 def dequantise_q8_0(stored: AnyArray, scales: AnyArray, out: Singles) -> None:
     """Write the elements of blocks of ggml's Q8_0: 32 signed bytes after a scale of two bytes.
@@ -496,9 +536,8 @@ def dequantise_q8_0(stored: AnyArray, scales: AnyArray, out: Singles) -> None:
         out: The array for 32 numbers per block.
     """
     for block in range(len(stored) // _BLOCK_BYTES):
-        scale = _half_to_single(scales[_BLOCK_HALVES * block])
-        first_byte = _BLOCK_BYTES * block
-        elements = stored[first_byte + _SCALE_BYTES : first_byte + _BLOCK_BYTES]
+        scale = _scale_of_block(scales, block)
+        elements = _elements_of_block(stored, block)
         numbers = out[_BLOCK_VALUES * block : _BLOCK_VALUES * (block + 1)]
         for place in range(_BLOCK_VALUES):
             numbers[place] = np.float32(elements[place]) * scale
@@ -544,13 +583,12 @@ def find_largest_q8_0_errors(
 ) -> None:
     """Write the largest absolute difference of each row of two arrays that are stored in Q8_0.
 
-    Q8_0 is a format of blocks: a scale (a float16 number, 2 bytes) and 32 elements (a signed byte
-    each), which are multiplied by the scale. With the scale 0.5, the element −3 is −1.5. So a block
-    has 34 bytes, or 17 integers of 16 bits, the first of which is the scale.
+    Q8_0 is a format of blocks: a scale (a float16 number) and 32 elements (a signed byte each),
+    which are multiplied by the scale. With the scale 0.5, the element −3 is −1.5.
 
     Args:
         expected: The bytes of all blocks.
-        expected_scales: The same memory as integers of 16 bits.
+        expected_scales: The same memory as integers of 16 bits, which float16 numbers are read from.
         stored: The bytes of the other array.
         stored_scales: The same memory as integers of 16 bits.
         largest_errors: The array for the difference of each row, a float32 number as its 32 bits.
@@ -558,15 +596,16 @@ def find_largest_q8_0_errors(
     """
     blocks_per_row = len(stored) // _BLOCK_BYTES // len(largest_errors)
     for row in range(len(largest_errors)):
-        largest_bits = np.int32(0)  # of 0.0
-        for block in range(row * blocks_per_row, (row + 1) * blocks_per_row):
-            expected_scale = _half_to_single(expected_scales[_BLOCK_HALVES * block])
-            stored_scale = _half_to_single(stored_scales[_BLOCK_HALVES * block])
-            start = _BLOCK_BYTES * block + _SCALE_BYTES
-            end = start + _BLOCK_VALUES
-            bits_of_block = _bits_of_largest_error(
-                expected[start:end], expected_scale, stored[start:end], stored_scale
+        # Errors are compared as the integers that their bits are. For floats without a sign, those
+        # have the same order: 1.0 is 0x3F800000, and 2.0 is 0x40000000.
+        largest_bits = np.int32(0)  # the bits of 0.0
+        first_block = row * blocks_per_row
+        for block in range(first_block, first_block + blocks_per_row):
+            error_bits = _bits_of_largest_error(
+                _elements_of_block(expected, block),
+                _scale_of_block(expected_scales, block),
+                _elements_of_block(stored, block),
+                _scale_of_block(stored_scales, block),
             )
-            # The bits of positive floats, as integers, are in the order of the numbers.
-            largest_bits = max(largest_bits, bits_of_block)
+            largest_bits = max(largest_bits, error_bits)
         largest_errors[row] = largest_bits

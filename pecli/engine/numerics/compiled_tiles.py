@@ -98,6 +98,9 @@ class CompiledTile(Tile):
         )
         # The loop writes there which elements its error may round wrongly: at most all of a call.
         self._doubtful_elements = np.empty(sizes.rows_per_segment * columns, np.int64)
+        # The loop takes numbers, not arrays without axes, which NumPy's functions take.
+        self._scale_back_number = self._scale_back[()]
+        self._ignored_bit_count = self._ignored_bits[()]
 
     def _enter_segment(self, segment: int, start: Complex) -> None:
         super()._enter_segment(segment, start)
@@ -125,35 +128,36 @@ class CompiledTile(Tile):
     def _write_products(self, first_row: int, rows: Array) -> Indices:
         """Write rows of the current segment, and return the numbers of the elements in doubt.
 
-        An element is a cosine or sine, a sum of two products: cos(A + B) = cos A · cos B + (−sin A)
-        · sin B, for the angle A at an anchor and B between the anchor and the row. Factors named
-        `first` belong to the first product, those named `second` to the second one.
+        An element is a sum of two products. With the angle A at an anchor and B between the anchor
+        and the row, cos(A + B) = cos A · cos B + (−sin A) · sin B. An element is in doubt if the
+        error of the sum leaves open how it rounds to float32.
 
         Args:
             first_row: The number of the first row in the segment.
             rows: The rows to fill.
         """
+        anchors = self._anchor_factors
+        rows_after_anchor = self._row_factors
         elements_per_row = rows.strides[0] // rows.itemsize
-        # Arguments have no names here, because numba needs 3 µs more for keywords. They are in the
-        # order of `add_products`; [()] takes the number out of an array without axes.
+        # The order is that of the parameters: for keywords, numba needs 3 µs more.
         doubtful_count = self._loops.add_products(
-            self._anchor_factors.first,
-            self._anchor_factors.second,
-            self._row_factors.first,
-            self._row_factors.second,
+            anchors.first,  # cos A, in the formula
+            anchors.second,  # −sin A
+            rows_after_anchor.first,  # cos B
+            rows_after_anchor.second,  # sin B
             first_row,
-            _memory(rows),
+            _as_one_axis(rows),
             elements_per_row,
             self.columns,
-            self._scale_back[()],
-            self._ignored_bits[()],
-            self._doubtful_elements,
+            self._scale_back_number,  # Sums are scaled for the test below; this is taken back.
+            self._ignored_bit_count,  # The test is of the bits after these: is a tie near?
+            self._doubtful_elements,  # The loop writes here which elements are in doubt.
         )
         elements: Indices = self._doubtful_elements[:doubtful_count]
         return elements
 
 
-def _memory(rows: Array) -> Array:
+def _as_one_axis(rows: Array) -> Array:
     """Return the memory of some rows, from the first element to the last, as one axis.
 
     Compiled loops are fast only if they know that neighbours are adjacent. Columns 0–1 of the rows

@@ -142,13 +142,27 @@ def _rounded_to_odd(values: DoubleDouble) -> Floats:
 
 
 def undecided(values: DoubleDouble, error: Floats, dtype: str) -> Flags:
-    """Return True for each value that an error of that size could make round differently."""
+    """Return True for each value that an error of that size could make round differently.
+
+    The true number lies between value − error and value + error. If both ends round to the same
+    number, so does the true one. In decimal, with 3 digits and an error of 0.0001, 1.2346 rounds to
+    1.23 at both ends; 1.23496 rounds to 1.23 or 1.24, and is undecided.
+
+    Args:
+        values: The values hi + lo.
+        error: How far each may be off. It is so small that hi + error would lose its digits, but
+            lo, which is small itself, does not.
+        dtype: The dtype to round to.
+    """
+    lo_at_lower_end = values.lo - error
+    lo_at_upper_end = values.lo + error
     if dtype == "float64":
-        lowest_double = values.hi + (values.lo - error)
-        highest_double = values.hi + (values.lo + error)
-        return np.asarray(lowest_double != highest_double)
-    lowest = round_double_double(normal(values.hi, values.lo - error), dtype)
-    highest = round_double_double(normal(values.hi, values.lo + error), dtype)
+        # The sum hi + lo is itself rounded to float64, and only once.
+        lower_double = values.hi + lo_at_lower_end
+        upper_double = values.hi + lo_at_upper_end
+        return np.asarray(lower_double != upper_double)
+    lower = round_double_double(normal(values.hi, lo_at_lower_end), dtype)
+    upper = round_double_double(normal(values.hi, lo_at_upper_end), dtype)
     # Compared as bits, because −0 equals 0 as a number, and is another rounding.
-    bits_dtype = f"u{lowest.dtype.itemsize}"
-    return np.asarray(lowest.view(bits_dtype) != highest.view(bits_dtype))
+    bits_dtype = f"u{lower.dtype.itemsize}"
+    return np.asarray(lower.view(bits_dtype) != upper.view(bits_dtype))

@@ -141,18 +141,32 @@ def _cos_sin_series(x: int, bits: int) -> tuple[int, int]:
 def round_fixed(value: int, bits: int, dtype: str) -> float:
     """Return value / 2**bits in the named dtype, rounded once, as a Python float.
 
-    The number is first cut to the 53 bits of float64 by rounding to odd, as in
-    `double_double.round_double_double`, so that the second rounding cannot see a false tie.
+    NumPy rounds float64 numbers to narrower dtypes, so that the value is first cut to 53 bits. It is
+    cut in such a way that the result is that of one rounding (see `_cut_to_odd`).
     """
     if dtype == "float64":
         return value / (1 << bits)  # Python rounds quotients of integers correctly.
     magnitude = abs(value)
     dropped_bits = max(0, magnitude.bit_length() - _FLOAT64_BITS)
-    loses_digits = magnitude % (1 << dropped_bits) != 0
-    odd = (magnitude >> dropped_bits) | loses_digits  # The last bit is 1 if any digit was lost.
-    signed = odd if value > 0 else -odd
-    double = math.ldexp(signed, dropped_bits - bits)
+    cut_magnitude = _cut_to_odd(magnitude, dropped_bits)  # at most 53 bits
+    cut_value = cut_magnitude if value > 0 else -cut_magnitude
+    double = math.ldexp(cut_value, dropped_bits - bits)  # exact: cut_value · 2**(dropped − bits)
     return float(round_to(np.array([double]), dtype)[0])
+
+
+def _cut_to_odd(magnitude: int, dropped_bits: int) -> int:
+    """Return an integer without its lower bits, made odd if any of these was 1.
+
+    The result can be rounded to fewer digits as if nothing had been cut off. In decimal, 1.2501 is
+    nearer to 1.3 than to 1.2. Cut to 1.250, it would be in the middle, and might become 1.2; cut
+    and made odd, it is 1.251, which rounds to 1.3. A middle of two shorter numbers is never odd.
+
+    >>> bin(_cut_to_odd(0b1100_00, 2)), bin(_cut_to_odd(0b1100_01, 2))
+    ('0b1100', '0b1101')
+    """
+    cut = magnitude >> dropped_bits
+    loses_digits = cut << dropped_bits != magnitude
+    return cut | int(loses_digits)  # `|` sets the last bit.
 
 
 def _decimal_context(bits: int) -> Context:

@@ -126,25 +126,33 @@ def _sleef_exp(x: DoubleSingle) -> Singles:
     e**x is 2**n · e**r, with n = x / ln 2 rounded, and the remainder r = x − n · ln 2. For x = 5,
     n is 7, r is 0.148, and e**5 is 128 · e**0.148.
 
-    Numbers are sums high + low of two float32 numbers. What a sum of high parts loses by rounding is
-    added to the low part.
-
-    In this function and those that it calls, the order of sums must stay as it is in SLEEF: another
+    In the functions that this one calls, the order of sums must stay as it is in SLEEF: another
     order has other last bits.
     """
     n = np.rint((x.high + x.low) * _RECIPROCAL_LN2)
     r = _without_multiples_of_ln2(x, n)
-    terms_from_square = _exp_terms_from_square(r)  # e**r − 1 − r
-
-    tail, tail_error = _two_sum(r.high, terms_from_square.high)  # e**r − 1
-    tail_low = tail_error + (r.low + terms_from_square.low)
-
-    one = np.float32(1)
-    total = one + tail  # e**r
-    total_error = (one - total) + tail  # exact, because |tail| is below 1
-    exp_r = total + (total_error + tail_low)
-    power_of_e: Singles = np.ldexp(exp_r, n.astype(np.int32))
+    power_of_e: Singles = np.ldexp(_exp_of_remainder(r), n.astype(np.int32))
     return power_of_e
+
+
+def _exp_of_remainder(r: DoubleSingle) -> Singles:
+    """Return e**r for |r| ≤ ln(2)/2 = 0.35, as 1 + (r + terms) with the terms r²/2 + r³/6 + ….
+
+    Each sum of high parts is rounded to float32. What it loses is added to the low part, and so
+    counts in the last sum: 1 + 2**-30 is rounded to 1, and 2**-30 is kept.
+    """
+    exp_minus_one = _add(r, _exp_terms_from_square(r))
+    one = np.float32(1)
+    total = one + exp_minus_one.high
+    lost = (one - total) + exp_minus_one.high  # exact, because the number added to 1 is below 1
+    exp_r: Singles = total + (lost + exp_minus_one.low)
+    return exp_r
+
+
+def _add(a: DoubleSingle, b: DoubleSingle) -> DoubleSingle:
+    """Return a + b. What the sum of the high parts loses by rounding is added to the low part."""
+    high, lost = _two_sum(a.high, b.high)
+    return DoubleSingle(high, lost + (a.low + b.low))
 
 
 def _without_multiples_of_ln2(x: DoubleSingle, multiple: Singles) -> DoubleSingle:

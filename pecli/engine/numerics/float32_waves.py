@@ -37,8 +37,10 @@ _MAX_ANGLE = 2.0**18
 _SUMMAND_BITS = 24
 """Bits of a summand of the sector's angle: its product with 29 bits is exact in float64."""
 
-TO_INTEGER = 1.5 * 2.0**52
-"""The ULP of this number is 1: a sum with it is rounded to an integer, which its lower bits hold."""
+ROUNDING_CONSTANT = 1.5 * 2.0**52
+"""A sum with this number is rounded to an integer, because floats of this size are 1 apart. The lower
+bits of the sum are that integer: those of 1.5 · 2**52 + 5.3 end in 101, which is 5.
+"""
 
 DROPPED_BITS = 29
 """Bits of a float64 number that float32 does not have."""
@@ -72,7 +74,7 @@ class _WaveMaker(threading.local):
     """Makes the waves of up to _CHUNK angles at a time, in memory of its own for each thread.
 
     All steps write into the same few arrays. With new ones for each step, a table takes three times
-    as long, because the system clears new memory. Two arrays serve a second time as integers, so
+    as long, because the system clears new memory. Arrays serve several times, also as integers, so
     that all of them fit into the cache.
 
     A direction is a complex number, cos a + i·sin a or, if sines come first, sin a + i·cos a. So
@@ -82,8 +84,10 @@ class _WaveMaker(threading.local):
     def __init__(self) -> None:
         # Arrays that one step uses are at different places of a page (see `aligned_buffer`).
         self._remainders: Floats = aligned_buffer(_CHUNK, np.float64, place=0)
-        self._sector_counts: Floats = aligned_buffer(_CHUNK, np.float64, place=1)
-        self._products: Floats = aligned_buffer(_CHUNK, np.float64, place=2)
+        # The numbers of sectors, then the squares of the remainders.
+        self._first_scratch: Floats = aligned_buffer(_CHUNK, np.float64, place=1)
+        # Numbers that only one step needs: indices, products, sums of a series.
+        self._second_scratch: Floats = aligned_buffer(_CHUNK, np.float64, place=2)
         self._sector_directions: Complex = aligned_buffer(_CHUNK, np.complex128, place=3)
         self._directions: Complex = aligned_buffer(_CHUNK, np.complex128, place=1)
         self._pairs: Singles = aligned_buffer(2 * _CHUNK, np.float32).reshape(_CHUNK, 2)
@@ -189,16 +193,16 @@ class _WaveMaker(threading.local):
         return directions
 
     def _count_sectors(self, angles: Singles) -> Floats:
-        """Return the number of sectors that is nearest to each angle, plus TO_INTEGER.
+        """Return the number of sectors that is nearest to each angle, plus ROUNDING_CONSTANT.
 
         Whole turns are counted as well: 355 is 462,848 sectors (113 half turns). The angles are
         kept in `_remainders`, from which the sectors are subtracted later.
         """
         remainders = self._remainders[: len(angles)]
-        sector_counts = self._sector_counts[: len(angles)]
+        sector_counts = self._first_scratch[: len(angles)]
         remainders[:] = angles
         np.multiply(remainders, _SECTORS_PER_RADIAN, out=sector_counts)
-        sector_counts += TO_INTEGER  # This rounds to integers, which are then in the lower bits.
+        sector_counts += ROUNDING_CONSTANT  # The sums are rounded to integers, in their lower bits.
         return sector_counts
 
     def _look_up_sectors(self, sector_counts: Floats, table: Complex) -> None:
@@ -208,11 +212,11 @@ class _WaveMaker(threading.local):
         the lower bits of the rounded count.
 
         Args:
-            sector_counts: The numbers plus TO_INTEGER (n,).
+            sector_counts: The numbers plus ROUNDING_CONSTANT (n,).
             table: The directions of sectors 0 … 8191.
         """
         size = len(sector_counts)
-        sectors = self._products[:size].view(np.int64)  # not used before the next step
+        sectors = self._second_scratch[:size].view(np.int64)
         np.bitwise_and(sector_counts.view(np.int64), _SECTORS - 1, out=sectors)
         table.take(sectors, out=self._sector_directions[:size], mode="clip")
 
@@ -220,35 +224,38 @@ class _WaveMaker(threading.local):
         """Subtract the angles of sectors from `_remainders`; what is left is at most half a sector.
 
         All digits are kept, however small a remainder is: 355 less 462,848 sectors is 0.00003
-        radians. `sector_counts` are overwritten by the numbers without TO_INTEGER.
+        radians. `sector_counts` are overwritten by the numbers without ROUNDING_CONSTANT.
         """
         size = len(sector_counts)
         remainders = self._remainders[:size]
-        products = self._products[:size]
-        sector_counts -= TO_INTEGER
+        products = self._second_scratch[:size]
+        sector_counts -= ROUNDING_CONSTANT
         for summand in _SECTOR_ANGLE:
             np.multiply(sector_counts, summand, out=products)
             remainders -= products
 
     def _directions_of_remainders(self, size: int, sign: int) -> Complex:
-        """Return cos x + sign·i·sin x of the remainders x, none of them above π/8192.
+        """Return cos x + i·sign·sin x of the remainders x, none of them above π/8192.
 
-        cos x is 1 − x²/2 and sin x is x·(1 − x²/6): the first terms that are left out, x⁴/4! and
+        cos x is 1 − x²/2 and sin x is (1 − x²/6)·x: the first terms that are left out, x⁴/4! and
         x⁵/5!, are below 2**-49 of the results.
+
+        Args:
+            size: The number of remainders.
+            sign: 1, or −1 if sines come first in directions.
         """
         x = self._remainders[:size]
-        # The counts and the products of earlier steps are not needed any more: their memory is free.
-        square = self._sector_counts[:size]
-        series = self._products[:size]
+        x_squared = self._first_scratch[:size]
+        series = self._second_scratch[:size]
         directions = self._directions[:size]
-        np.multiply(x, x, out=square)
+        np.multiply(x, x, out=x_squared)
 
-        # 1 − x²/2
-        np.multiply(square, -1 / 2, out=series)
+        # cos x
+        np.multiply(x_squared, -1 / 2, out=series)
         np.add(series, 1, out=directions.real)
 
-        # (sign − sign · x²/6) · x
-        np.multiply(square, -sign / 6, out=series)
+        # sign·sin x. Both numbers of 1 − x²/6 have the sign, so that it takes no step of its own.
+        np.multiply(x_squared, -sign / 6, out=series)
         series += sign
         np.multiply(series, x, out=directions.imag)
         return directions

@@ -62,6 +62,10 @@ class Workspace(NamedTuple):
     low: Floats
     product: Floats
 
+    def first_rows(self, count: int) -> "Workspace":
+        """Return the part of the memory that so many rows need."""
+        return Workspace(self.high[:count], self.low[:count], self.product[:count])
+
 
 class _AnchorRows(NamedTuple):
     """Rows that follow one anchor.
@@ -82,6 +86,11 @@ class _AnchorRows(NamedTuple):
     first_row: int
     start: int
     row_count: int
+
+    @property
+    def places(self) -> slice:
+        """The places of the rows among those that are filled."""
+        return slice(self.start, self.start + self.row_count)
 
 
 class _Elements(NamedTuple):
@@ -210,11 +219,11 @@ class Float64Tiles:
     def fill(self, function: str, first: int, out: Array) -> Iterator[Doubtful]:
         """Write "cos" or "sin" of positions first, first + 1, … into `out`; yield doubtful places.
 
-        An element is doubtful if its error leaves two roundings possible.
+        An element is doubtful if its error leaves two roundings possible; the caller computes it
+        with more digits.
 
-        The rows after an anchor, which is every 32nd position, for example, are made at once, from
-        the cosines and sines of the anchor and those of positions 0 … 31. The anchors of a segment,
-        which is a stretch of 64 anchors and their rows, for example, are computed together.
+        Every 32nd position, for example, is an anchor. The rows from one anchor to the next are
+        made together: position 100 = 96 + 4 from the cosine and sine of 96, the anchor, and of 4.
 
         Args:
             function: "cos" or "sin".
@@ -223,17 +232,27 @@ class Float64Tiles:
         """
         width = out.shape[1]
         memory = self._memory_for_rows(width)
-        all_rows = self._rows_by_anchor(first, len(out))
+        for rows, anchors_of_segment in self._rows_with_anchors(first, len(out)):
+            anchor = anchors_of_segment.part(rows.anchor, width)
+            work = memory.first_rows(rows.row_count)
+            elements = self._compute_rows(function, anchor, rows.first_row, work)
+            out[rows.places] = elements.values
+            if elements.in_doubt.any():
+                doubtful_rows, columns = np.nonzero(elements.in_doubt)
+                yield Doubtful(rows.start + doubtful_rows, columns)
+
+    def _rows_with_anchors(
+        self, first: int, count: int
+    ) -> Iterator[tuple[_AnchorRows, Directions]]:
+        """Yield the rows after each anchor, with the directions of all anchors of their segment.
+
+        A segment is 64 anchors and their rows, for example, whose anchors are computed together.
+        """
+        all_rows = self._rows_by_anchor(first, count)
         for segment, rows_of_segment in groupby(all_rows, key=attrgetter("segment")):
             anchors = self._anchors_of(segment)
             for rows in rows_of_segment:
-                anchor = anchors.part(rows.anchor, width)
-                work = Workspace(*memory[:, : rows.row_count])
-                elements = self._compute_rows(function, anchor, rows.first_row, work)
-                out[rows.start : rows.start + rows.row_count] = elements.values
-                if elements.in_doubt.any():
-                    doubtful_rows, columns = np.nonzero(elements.in_doubt)
-                    yield Doubtful(rows.start + doubtful_rows, columns)
+                yield rows, anchors
 
     def _rows_by_anchor(self, first: int, count: int) -> Iterator[_AnchorRows]:
         """Yield the rows after each anchor, which together are positions first, first + 1, ….
@@ -250,10 +269,10 @@ class Float64Tiles:
             yield _AnchorRows(segment, anchor, first_row=row, start=start, row_count=row_count)
             start += row_count
 
-    def _memory_for_rows(self, width: int) -> Floats:
-        """Return memory for the three arrays of a `Workspace`: (3, rows_per_anchor, width)."""
+    def _memory_for_rows(self, width: int) -> Workspace:
+        """Return memory for all rows of an anchor: three arrays (rows_per_anchor, width)."""
         shape = (len(Workspace._fields), self._sizes.rows_per_anchor, width)
-        return aligned_buffer(math.prod(shape), np.float64).reshape(shape)
+        return Workspace(*aligned_buffer(math.prod(shape), np.float64).reshape(shape))
 
     def _compute_rows(
         self, function: str, anchor: Directions, first_row: int, work: Workspace

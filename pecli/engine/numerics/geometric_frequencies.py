@@ -36,8 +36,8 @@ _LOG_BITS = 64
 """Bits of a logarithm that only decides how many bits are needed."""
 _MAX_EXPONENT = 1e6
 """The largest exponent that is counted: even 1.001 to this power is beyond float64."""
-_LEAST_LOG2 = -1074.0
-"""The logarithm of the smallest float64 number."""
+_LOG2_OF_LEAST_FLOAT = -1074.0
+"""The binary logarithm of the smallest float64 number."""
 
 extra_bits = ContextVar("extra_bits", default=0)
 """Bits of frequencies and amplitudes beyond the usual number, while a hard rounding is decided."""
@@ -124,20 +124,30 @@ def _geometric_bits(
     margin: 296 bits. The arguments are those of `geometric`.
     """
     log2_last = _log2_of_last(log_base, denominator, count)
-
     # The first frequency is 1, so that the last is the smallest unless the base is below 1.
-    log2_smallest = max(_LEAST_LOG2, min(0.0, log2_last))
+    log2_smallest = max(_LOG2_OF_LEAST_FLOAT, min(0.0, log2_last))
     bits_of_smallest = bits_for(2.0**log2_smallest)
-
-    # Each frequency is computed from the one before, and adds a rounding error: 64 errors together
-    # are 2**6 units. If frequencies grow, errors grow with them, up to 2**log2_last times.
-    bits_of_sum = count.bit_length()
-    bits_of_growth = max(0, int(log2_last))
-
+    bits_of_errors = _bits_of_rounding_errors(count, log2_last)
     # Positions will be multiplied by the scale, f · 2**exponent with f from 1/2 to 1.
     _, scale_exponent = math.frexp(scale)
-    extra = bits_of_sum + bits_of_growth + abs(scale_exponent)
-    return bits_of_smallest + extra + _MARGIN_BITS
+    return bits_of_smallest + bits_of_errors + abs(scale_exponent) + _MARGIN_BITS
+
+
+def _bits_of_rounding_errors(count: int, log2_last: float) -> int:
+    """Return how many of the last bits of frequencies their rounding errors may make wrong.
+
+    Each frequency is the one before times a ratio, rounded to a unit of the last bit. So it has the
+    error of the one before times the ratio, and about a unit more: after 64 steps with a ratio
+    below 1, at most about 64 units, which are 7 bits. With a ratio above 1, errors grow as
+    frequencies do, from 1 to the last one, 2**log2_last: that is log2_last bits more. A few units
+    that this leaves out are within _MARGIN_BITS.
+
+    Args:
+        count: The number of frequencies.
+        log2_last: The binary logarithm of the last frequency, above 0 if frequencies grow.
+    """
+    bits_of_growth = max(0, int(log2_last))
+    return count.bit_length() + bits_of_growth
 
 
 def _log2_of_last(log_base: Callable[[int], int], denominator: Fraction, count: int) -> float:

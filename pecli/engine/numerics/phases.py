@@ -45,6 +45,14 @@ _FUNCTION_ERROR = 4
 """Units by which an amplitude that is computed by a function may be off."""
 
 
+Amplitude = Fraction | float | Callable[[int], int]
+"""The factor of cosines and sines: a number, or a function for one that is irrational.
+
+The function takes a number of bits, and returns the amplitude as an integer over 2**bits. For ln 2,
+it returns 177 for 8 bits, because 177/256 = 0.691 is the nearest.
+"""
+
+
 @dataclass(eq=False)
 class ExactWaves:
     """Frequencies in turns per position, and the amplitude that they share.
@@ -70,20 +78,19 @@ class ExactWaves:
         *,
         scale: float | Fraction = 1.0,
         in_turns: bool = False,
-        amplitude: Fraction | float | Callable[[int], int] = 1.0,
+        amplitude: Amplitude = 1.0,
     ) -> ExactWaves:
         """Return the waves amplitude · cos and sin of position · scale · frequency.
 
-        Real numbers are kept as integers over a power of two, with enough bits for any position to
-        2^40. One radian per position is 0.159 turns; with 8 bits after the point, that would be the
-        integer 40, for 40/256.
+        Waves have their frequencies in turns (of 2π radians), because whole turns change no cosine
+        and can be dropped. They are integers over 2**bits, with enough bits for any position to
+        2^40. One radian per position is 0.159 turns; with 8 bits, it would be 40 (40/256 = 0.156).
 
         Args:
-            frequencies: Radians per position, or turns if `in_turns` is set.
+            frequencies: Radians per position, or turns per position if `in_turns` is set.
             scale: A factor of the positions.
-            in_turns: True if the frequencies are in turns.
-            amplitude: A number; or, for an irrational one such as ln 2, a function that returns it
-                with the bits that it is called with: 177 (177/256) if it is called with 8.
+            in_turns: True if the frequencies are in turns already.
+            amplitude: The factor of all cosines and sines.
         """
         bits = _bits_for_turns(frequencies, scale)
         turns = _turns_per_position(frequencies, Fraction(scale), in_turns, bits)
@@ -158,9 +165,7 @@ class _FixedPointAmplitude(NamedTuple):
     error: int
 
 
-def _fixed_point_amplitude(
-    amplitude: Fraction | float | Callable[[int], int],
-) -> _FixedPointAmplitude:
+def _fixed_point_amplitude(amplitude: Amplitude) -> _FixedPointAmplitude:
     """Return an amplitude as an integer over a power of two, and how far it may be off.
 
     1.5 is exact. 1/10 is rounded to the nearest integer, and may be off by one. An irrational

@@ -147,22 +147,21 @@ class Factors:
     def __init__(self, waves: ExactWaves, columns: slice, functions: str, count: int) -> None:
         """Compute the two small tables whose products are rows of cosines and sines.
 
-        Let E(p) be cos + i·sin of the angle at position p. Angles add up in products: E(a + b) =
-        E(a) · E(b). So two short tables give a long one. From the rows E(0), E(1), …, E(127) and
-        the anchors E(0), E(128), E(256), … follows E(7,232) = E(7,168) · E(64), for example.
+        The direction at position p is E(p) = cos + i·sin of its angle, and E(a + b) = E(a) · E(b).
+        So the directions of 128 rows, E(0) … E(127), and those of anchors, E(0), E(128), E(256), …,
+        give all others: E(7,232) is E(7,168) · E(64).
 
-        Memory holds the anchors of one segment, some thousand positions. Those of the first one are
-        computed here; `starts` returns the numbers that turn them into those of another one.
+        There are as many anchors as fit into memory. Positions beyond them are in later segments,
+        whose anchors are these ones, turned (see `starts`).
 
         Args:
             waves: The frequencies and the amplitude.
-            columns: The waves (frequencies) that these tables are for.
+            columns: Which of the frequencies these tables are for.
             functions: "cos", "sin", or both in one of two orders.
             count: About how many positions are needed.
         """
         self.functions = functions
-        # The digits of the frequencies (digits, 1, waves); the axis of length 1 is for positions.
-        self._frequency_digits = np.ascontiguousarray(waves.digits[-_DIGITS:, None, columns])
+        self._frequency_digits = _highest_digits(waves, columns)
         self._amplitude = float(waves.amplitude_factor.hi)
         self.test_scale = _scale_of_test(self._amplitude)
 
@@ -232,6 +231,15 @@ class Factors:
         first_positions = multiples(segments.start, len(segments), self.sizes.rows_per_segment)
         starts: Complex = self._directions(first_positions) * factor
         return starts
+
+
+def _highest_digits(waves: ExactWaves, columns: slice) -> Ints:
+    """Return the digits of some frequencies that count in float64: (digits, 1, frequencies).
+
+    A frequency is a fraction of a turn, in digits of 32 bits, lowest first. The axis of length 1 is
+    for the positions by which frequencies are multiplied.
+    """
+    return np.ascontiguousarray(waves.digits[-_DIGITS:, None, columns])
 
 
 class _TilePart(NamedTuple):
@@ -308,20 +316,22 @@ class Tile:
     def fill(self, first: int, out: Array) -> Iterator[Doubtful]:
         """Write positions first, first + 1, … into the rows of `out`; yield elements in doubt.
 
-        An element is in doubt if the error of its product leaves two roundings possible; the caller
-        computes it with more digits. Rows are written segment by segment: a segment is a stretch of
-        some thousand positions whose anchors (positions with a computed direction, one in 64, for
-        example) are in memory. Rows after an anchor are the product of its direction with a small
-        table.
+        An element is in doubt if its error leaves two roundings possible; the caller computes it
+        with more digits.
+
+        Rows are products of a direction cos + i·sin at an anchor, which is every 64th position, for
+        example, and one of a small table. Only the anchors of one segment, some thousand positions,
+        are in memory, so that rows are written segment by segment.
         """
         segments = self._segments_of(first, len(out))
-        starts = self._starts_of_new_segments(segments)
-        # Once for all segments, because threads wait for each other in Python.
-        with _short_buffer():
+        start_directions = self._starts_of_new_segments(segments)
+        # NumPy multiplies rows faster with a small buffer. It is set only once, because each switch
+        # is Python code, for which threads wait.
+        with _small_numpy_buffer():
             for segment in segments:
-                is_in_memory = segment == self._segment
-                if not is_in_memory:
-                    self._enter_segment(segment, starts[segment])
+                has_anchors_in_memory = segment == self._segment
+                if not has_anchors_in_memory:
+                    self._enter_segment(segment, start_directions[segment])
                 yield from self._fill_segment(first, out)
 
     def _segments_of(self, first: int, count: int) -> range:
@@ -361,25 +371,27 @@ class Tile:
                 yield Doubtful(part.rows.start + doubtful.rows, doubtful.columns)
 
     def _parts_in_segment(self, first: int, count: int) -> Iterator[_TilePart]:
-        """Yield the parts in which those of `count` rows are made that lie in the current segment.
+        """Yield those of `count` rows that lie in the current segment, in parts made at once.
 
-        The memory of a tile begins at an anchor. With 128 rows per anchor and 1,024 per tile, rows
-        from position 300 of the segment on are made from anchor 2 on, position 256. The first 44
-        places of the memory stay unused, so that this part has 1,024 − 44 = 980 rows. The next one
-        begins at anchor 10, position 1,280.
+        A part is made in the memory of a tile, which begins at an anchor. With 128 rows per anchor
+        and memory for 1,024 rows, two parts from position 300 of the segment on are:
+
+            positions 300 … 1,279: anchor 2 (position 256), 44 rows after it; 1,024 − 44 = 980 rows
+            positions 1,280 … 2,303: anchor 10 (position 1,280), 0 rows after it; 1,024 rows
 
         Args:
             first: The position of row 0.
             count: The number of rows.
         """
         sizes = self.factors.sizes
-        first_in_segment = first - self._segment * sizes.rows_per_segment
-        rows_of_segment = self._rows_in_segment(first, count)
-        start = rows_of_segment.start
-        while start < rows_of_segment.stop:
-            anchor, rows_after_anchor = divmod(first_in_segment + start, sizes.rows_per_anchor)
-            room = sizes.rows_per_tile - rows_after_anchor
-            stop = min(rows_of_segment.stop, start + room)
+        segment_start = self._segment * sizes.rows_per_segment
+        rows = self._rows_in_segment(first, count)
+        start = rows.start
+        while start < rows.stop:
+            position_in_segment = first + start - segment_start
+            anchor, rows_after_anchor = divmod(position_in_segment, sizes.rows_per_anchor)
+            rows_at_once = sizes.rows_per_tile - rows_after_anchor
+            stop = min(start + rows_at_once, rows.stop)
             yield _TilePart(slice(start, stop), anchor, rows_after_anchor)
             start = stop
 
@@ -427,20 +439,16 @@ class Tile:
     def _in_doubt(self, values: Floats) -> Doubtful | None:
         """Return the places of values that may be rounded wrongly to the dtype; None without any.
 
-        Those are near a tie, the middle of two neighbouring numbers of the dtype, and are computed
-        with more digits elsewhere. Values are scaled so that ties are integers, and that each value
-        is off by less than 1/4: rounded to an integer, a value next to a tie is that tie. A tie is
-        recognised by its lower bits, which are 0 (see `_upper_bits_of_test`).
+        Those are next to a tie, the middle of two neighbouring numbers of the dtype. `Factors` has
+        scaled the values so that each is off by less than 1/4, and that ties are integers (except
+        those below 1, which count as 0). So a value whose rounding its error leaves open is less than
+        1/4 from a tie, and becomes that tie if it is rounded to an integer.
 
         Args:
             values: The values (rows, columns), which are overwritten.
         """
-        flat = values.reshape(-1)
-        np.rint(flat, flat)
-        # The same memory as integers: a shift to the left leaves only the lower bits.
-        lower_bits = flat.view(np.uint64)
-        np.left_shift(lower_bits, self._ignored_bits, lower_bits)
-        if lower_bits.min() != 0:
+        lower_bits = _lower_bits_of_integers(values, self._ignored_bits)
+        if lower_bits.min() != 0:  # The usual result: integers with lower bits are not ties.
             return None
         rows, columns = np.divmod(np.flatnonzero(lower_bits == 0), values.shape[1])
         is_written = columns < self.columns  # The table may lack the very last column.
@@ -498,7 +506,7 @@ class Tile:
 
 
 @contextmanager
-def _short_buffer() -> Iterator[None]:
+def _small_numpy_buffer() -> Iterator[None]:
     """Let NumPy have a buffer of _BUFFER_ELEMENTS, which only matters for speed.
 
     The caller of a generator has it, too, while it takes an item; its results do not depend on it.
@@ -508,6 +516,24 @@ def _short_buffer() -> Iterator[None]:
         yield
     finally:
         np.setbufsize(usual_size)
+
+
+def _lower_bits_of_integers(values: Floats, ignored_bits: AnyArray) -> Ints:
+    """Round values to integers and return the lower bits of each, which are 0 for ties of a dtype.
+
+    The result is flat, and has the memory of the values, which are lost: new memory would take more
+    time than the rest.
+
+    Args:
+        values: The values (rows, columns).
+        ignored_bits: The upper bits of a float64 that may be anything (see `_upper_bits_of_test`).
+            They are shifted out to the left.
+    """
+    integers = values.reshape(-1)  # the same memory
+    np.rint(integers, out=integers)
+    bits = integers.view(np.uint64)
+    np.left_shift(bits, ignored_bits, out=bits)
+    return bits
 
 
 def _upper_bits_of_test(dtype: str) -> AnyArray:

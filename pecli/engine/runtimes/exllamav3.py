@@ -52,29 +52,32 @@ def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]
 
 
 def _adapted_to_exllamav3(encoding: ModelRope) -> Adaptation:
-    """Return the parameters of a model that exllamav3 does not use, each replaced by None.
+    """Return the parameters that exllamav3 ignores in a model's config, and what that changes.
 
-    The cause states why its result then differs from the model's definition; it is empty if the
-    result is the same.
+    Each is replaced by None, so that the table is computed as if the config lacked it. The cause is
+    the sentence for users why the table then differs from the model's definition; it is empty if the
+    table stays the same.
     """
     parameters = encoding.parameters
-    replaced: MutableValues = {}
+    ignored: MutableValues = {}
     cause = ""
 
-    # exllamav3 divides the context by the original length to get YaRN's factor. If the config lacks
-    # that length, it takes the factor of the config, as the model's own code does: no cause.
+    # exllamav3 uses context / original length instead of YaRN's factor. If the config lacks the
+    # original length, it uses the factor, as the model's own code does: nothing differs. Without
+    # max_position_embeddings, the context, `_read_yarn` keeps to the factor as well.
     is_yarn_with_factor = parameters["scaling"] == "yarn" and "factor" in parameters
     if is_yarn_with_factor and encoding.lacks_original_length:
-        replaced["max_position_embeddings"] = None
+        ignored["max_position_embeddings"] = None
 
-    # With both mscales, the attention factor is by definition the ratio of two numbers that follow
-    # from them. exllamav3 has that ratio only for DeepSeek-V3; others get 0.1 · ln factor + 1.
+    # YaRN multiplies cosines and sines by an attention factor: 0.1 · ln factor + 1 (1.37 for factor
+    # 40), or a ratio of two numbers if the config has both mscales. exllamav3 has that ratio only
+    # for DeepSeek-V3.
     has_both_mscales = parameters.get("mscale") and parameters.get("mscale_all_dim")
     if has_both_mscales and encoding.family != "deepseek_v3":
-        replaced["mscale"] = None
-        replaced["mscale_all_dim"] = None
+        ignored["mscale"] = None
+        ignored["mscale_all_dim"] = None
         cause = "uses the ratio of both mscales only for DeepSeek-V3"
-    return Adaptation(replaced, cause)
+    return Adaptation(ignored, cause)
 
 
 RUNTIME = like_transformers(

@@ -36,26 +36,30 @@ so that nothing is divided by zero.
 
 
 def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
-    """Return YaRN as llama.cpp reads it from a GGUF file.
+    """Return YaRN as llama.cpp reads it from a GGUF file, with the causes of what differs.
 
-    The file has the factor, the original length, the betas and mscale_all_dim. So the parameters of
-    a config that it lacks do not count: `attention_factor`, most values of mscale, and `truncate`
-    (limits are always rounded). If the attention factor is then another, the reading has a cause.
+    A GGUF file has no place for three settings of a model's config:
+
+    - `truncate`: llama.cpp always rounds the limits between which YaRN blends frequencies;
+    - `attention_factor`, the factor of cosines and sines, and `mscale`, from which it is computed
+      otherwise: llama.cpp computes it from the factor and `mscale_all_dim` only.
+
+    If the attention factor is then not the model's, `explain_attention` adds that to the causes.
     """
     reading = with_rounded_limits(definition)
     yarn = reading.scaling
-    scaling = replace(
+    scaling_of_file = replace(
         yarn,
         attention_factor=None,
-        mscale=_mscale_of_gguf(yarn),
+        mscale=_assumed_mscale(yarn),
         mscale_all_dim=yarn.mscale_all_dim or None,
     )
     reason = "computes it only from factor and mscale_all_dim"
-    return replace(reading, scaling=scaling).explain_attention(definition, reason)
+    return replace(reading, scaling=scaling_of_file).explain_attention(definition, reason)
 
 
-def _mscale_of_gguf(yarn: Yarn) -> float | None:
-    """Return the mscale that llama.cpp takes beside mscale_all_dim; None without the latter.
+def _assumed_mscale(yarn: Yarn) -> float | None:
+    """Return the mscale that llama.cpp assumes beside mscale_all_dim; None without the latter.
 
     It is 1, except if both mscales are equal, as in DeepSeek-V2.
     """
@@ -135,22 +139,26 @@ def _kept_shares(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
 def _pair_that_rotates(rotations: float, yarn: Yarn, definition: Definition[Scaling]) -> np.float32:
     """Return the number of the pair that rotates so many times within YaRN's original length.
 
-    It may lie between two pairs, such as 8.1. It is d · ln(O / 2πβ) / (2 · ln b), with the original
-    length O, β rotations, the rotary dim d and the base b: pair i turns by b^(−2i/d) per position.
+    It may lie between two pairs, such as 8.1. It is dim · ln(length / radians) / (2 · ln base): pair
+    i turns by base^(−2i/dim) radians per position, and so by `radians` within the length.
 
-    Every step rounds to float32, in the order of llama.cpp's own code: another order could have
-    another last bit, and so another whole pair.
+    All numbers are float32, and the order of steps is that of llama.cpp's own code: another order
+    could have another last bit, and so another whole pair.
     """
+    dim = np.float32(definition.dim)
     length = np.float32(yarn.original_max_position_embeddings)
     with np.errstate(over="ignore", divide="ignore"):  # 1e-45 and 1e39 rotations are 0 and ∞ here.
         radians = np.float32(rotations) * np.float32(2) * np.float32(math.pi)
         ratio = length / radians
     if ratio == 0:
-        return np.float32(-math.inf)  # ln 0, which `log_single` does not accept
-    log_ratio = np.float32(log_single(float(ratio)))
-    base = round_single(definition.base)
-    twice_log_base = np.float32(2 * log_single(base))
-    return np.float32(np.float32(definition.dim) * log_ratio / twice_log_base)
+        return np.float32(-math.inf)  # as ln 0, which `_log` does not accept
+    twice_log_base = np.float32(2) * _log(round_single(definition.base))
+    return dim * _log(float(ratio)) / twice_log_base
+
+
+def _log(number: float) -> np.float32:
+    """Return the natural logarithm of a positive float32 number, rounded to float32."""
+    return np.float32(log_single(number))
 
 
 def _adapted(encoding: ModelRope) -> Adaptation:

@@ -17,11 +17,15 @@ from pecli.engine.scalings.yarn import Yarn
 
 
 def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Scaling]:
-    """Return YaRN as ONNX Runtime GenAI reads it.
+    """Return YaRN as ONNX Runtime GenAI reads it, with the causes of what differs from the model.
 
-    It is applied only if the config has beta_fast. The limits are never rounded, and computed over
-    the head size also if a part of the head rotates. `attention_factor` is not read; an mscale
-    without mscale_all_dim is the attention factor itself.
+    YaRN blends two frequencies for the pairs between two limits, such as 8.1 and 17.3, and
+    multiplies cosines and sines by an attention factor. This runtime
+
+    - applies YaRN only if the config has `beta_fast`;
+    - does not round the limits to 8 and 18, and computes them for the whole head, also if only a
+      part of it rotates;
+    - does not read `attention_factor`: an mscale without mscale_all_dim is that factor itself.
     """
     yarn = definition.scaling
     if yarn.beta_fast is None:
@@ -30,14 +34,14 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Scaling]:
     mscale_is_attention_factor = yarn.mscale and not yarn.mscale_all_dim
     scaling = replace(
         _with_limits_over_head(yarn, definition),
-        truncate=False,
+        truncate=False,  # It does not round the limits.
         attention_factor=yarn.mscale if mscale_is_attention_factor else None,
     )
-    reading = RuntimeReading(scaling, tuple(_departures_of_limits(definition)))
+    reading = RuntimeReading(scaling, causes=tuple(_causes_of_other_limits(definition)))
     return reading.explain_attention(definition, "computes it from factor, or uses mscale")
 
 
-def _departures_of_limits(definition: Definition[Yarn]) -> Iterator[str]:
+def _causes_of_other_limits(definition: Definition[Yarn]) -> Iterator[str]:
     """Yield why the limits are not those of the model's definition."""
     if definition.scaling.truncate is not False:
         yield "does not round YaRN's limits"

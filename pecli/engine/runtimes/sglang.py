@@ -48,12 +48,15 @@ def _read_dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Ntk]:
 
 
 def _adapted_to_sglang(encoding: ModelRope) -> Adaptation:
-    """Return the scaling that SGLang takes from `alpha`: NTK with that factor, whatever the model.
+    """Return the scaling parameters that SGLang takes from the key `alpha` of any model's config.
 
-    Hunyuan's configs mean that by it. In those of other models, their own code ignores the key.
+    It applies NTK-aware scaling (a larger base for longer contexts) with the factor alpha. Hunyuan's
+    own code also does so. The code of other models ignores the key, so that the result differs from
+    the definition, and the adaptation has a cause.
 
     Raises:
-        UnsupportedError: The config has use_fope, whose tables depend on learned coefficients.
+        UnsupportedError: The config has use_fope (Fourier position embeddings), whose tables depend
+            on learned coefficients.
     """
     if encoding.use_fope:
         rule = (
@@ -61,7 +64,7 @@ def _adapted_to_sglang(encoding: ModelRope) -> Adaptation:
             "that were learned for each kv head; pecli does not compute them"
         )
         raise UnsupportedError("runtime", "sglang", rule)
-    if encoding.alpha is None:
+    if encoding.alpha is None:  # Also for Hunyuan, whose alpha is in the parameters already.
         return UNCHANGED
     parameters = {"scaling": "ntk", "factor": encoding.alpha, "max_position_embeddings": None}
     cause = f"reads alpha, {encoding.alpha:g}, as NTK's factor; the model's own code does not"

@@ -266,15 +266,15 @@ class Yarn(Scaling):
         Each of them stands for the number 0.1 · mscale · ln factor + 1, and the attention factor is
         the quotient of these two. For factor 40 and the mscales 1 and 0.5 it is 1.369 / 1.184.
 
-        Numbers are integers over 2**100 here, in units of 7.9e-31: an attention factor below about
-        1e-30 is rounded down to 0.
+        Both are computed as integers over 2**_CHECK_BITS. An attention factor below about 1e-30 is
+        rounded down to 0 there.
         """
         for name, scale in (("mscale", mscale), ("mscale_all_dim", mscale_all_dim)):
             if magnitude(self.divisor(), scale, _CHECK_BITS) <= 0:
                 rule = "0.1 · mscale · ln factor + 1 must be above 0"
                 raise ParameterError(name, spelled(scale), rule)
-        largest_attention = MAX_ATTENTION << _CHECK_BITS
-        is_allowed = 0 < self.attention(_CHECK_BITS) <= largest_attention
+        attention = Fraction(self.attention(_CHECK_BITS), 1 << _CHECK_BITS)
+        is_allowed = 0 < attention <= MAX_ATTENTION
         if not is_allowed:
             rule = (
                 f"with mscale_all_dim {mscale_all_dim:g}, "

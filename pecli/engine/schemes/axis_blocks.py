@@ -33,21 +33,21 @@ class Powers(Progression):
     """The powers base^(−i/denominator).
 
     Attributes:
-        factor: The factor by which NTK stretches the base.
+        ntk_factor: The factor by which NTK stretches the base.
     """
 
-    factor: float = 1.0
+    ntk_factor: float = 1.0
 
     @property
     def is_geometric(self) -> bool:
-        return self.factor == 1
+        return self.ntk_factor == 1
 
     def frequencies(self, block: "AxisBlock", base: float, scale: float) -> Frequencies:
         if self.is_geometric:
             return numerics.geometric(base, block.denominator, block.last + 1, scale)
         from pecli.engine.scalings.ntk import Ntk
 
-        return Ntk(self.factor).frequencies(base, block.channels)
+        return Ntk(self.ntk_factor).frequencies(base, block.channels)
 
 
 class _LinearRise(Progression):

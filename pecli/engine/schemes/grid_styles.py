@@ -383,37 +383,34 @@ class GridStyle:
             base: The user's `grid_base`, one number or one per axis of the grid; None if there is none.
             scale: The user's `grid_scale`, likewise.
         """
-        size = GridRows.of(grid, keep=0).size_of(axis)
-        axes_of_grid = AXES[3 - len(grid) : 3]  # "hw" or "thw"
-        trained_points = self._setting_of_axis(axis, axes_of_grid, base, self.grid_base, size)
-        divisor = self._setting_of_axis(axis, axes_of_grid, scale, self.grid_scale, 1)
-        return trained_points / size / divisor
+        points = Fraction(GridRows.of(grid, keep=0).size_of(axis))
+        trained_points = self._numbers_by_axis(grid, base, self.grid_base)
+        divisors = self._numbers_by_axis(grid, scale, self.grid_scale)
+        # An axis without a number is not resampled: it was trained with as many points.
+        return trained_points.get(axis, points) / points / divisors.get(axis, Fraction(1))
 
-    def _setting_of_axis(
+    def _numbers_by_axis(
         self,
-        axis: str,
-        axes_of_grid: str,
+        grid: Sequence[int],
         user_numbers: Sequence[float] | None,
         style_numbers: Sequence[float] | None,
-        default: int,
-    ) -> Fraction:
-        """Return `grid_base` or `grid_scale` for one axis: the user's number, or else the style's.
+    ) -> dict[str, Fraction]:
+        """Return `grid_base` or `grid_scale` by axis: the user's numbers, or else the style's.
 
-        The user gives a number for each axis of the grid, which are "hw" for an image. A style has
-        one for each of its own axes: LTX also has one for time, which an image does not use.
+        The user gives numbers for the axes of the grid, such as {"h": 14, "w": 16}. A style has them
+        for its own axes: LTX also has one for time, which an image does not use.
 
         Args:
-            axis: "t", "h", "w" or "l".
-            axes_of_grid: "hw", or "thw" for a video.
-            user_numbers: One, or one per axis of the grid; None if the user gave none.
-            style_numbers: One, or one per axis of the style; None if the style sets none.
-            default: The number of an axis for which neither sets one.
+            grid: The sizes (H, W) or (T, H, W).
+            user_numbers: One for all axes, or one per axis of the grid; None if the user gave none.
+            style_numbers: One for all axes, or one per axis of the style; None if it sets none.
         """
         if user_numbers is not None:
-            return _number_of_axis(axis, axes_of_grid, user_numbers, default)
+            axes_of_grid = "thw" if len(grid) == 3 else "hw"
+            return _by_axis(axes_of_grid, user_numbers)
         if style_numbers is not None:
-            return _number_of_axis(axis, self.axes, style_numbers, default)
-        return Fraction(default)
+            return _by_axis(self.axes, style_numbers)
+        return {}
 
     def _positions_along(self, axis: str, rows: GridRows, spacing: Fraction) -> list[Fraction]:
         """Return the positions of image points along an axis, followed by those of other tokens.
@@ -453,11 +450,13 @@ class GridStyle:
     def _indices_of_rows(self, rows: GridRows, start: int, stop: int) -> Indices:
         """Return where each row of the table finds its position, in the list of each axis.
 
-        A row is a point of an image, or a token that is not in it, such as text. Each axis has a
-        list of positions, first those of the points, then those of the tokens (`_positions_along`).
-        With 2 tokens before an image of 1 × 3 points, the columns of an image have the list
-        0 1 2 | 0 1 if tokens are numbered along columns. The rows 0 … 4 of the table are token,
-        token, point, point, point, and have the indices 3 4 0 1 2 there.
+        A row is a point of an image, or a token that is not in it, such as text. Each axis lists the
+        positions of points, then those of tokens (`_positions_along`). For example, an image of 1 × 3
+        points after 2 tokens, which are numbered along its columns, has these columns:
+
+            positions in the list    0 1 2 | 0 1
+            rows of the table        token 0, token 1, point 0, point 1, point 2
+            their indices            3        4        0        1        2
 
         Args:
             rows: The sizes of the grid, and the number of tokens (`keep`).
@@ -467,20 +466,22 @@ class GridStyle:
         Returns:
             Indices (axes, stop − start).
         """
-        first_row_of_points = 0 if self.keep_last else rows.keep
-        first_row_of_tokens = rows.points if self.keep_last else 0
         table_rows = np.arange(start, stop)
-        points = table_rows - first_row_of_points  # 0 for the first point, negative before it
-        is_point = (points >= 0) & (points < rows.points)
+        row_of_first_point = 0 if self.keep_last else rows.keep
+        row_of_first_token = rows.points if self.keep_last else 0
+        point_numbers = table_rows - row_of_first_point  # negative before the first point
+        is_point = (point_numbers >= 0) & (point_numbers < rows.points)
         is_token = ~is_point
-        tokens = table_rows[is_token] - first_row_of_tokens
+        token_numbers = table_rows[is_token] - row_of_first_token
 
-        place_of_points = self._places_of_points(rows, points[is_point])
-        indices = np.empty((len(self.sorted_axes), len(table_rows)), np.intp)
-        for axis, indices_on_axis in zip(self.sorted_axes, indices, strict=True):
-            indices_on_axis[is_point] = place_of_points[axis]
-            indices_on_axis[is_token] = self._indices_of_tokens(axis, rows, tokens)
-        return indices
+        indices_of_points = self._places_of_points(rows, point_numbers[is_point])
+        indices_by_axis = []
+        for axis in self.sorted_axes:
+            indices = np.empty(len(table_rows), np.intp)
+            indices[is_point] = indices_of_points[axis]
+            indices[is_token] = self._indices_of_tokens(axis, rows, token_numbers)
+            indices_by_axis.append(indices)
+        return np.stack(indices_by_axis)
 
     def _indices_of_tokens(self, axis: str, rows: GridRows, tokens: Indices) -> Indices:
         """Return where in the list of an axis the positions of tokens are: after those of points.
@@ -523,22 +524,14 @@ class GridStyle:
         }
 
 
-def _number_of_axis(axis: str, axes: str, numbers: Sequence[float], default: int) -> Fraction:
-    """Return the number of an axis in a list of one number per axis, or of one for all axes.
+def _by_axis(axes: str, numbers: Sequence[float]) -> dict[str, Fraction]:
+    """Return the number of each axis: one number is for all axes, several are in their order.
 
-    For the axes "hw" and the numbers 14 and 16, "w" has 16, and "t" has the default.
-
-    Args:
-        axis: "t", "h", "w" or "l".
-        axes: The axes that the numbers are for.
-        numbers: One number per axis, or one for all.
-        default: The number of an axis that is not among them, such as the time of a single image.
+    The axes "hw" with the numbers 14 and 16 have {"h": 14, "w": 16}.
     """
-    if axis not in axes:
-        return Fraction(default)
     if len(numbers) == 1:
-        return Fraction(numbers[0])
-    return Fraction(numbers[axes.index(axis)])
+        return dict.fromkeys(axes, Fraction(numbers[0]))
+    return dict(zip(axes, map(Fraction, numbers), strict=True))
 
 
 _HALVES = shares(_HALF, _HALF)

@@ -363,25 +363,27 @@ class Positioned(Scheme):
         return np.empty(0, np.intp)
 
     def audited_rows(self) -> ByPosition:
-        """Return the rows that an audit of rounding errors reads: cos and sin of each frequency.
+        """Return the rows in which an audit measures rounding errors, frequency by frequency.
 
-        They have the columns c0 s0 c1 s1 …, or s0 c0 s1 c1 … as in sinusoidal tables. The layout of
-        the table is left out, as it only arranges the same numbers differently, and so are pairs that
-        do not rotate.
+        A row has the cosine and sine of each frequency at a position: c0 s0 c1 s1 …, or s0 c0 s1 c1 …
+        for sinusoidal tables. The layout of the table does not count, because it only arranges the
+        same numbers differently. Pairs that do not rotate have no errors, and are left out.
         """
         all_frequencies = required(self.computed_as("exact").inverse_frequencies())
         frequencies = all_frequencies[: self.rotating_pairs]  # Pairs that do not rotate come last.
+        # A sinusoidal table of dim 1 in the layout `halves` is a column of zeros.
         self._refuse_if(not frequencies, "dim", "in halves, that leaves no frequency at all")
         columns = min(2 * len(frequencies), self.dim)  # An odd dim lacks the last column.
         frequency_of_column = np.arange(columns) // 2  # c0 and s0 belong to the frequency 0.
-        filler = self._row_filler(self._recipe)
+        # A function (start, stop) that computes these rows when the audit comes to them.
+        read_rows = partial(self._audited_block, self._row_filler(self._recipe), columns)
         return ByPosition(
             first=self.first_position,
             count=self._rows,
             kind="frequencies",
             values=frequencies,
-            groups=frequency_of_column,
-            read=partial(self._audited_block, filler, columns),
+            groups=frequency_of_column,  # The errors of c0 and s0 are reported together.
+            read=read_rows,
         )
 
     def _audited_block(self, filler: Filler, columns: int, start: int, stop: int) -> Array:

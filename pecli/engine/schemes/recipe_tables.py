@@ -283,8 +283,9 @@ class RecipeFiller:
     ) -> None:
         """Write cos and sin of a band of neighbouring pairs into some rows of its columns.
 
-        They are computed in float32, rounded to the dtype that the recipe has for tables, and then
-        to the dtype of `out`.
+        A program that the recipe imitates computes in float32 and may store its table in bfloat16,
+        for example. So the numbers are rounded to the recipe's table dtype first, and then to the
+        dtype of `out`.
 
         Args:
             band: The pairs, and how their angles are computed.
@@ -296,18 +297,19 @@ class RecipeFiller:
         """
         shape = (len(out), len(band.pairs), len(functions))
         column_count = len(band.pairs) * len(functions)
-        if self._can_compute_within(out, column_count, dtype):
-            waves_in_out = out.reshape(shape).view(np.float32)  # the same memory and dtype
+        if self._can_be_written_in_place(out, column_count, dtype):
+            # `out` is float32, and contiguous, so that this is the same memory in another shape.
+            waves_in_out = out.reshape(shape).view(np.float32)
             self._write_waves(band, functions, positions, waves_in_out)
             return
         waves = np.empty(shape, np.float32)
         self._write_waves(band, functions, positions, waves)
         columns = waves.reshape(len(out), column_count)
         columns_of_out = columns[:, : out.shape[1]]  # one less with an odd dimension
-        table_dtype = self._recipe.table_dtype or "float32"
-        out[...] = as_dtype(as_dtype(columns_of_out, table_dtype), dtype)
+        as_stored = as_dtype(columns_of_out, self._recipe.table_dtype or "float32")
+        out[...] = as_dtype(as_stored, dtype)
 
-    def _can_compute_within(self, out: Array, column_count: int, dtype: str) -> bool:
+    def _can_be_written_in_place(self, out: Array, column_count: int, dtype: str) -> bool:
         """Return True if float32 waves can be written into `out` itself, which saves a copy.
 
         They need no rounding then, and a place for each of so many columns in one piece of memory.

@@ -24,29 +24,40 @@ _LOG_ERROR = 1e-9
 
 
 def t5_buckets(count: int, buckets: int, max_distance: int) -> Indices:
-    """Return T5's buckets of the distances 0 … count − 1, of one sign.
+    """Return T5's bucket of each of the distances 0 … count − 1, of one sign.
 
-    Half of the buckets, called exact, hold one distance each. Of the others, bucket exact + n
-    begins at the first distance with ln(distance/exact) / ln(max_distance/exact) ≥ n / steps. In
-    integers that is distance^steps ≥ max_distance^n · exact^(steps − n).
+    Half of the buckets, called exact, hold one distance each. The others widen with the logarithm of
+    the distance, and the last one holds all from about max_distance on.
 
-    With 16 buckets, 8 are exact, and bucket 8 + 1 begins at 12, as 12^8 ≥ 128 · 8^7 and 11^8 is
-    less.
+    With 16 buckets, 8 are exact: 0, 1, …, 7. Bucket 8 begins at 8, bucket 9 at 12:
 
     >>> t5_buckets(20, 16, 128).tolist()
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8, 9, 9, 9, 9, 10, 10, 10, 10]
     """
     exact = buckets // 2
     steps = buckets - exact
-    # The first distance of bucket 1, of bucket 2, …: exact buckets begin at 1, 2, …
-    first_distances = [*range(1, min(exact + 1, count + 1))]
-    for n in range(1, steps):
-        least_power = max_distance**n * exact ** (steps - n)
-        first_distance = bisect_left(
-            range(count), least_power, key=lambda distance: distance**steps
-        )
-        first_distances.append(first_distance)
+    # The first distances of buckets 1, 2, …, `exact`, which are the same numbers.
+    first_distances = [*range(1, min(exact, count) + 1)]
+    for step in range(1, steps):
+        first_distances.append(_first_t5_distance(step, steps, exact, max_distance, count))
+    # A distance has the number of the last bucket that begins at it or before it.
     return np.searchsorted(first_distances, np.arange(count), side="right")
+
+
+def _first_t5_distance(step: int, steps: int, exact: int, max_distance: int, count: int) -> int:
+    """Return the first distance of T5's bucket exact + step; `count` if it is not below that.
+
+    By T5's rule, it is the first with ln(distance/exact) / ln(max_distance/exact) ≥ step / steps.
+    Without logarithms, which have rounding errors, that is (distance/exact)^steps ≥
+    (max_distance/exact)^step, or, in integers,
+
+        distance^steps ≥ max_distance^step · exact^(steps − step).
+
+    For exact = 8, 8 steps and max_distance 128, step 1 is at 12: 12^8 ≥ 128 · 8^7, but not 11^8.
+    """
+    least_power = max_distance**step * exact ** (steps - step)
+    # The powers grow with the distance, so that the first one is found by halving the range.
+    return bisect_left(range(count), least_power, key=lambda distance: distance**steps)
 
 
 def deberta_buckets(count: int, buckets: int, max_distance: int) -> Indices:

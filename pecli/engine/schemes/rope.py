@@ -202,21 +202,19 @@ class Rope(RotaryParameters):
     def _scaled_angles(self, recipe: PrecisionRecipe) -> AngleFunction:
         """Return a function from positions to angles as a recipe computes them, scaling included.
 
-        A recipe is a precision to imitate. A scaling stretches the context of a model: it changes
-        the base (NTK), or the frequencies one by one (YaRN). `float32_steps` returns the frequencies
-        of the float32 powers base^(2i/dim), in the steps that transformers takes.
+        A recipe is a precision to imitate. A scaling stretches the context of a model: it replaces
+        the base by a larger one (NTK), or changes the frequencies one by one (YaRN).
         """
         scaling = self.scaling_value
-        dim = self.exponent_dim
-        pairs = self.rotating_pairs
+        dim = self.exponent_dim  # The frequency of pair i is base^(−2i/dim).
         half_dim = Fraction(dim, 2)
-        base = scaling.float32_base(self.base, dim)
-        if (
-            recipe.recurrence
-        ):  # as ggml: no frequencies, but each angle is the last one times a ratio
-            divisors = self._divisors_of_scaling(base, half_dim)
-            return recurrent_angles(base, half_dim, pairs, divisors)
-        powers = float32_powers(base, half_dim, range(pairs))
+        scaled_base = scaling.float32_base(self.base, dim)
+        if recipe.recurrence:
+            # ggml computes no frequencies: pair i + 1 has the angle of pair i times base^(−2/dim).
+            divisors = self._divisors_of_scaling(scaled_base, half_dim)
+            return recurrent_angles(scaled_base, half_dim, self.rotating_pairs, divisors)
+        # transformers computes base^(2i/dim) and takes reciprocals, which the scaling may change.
+        powers = float32_powers(scaled_base, half_dim, range(self.rotating_pairs))
         frequencies = scaling.float32_steps(powers, self.base, dim)
         return multiples_of(rounded(frequencies, recipe.frequency_dtype))
 

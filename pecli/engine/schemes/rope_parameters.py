@@ -369,14 +369,18 @@ class RotaryParameters(Positioned):
     def _stretched_by_axis(
         self, blocks: tuple[AxisBlock, ...], factors: tuple[float, ...] | None
     ) -> tuple[AxisBlock, ...]:
-        """Return blocks of frequencies with an NTK factor for each axis, as Cosmos has for time.
+        """Return blocks of frequencies whose base NTK scaling stretches by a factor per axis.
 
-        NTK replaces the base of an axis of d channels by base · factor^(d/(d − 2)), so that the
-        frequencies have to be powers of a base, at least two of them: 4 channels.
+        Cosmos, for example, has the factor 2 for time and 1 for rows and columns. For an axis of d
+        channels, NTK replaces the base by base · factor^(d/(d − 2)). So its frequencies have to be
+        powers of a base, and at least two: with d = 2, the exponent would be 2/0.
 
         Args:
             blocks: The frequencies of each axis.
             factors: The factor of each axis; None or empty if no axis is stretched.
+
+        Raises:
+            ParameterError: There is not one factor per axis, or NTK cannot be applied to an axis.
         """
         if not factors:
             return blocks
@@ -385,7 +389,11 @@ class RotaryParameters(Positioned):
         is_wrong = len(factors) != axis_count or not can_be_stretched
         rule = f"they must be {axis_count}, of axes of 4 channels or more with powers of a base"
         self._refuse_if(is_wrong, "axis_factors", rule)
-        return tuple(block._replace(progression=Powers(factors[block.axis])) for block in blocks)
+        stretched_blocks = []
+        for block in blocks:
+            powers_of_larger_base = Powers(ntk_factor=factors[block.axis])
+            stretched_blocks.append(block._replace(progression=powers_of_larger_base))
+        return tuple(stretched_blocks)
 
     @property
     def position_axes(self) -> int:

@@ -204,7 +204,7 @@ class RotationFactors:
         if isinstance(positions, range):
             factors = self._factors_of_range(positions)
         else:
-            factors = self._turns(positions)
+            factors = self._unit_factors(positions)
         factors[:, : self._rotating_pairs] *= self.rope.attention_factor_value()
         return factors
 
@@ -215,7 +215,7 @@ class RotationFactors:
     @cached_property
     def _within_run(self) -> Complex:
         """The factors (_RUN, d/2) of the distances 0, 1, … from the start of a run."""
-        return self._turns(np.arange(_RUN))
+        return self._unit_factors(np.arange(_RUN))
 
     def _factors_of_range(self, positions: range) -> Complex:
         """Return the factors of a range, in runs that begin at multiples of _RUN, 256.
@@ -227,7 +227,7 @@ class RotationFactors:
         first = positions.start
         start_of_first_run = first - first % _RUN
         run_starts = range(start_of_first_run, positions.stop, _RUN)
-        start_factors = self._turns(np.array(run_starts))  # (runs, d/2)
+        start_factors = self._unit_factors(np.array(run_starts))  # (runs, d/2)
         for start_factor, run_start in zip(start_factors, run_starts, strict=True):
             # The first run may begin before the range, and the last one end after it.
             begin = max(run_start, first)
@@ -236,28 +236,33 @@ class RotationFactors:
             np.multiply(start_factor, distance_factors, out=out[begin - first : end - first])
         return out
 
-    def _turns(self, positions: NDArray[np.int64]) -> Complex:
+    def _unit_factors(self, positions: NDArray[np.int64]) -> Complex:
         """Return the factors cos + i·sin of position · frequency, (n, d/2), without the amplitude.
 
-        Pairs that do not rotate have the factor 1. Angles are computed in integers, without error:
-        frequencies are fractions of a turn, as digits in base 2^32, which are multiplied by
-        positions. The whole turns of the product are dropped.
+        Pairs that do not rotate, which come last, have the factor 1. Angles are computed without
+        error: frequencies are integers, fractions of a turn as digits in base 2^32.
 
         Args:
             positions: (n,), or (n, axes) if positions have several axes, of which each pair follows
                 one. They are not negative.
         """
-        count = len(positions)
-        if positions.ndim > 1:
-            positions = positions[:, self.rope.pair_axes]  # (n, d/2)
-        # A column for each pair, or one column for all pairs; unsigned, as the digits are.
-        positions_of_pairs = positions.astype(np.uint64).reshape(count, -1)
-        out = np.ones((count, self._pairs), np.complex128)
-        rotating = slice(self._rotating_pairs)
-        out[:, rotating] = phases.directions(
-            self._frequency_digits, positions_of_pairs[:, rotating]
+        # Unsigned, as the digits by which positions are multiplied.
+        positions_of_pairs = self._positions_of_rotating_pairs(positions).astype(np.uint64)
+        factors = np.ones((len(positions), self._pairs), np.complex128)
+        factors[:, : self._rotating_pairs] = phases.directions(
+            self._frequency_digits, positions_of_pairs
         )
-        return out
+        return factors
+
+    def _positions_of_rotating_pairs(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the positions with a column per rotating pair, or one column for all pairs: (n, 1).
+
+        If the pairs follow the axes 0 0 1, the position (3, 5) has the columns 3 3 5.
+        """
+        if positions.ndim == 1:
+            return positions[:, None]
+        axis_of_rotating_pair = self.rope.pair_axes[: self._rotating_pairs]
+        return positions[:, axis_of_rotating_pair]
 
     def shift(self, places: int) -> Complex:
         """Return the factors (1, d/2) that move rotated rows by so many positions.
@@ -265,5 +270,5 @@ class RotationFactors:
         Rows of position 5 times the factors for 3 places are those of position 8. A negative number
         of places moves them back. The amplitude is in the rows already.
         """
-        forward = self._turns(np.array([abs(places)]))
+        forward = self._unit_factors(np.array([abs(places)]))
         return forward if places >= 0 else forward.conj()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Array, Indices
+from pecli.engine.arrays import Array, Flags, Indices
 from pecli.engine.numerics.phases import ExactWaves
 from pecli.engine.schemes.aliases import with_aliases
 from pecli.engine.schemes.axis_blocks import AxisBlock
@@ -472,12 +472,22 @@ class Sinusoidal(Positioned):
         if self.is_range:
             positions = np.arange(first, first + count)
             return np.flatnonzero(positions == self.padding_idx)
-        # Listed positions are exact fractions, and rows have indices into the distinct ones.
+        return np.flatnonzero(self._has_listed_position(self.padding_idx, first, count))
+
+    def _has_listed_position(self, position: int, first_row: int, count: int) -> Flags:
+        """Return True for each of some rows that has this position in the list of positions.
+
+        Coordinates have each different position once, and the index of each row's position there.
+        For the list 7, 1, 7, these are 1 and 7, with the indices 1, 0, 1: of the three rows, only
+        the second has the position 1.
+        """
         coordinates = self.coordinates()
+        # A table with a padding row has a single axis.
         (distinct_positions,) = coordinates.values
-        (index_of_row,) = coordinates.index(first, first + count)
-        is_padding = np.array([position == self.padding_idx for position in distinct_positions])
-        return np.flatnonzero(is_padding[index_of_row])
+        (index_of_row,) = coordinates.index(first_row, first_row + count)
+        is_position = np.array([distinct == position for distinct in distinct_positions])
+        has_position: Flags = is_position[index_of_row]
+        return has_position
 
     def axes_of(self, tensor: str) -> Axes:
         step = 2 if self.layout == "interleaved" else 1
