@@ -25,7 +25,7 @@ class Bracket(NamedTuple):
 
 
 class Bracketed(NamedTuple):
-    """The number of elements of a slice below a bracket, and the elements inside it."""
+    """The number of elements of a slice, or of a table, below a bracket, and the elements inside it."""
 
     below: int
     inside: AnyArray
@@ -42,8 +42,9 @@ def quantiles(rows: Array, slices: Iterable[Array]) -> dict[str, float] | None:
     """Return the quantiles of the finite elements of a table by share; None if none is finite.
 
     A quantile is an element, never a mean of two. Sorting a table of 10^9 elements would take
-    minutes. Instead, a sorted sample gives two numbers between which each quantile lies (almost
-    certainly); one pass over the table counts the elements below, and keeps the few between them.
+    minutes. Instead, a sorted sample gives two numbers, a bracket, between which each quantile lies
+    almost certainly. One pass over the table counts the elements below the bracket, and keeps the few
+    inside. If 1000 of 10,000 elements are below, the fourth smallest of those inside has the rank 1003.
 
     Args:
         rows: The table, with two axes.
@@ -51,16 +52,17 @@ def quantiles(rows: Array, slices: Iterable[Array]) -> dict[str, float] | None:
     """
     dtype = "f8" if dtype_name(rows.dtype) in DOUBLE else "f4"
     pieces = [*slices]
-    ranked = _rank_slices(pieces, _find_brackets(_sample(rows, dtype)), dtype)
-    count = sum(piece.size for piece in ranked)
+    brackets = _find_brackets(_sample(rows, dtype))  # one per share
+    ranked_slices = _rank_slices(pieces, brackets, dtype)
+    count = sum(ranked.size for ranked in ranked_slices)
     if not count:
         return None
     by_share = {}
-    for number, share in enumerate(SHARES):
-        rank = int(share * (count - 1))
-        elements_by_piece = [piece.brackets[number] for piece in ranked]
-        quantile = _find_element_of_rank(rank, elements_by_piece)
-        if quantile is None:  # The sample was not a fair one.
+    for bracket_number, share in enumerate(SHARES):
+        rank = int(share * (count - 1))  # the number of smaller elements
+        bracketed = _join_slices(ranked_slices, bracket_number)
+        quantile = _find_element_of_rank(rank, bracketed)
+        if quantile is None:  # It is outside of the bracket, as the sample was not a fair one.
             quantile = _find_element_by_sorting(rank, pieces, dtype)
         by_share[f"{share:g}"] = quantile
     return by_share
@@ -77,6 +79,14 @@ def _rank_slices(
     return [*results_in_order(rank, slices)]
 
 
+def _join_slices(slices: Sequence[SliceRanks], bracket_number: int) -> Bracketed:
+    """Return the elements of all slices that are below and inside one of the brackets."""
+    parts = [ranked.brackets[bracket_number] for ranked in slices]
+    below = sum(part.below for part in parts)
+    inside = np.concatenate([part.inside for part in parts])
+    return Bracketed(below, inside)
+
+
 def _find_element_by_sorting(rank: int, pieces: Sequence[Array], dtype: str) -> float:
     """Return the element with `rank` smaller ones in a table, by reading all of it into memory."""
     elements = np.concatenate([_take_finite(piece, dtype) for piece in pieces])
@@ -84,18 +94,17 @@ def _find_element_by_sorting(rank: int, pieces: Sequence[Array], dtype: str) -> 
     return float(elements[rank])
 
 
-def _find_element_of_rank(rank: int, parts: Sequence[Bracketed]) -> float | None:
+def _find_element_of_rank(rank: int, bracketed: Bracketed) -> float | None:
     """Return the element with `rank` smaller ones in a table; None if it is outside of the bracket.
 
     If 1000 elements of the table are below the bracket, the element of rank 1003 is the fourth
     smallest inside: the one with the index 3 if these were sorted.
     """
-    below = sum(part.below for part in parts)
-    inside = np.concatenate([part.inside for part in parts])
-    index = rank - below
+    inside = bracketed.inside
+    index = rank - bracketed.below
     if not 0 <= index < len(inside):
         return None
-    inside.partition(index)
+    inside.partition(index)  # sorts so far that this element is at its place
     return float(inside[index])
 
 
