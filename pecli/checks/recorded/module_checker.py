@@ -62,7 +62,7 @@ class CheckedModules(NamedTuple):
 
 
 class _ExpectedBy(NamedTuple):
-    """What decides which values a module's tables should have.
+    """The layers, call and length on which the expected values of a module's tables depend.
 
     Attributes:
         layer_type: The layers that they belong to; None if it is not known.
