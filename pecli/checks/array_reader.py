@@ -1,7 +1,7 @@
 """Reading an array of one file as another file has it: (2, 64, 128) as two copies of (64, 128)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,6 @@ from pecli.compare.forms import DOUBLED_LAYOUTS, halved
 from pecli.compare.reading import Reading
 from pecli.compare.waves import find_wave_readings
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, AnyArray, Array, dtype_name
-from pecli.engine.named_values import NamedValues
 from pecli.files.tensor_roles import role_of
 
 AS_IT_STANDS = ""
@@ -177,48 +176,55 @@ class ArrayReader:
             yield from self._find_column_forms(expected.reshape(shape), masked=masks_agree)
 
     def _find_column_forms(self, table: AnyArray, *, masked: bool) -> Iterator[CandidateTable]:
-        """Yield a table to look for in the other file: as it is, and with one column per frequency.
+        """Yield what the other file may hold in place of a table: the same, or half of its columns.
 
-        Cosines may be stored with every column twice, c0 c1 c0 c1, where the other file has c0 c1:
-        both are yielded. Biases, and vectors such as the frequencies themselves, are yielded as they
-        are.
+        If cosines have every column twice, c0 c1 c0 c1, the other file may have c0 c1: both are
+        yielded. Of any other table, such as a bias or a vector of frequencies, only itself is.
 
         Args:
             table: The table, in one of the shapes that the other file may have.
             masked: True if a key hidden by −∞ in one file may be hidden by −65504 in the other.
         """
-        options: NamedValues = {
-            "masked": masked,
-            # Programs store cosines and sines as integers too, 127 for 1.0, but not biases.
-            "quantised": self.has_frequencies,
-            "transposable": self.may_be_transposed and not self.rules.refuses_transposed,
-        }
         is_vector = table.ndim < 2
         if is_vector or not self.has_frequencies:
-            yield candidate_of({self.name: table}, **options)
+            yield self._make_candidate(table, masked=masked)
             return
-        for doubling, columns in _find_single_columns(table).items():
-            # The doubling is kept, so that a note can tell the user which file has columns twice.
-            yield candidate_of(
-                {self.name: columns}, has_frequencies=True, layout=doubling, **options
-            )
+        for doubling, columns in _find_columns_by_doubling(table).items():
+            candidate = self._make_candidate(columns, masked=masked)
+            # The doubling is kept, so that a note can state which file has columns twice.
+            yield replace(candidate, has_frequencies=True, layout=doubling)
+
+    def _make_candidate(self, table: AnyArray, *, masked: bool) -> CandidateTable:
+        """Return a table to look for in the other file, which may store it as integers or transposed.
+
+        Args:
+            table: The table.
+            masked: True if a key hidden by −∞ in one file may be hidden by −65504 in the other.
+        """
+        return candidate_of(
+            {self.name: table},
+            masked=masked,
+            # Programs store cosines and sines as integers too, 127 for 1.0, but not biases.
+            quantised=self.has_frequencies,
+            transposable=self.may_be_transposed and not self.rules.refuses_transposed,
+        )
 
 
 def find_both_functions(waves: Waves) -> Iterator[CandidateTable]:
     """Yield cosines and sines in one array, with columns as they are, and once if they are doubled."""
-    cos_by_doubling = _find_single_columns(waves.cos)
-    sin_by_doubling = _find_single_columns(waves.sin)
+    cos_by_doubling = _find_columns_by_doubling(waves.cos)
+    sin_by_doubling = _find_columns_by_doubling(waves.sin)
     for doubling, cos in cos_by_doubling.items():
         if doubling in sin_by_doubling:
             both = {"cos": cos, "sin": sin_by_doubling[doubling]}
             yield candidate_of(both, has_frequencies=True, layout=doubling, quantised=True)
 
 
-def _find_single_columns(array: AnyArray) -> dict[str, AnyArray]:
-    """Return an array as it is, and with one column per frequency if it has two of each.
+def _find_columns_by_doubling(array: AnyArray) -> dict[str, AnyArray]:
+    """Return an array as it is, and by the way in which its columns are doubled, one of each.
 
-    The columns a b a b are doubled in halves, and a a b b interleaved: both become a b. Of a b a b,
-    the result is {"": a b a b, "halves": a b}.
+    Columns a b a b are doubled in halves, and the result is {"": a b a b, "halves": a b}. Of a a b b
+    it is {"": a a b b, "interleaved": a b}, and of a b, which has no column twice, {"": a b}.
     """
     tables = {AS_IT_STANDS: array}
     if array.shape[-1] % 2:

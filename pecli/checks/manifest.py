@@ -81,10 +81,9 @@ def _read_common_tolerances(defaults: Keys, tolerances: Keys) -> Keys:
 def _read_checks_of_entry(
     path: str, keys: Keys, models: Models, *, reasons: bool
 ) -> Iterator[Check]:
-    """Yield a check for each file of one [[check]] table in a manifest.
+    """Yield the checks of one [[check]] table: a single one, or one per file of `dumps/*.npz`.
 
-    `file = "dumps/*.npz"` names several. Each check holds everything that it needs to run later, in
-    a thread.
+    What the table states is read here, once. The files are compared later, when the checks run.
 
     Args:
         path: The manifest.
@@ -93,29 +92,46 @@ def _read_checks_of_entry(
         reasons: False if checks that fail need no reason.
     """
     pattern = _read_file_pattern(keys)
-    tolerance = Tolerance(**{key: keys[key] for key in TOLERANCES if key in keys})
-    _require_files(keys, models.folder)
-    layout = _read_raw_layout(keys)
-    target_keys = {key: keys[key] for key in keys if key not in COMMON}
-    with raw_files(layout):
-        target = read_target(target_keys, models)
+    tolerance = _read_tolerance(keys)
+    _refuse_pipes(keys, models.folder)
+    raw_layout = _read_raw_layout(keys)
+    target = _read_target_of_entry(keys, models, raw_layout)
     name = text_of(keys, "name")
     files = find_files(models.folder, pattern)
-    is_pattern = files != [pattern]
-    # If none of the files that a pattern matches has tables, one error states it.
-    group = f"{path}: {pattern}" if is_pattern else ""
+    is_single_file = files == [pattern]  # The name of one file is returned as it is.
+    # A file of a group is skipped if it has no tables; a file that was named alone must have some.
+    group = "" if is_single_file else f"{path}: {pattern}"
     for file in files:
-        label = _choose_label(name, file, is_pattern=is_pattern)
+        label = _choose_label(name, file, is_single_file=is_single_file)
         full_path = os.path.join(models.folder, file)
-        verify_later = partial(_run, target, layout, full_path, tolerance, reasons=reasons)
+        verify_later = partial(_run, target, raw_layout, full_path, tolerance, reasons=reasons)
         yield Check(file=full_path, run=verify_later, name=label, manifest=path, group=group)
 
 
-def _choose_label(name: str, file: str, *, is_pattern: bool) -> str:
+def _read_tolerance(keys: Keys) -> Tolerance:
+    """Return the errors that a check lets pass, from its keys `max_ulp`, `atol` and `rtol`."""
+    return Tolerance(**{key: keys[key] for key in TOLERANCES if key in keys})
+
+
+def _read_target_of_entry(keys: Keys, models: Models, raw_layout: RawLayout) -> Target:
+    """Return what the files of a [[check]] are compared with: a scheme, a model or a table.
+
+    Args:
+        keys: The keys of the check.
+        models: The models that the manifest names.
+        raw_layout: The dtype and shape of files without a header, which a table may be in.
+    """
+    # Keys that every check may have, such as `file` and `atol`, are not about the target.
+    target_keys = {key: keys[key] for key in keys if key not in COMMON}
+    with raw_files(raw_layout):
+        return read_target(target_keys, models)
+
+
+def _choose_label(name: str, file: str, *, is_single_file: bool) -> str:
     """Return what reports call a check: its name, and the file unless the name stands for one file."""
     if not name:
         return file
-    return f"{name}: {file}" if is_pattern else name
+    return name if is_single_file else f"{name}: {file}"
 
 
 def _read_raw_layout(keys: Keys) -> RawLayout:
@@ -143,14 +159,14 @@ def _read_file_pattern(keys: Keys) -> str:
     return pattern
 
 
-def _require_files(keys: Keys, folder: str) -> None:
+def _refuse_pipes(keys: Keys, folder: str) -> None:
     """Raise FileError if a value of a check is the path of a pipe or a device."""
     for value in keys.values():
         if isinstance(value, str):
-            _require_file(os.path.join(folder, value))
+            _refuse_pipe(os.path.join(folder, value))
 
 
-def _require_file(path: str) -> None:
+def _refuse_pipe(path: str) -> None:
     """Raise FileError if a path, or the file of FILE:NAME, is a pipe or a device.
 
     Opening a pipe would wait for ever. Of «a:b:c» the paths «a:b:c», «a» and «a:b» are examined.

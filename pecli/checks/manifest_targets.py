@@ -173,36 +173,46 @@ def _read_added_table(keys: Keys, folder: str) -> Target:
     return Target({**row_options, "before": os.path.join(folder, before)}, arrays)
 
 
-def _read_model_tables(keys: Keys, kind: str, models: Models) -> Target:
-    """Return the target of a check against a model: its tables, or queries that it rotated.
+def _read_model_tables(keys: Keys, model_key: str, models: Models) -> Target:
+    """Return the arguments of `verify` for a file that is compared with a model.
 
-    With before = "q.npy", the file holds queries or keys after the rotation.
+    The file holds tables such as cosines; or, if the check has before = "q.npy", the queries or keys
+    that the model's rotation makes of those in q.npy.
 
     Args:
         keys: The keys of the check.
-        kind: The key that names the model: `model` for a preset, `config` for a path.
+        model_key: The key that names the model: `model` for a preset, `config` for a path.
         models: The models that the manifest names.
+
+    Raises:
+        PecliError: There is no `model` of the name, or it has no such layer type.
     """
-    name = text_of(keys, kind)
+    name = text_of(keys, model_key)
     require_known(keys, (*COMMON, *TARGETS, *MODEL_KEYS))
     layer_type = text_of(keys, "layer_type") or None
     before = text_of(keys, "before")
     arrays = _read_arrays(keys, models.folder, has_before=bool(before))
     options = {**_read_row_options(keys, arrays), "layer_type": layer_type}
     try:
-        model = models.find(kind, name)
+        model = models.find(model_key, name)
     except PecliError as problem:
-        # A wrong name is an error of the manifest; a config.json that cannot be read fails its check.
-        if kind == "model":
-            raise
-        return Target(problem=problem)
+        if model_key == "model":
+            raise  # A wrong name is a mistake of the manifest.
+        return Target(problem=problem)  # A config.json that cannot be read only fails this check.
     if layer_type is not None:
-        model.encodings.one(layer_type)  # Raises ParameterError if the model has no such layers.
-    if not before:
-        return Target({**options, "spec": model.encodings}, arrays)
-    # From the path, `verify` reads the numbers of heads as well, which encodings do not have.
-    before_path = os.path.join(models.folder, before)
-    return Target({**options, "spec": model.path, "before": before_path}, arrays)
+        _require_layer_type(model, layer_type)
+    if before:
+        options["before"] = os.path.join(models.folder, before)
+        # From the path, `verify` reads the numbers of heads as well, which encodings do not have.
+        options["spec"] = model.path
+    else:
+        options["spec"] = model.encodings
+    return Target(options, arrays)
+
+
+def _require_layer_type(model: FoundModel, layer_type: str) -> None:
+    """Raise ParameterError unless a model has such layers, as Gemma 3 has `sliding_attention`."""
+    model.encodings.one(layer_type)
 
 
 def _read_arrays(keys: Keys, folder: str, *, has_before: bool) -> dict[str, Numbers]:

@@ -1,6 +1,6 @@
 """Errors of tables against an exact one, by position and by frequency, in constant memory."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -85,6 +85,27 @@ class Drifts:
     edges: Indices
     tables: list[Drift] = field(default_factory=list)
 
+    def add_block(
+        self,
+        errors_by_table: Sequence["BlockErrors"],
+        positions: Positions,
+        groups: Indices,
+        tolerance: float,
+    ) -> None:
+        """Add the errors of a block of rows to those of all tables.
+
+        Args:
+            errors_by_table: The errors that each table has in the block.
+            positions: The position of each row of the block.
+            groups: The frequency to which each column belongs.
+            tolerance: The error beyond which the first position is kept.
+        """
+        # With the edges 0, 1, 10, 100, position 42 is in the stretch 2, which begins at 10.
+        stretches = np.searchsorted(self.edges, positions, side="right") - 1
+        for drift, errors in zip(self.tables, errors_by_table, strict=True):
+            drift.add_errors(errors, stretches, groups)
+            drift.note_first_positions(errors, positions, tolerance)
+
     def curve(self, drift: Drift) -> ErrorCurve:
         """Return the largest error of each stretch at its middle, from position 1 on.
 
@@ -107,10 +128,10 @@ def measure_drifts(
     row_positions: Positions | None = None,
     on_block: Callable[[int], None] | None = None,
 ) -> Drifts:
-    """Measure how far tables are from the exact one, by position and by frequency.
+    """Return the errors of tables against the exact one, by position and by frequency.
 
-    A table of a million positions is read in blocks, and only the largest error of each stretch of
-    positions is kept: 1, 2, 3, …, 10, 11, 12, …, 100, 110, …
+    A table of a million positions is read in blocks of rows. What is kept is the largest error of
+    each stretch of positions, a point of the curve that is drawn: 1, 2, …, 10, 11, …, 100 to 109, …
 
     Args:
         exact: The exact numbers.
@@ -122,18 +143,20 @@ def measure_drifts(
     positions: Positions | range = range(exact.first, exact.first + exact.count)
     if row_positions is not None:
         positions = row_positions
-    edges = _find_edges(exact.first, int(positions[-1]) + 1)
-    drifts = Drifts(edges, [_make_no_errors(name, edges, exact) for name in tables])
+    last_position = int(positions[-1])
+    drifts = _make_no_drifts(tables, exact, last_position)
     for block in _measure_blocks(exact, tables.values()):
         block_positions = np.asarray(positions[block.rows])
-        # With the edges 0, 1, 10, 100, position 42 is in stretch 2.
-        stretches = np.searchsorted(edges, block_positions, side="right") - 1
-        for drift, errors in zip(drifts.tables, block.errors, strict=True):
-            drift.add_errors(errors, stretches, exact.groups)
-            drift.note_first_positions(errors, block_positions, tolerance)
+        drifts.add_block(block.errors, block_positions, exact.groups, tolerance)
         if on_block is not None:
             on_block(len(block_positions))
     return drifts
+
+
+def _make_no_drifts(names: Iterable[str], exact: ByPosition, last_position: int) -> Drifts:
+    """Return the errors of tables before any of their rows were compared, which are all 0."""
+    edges = _find_edges(exact.first, last_position + 1)
+    return Drifts(edges, [_make_no_errors(name, edges, exact) for name in names])
 
 
 def _make_no_errors(name: str, edges: Indices, exact: ByPosition) -> Drift:

@@ -47,8 +47,9 @@ def quantiles(rows: Array, slices: Iterable[Array]) -> dict[str, float] | None:
     """Return the quantiles of the finite elements of a table by share; None if none is finite.
 
     A quantile is an element, never a mean of two. Sorting a table of 10^9 elements would take
-    minutes. Instead, a sorted sample gives two numbers between which each quantile lies (almost
-    certainly); one pass over the table counts the elements below, and keeps the few between them.
+    minutes. Instead, a sorted sample gives two numbers, a bracket, between which each quantile lies
+    almost certainly. One pass over the table counts the elements below the bracket, and keeps the few
+    inside. If 1000 of 10,000 elements are below, the fourth smallest of those inside has the rank 1003.
 
     Args:
         rows: The table, with two axes.
@@ -56,17 +57,17 @@ def quantiles(rows: Array, slices: Iterable[Array]) -> dict[str, float] | None:
     """
     dtype = "f8" if dtype_name(rows.dtype) in DOUBLE else "f4"
     pieces = [*slices]
-    brackets = _find_brackets(_sample(rows, dtype))
-    ranked = _rank_slices(pieces, brackets, dtype)
-    count = sum(piece.size for piece in ranked)
+    brackets = _find_brackets(_sample(rows, dtype))  # one per share
+    ranked_slices = _rank_slices(pieces, brackets, dtype)
+    count = sum(ranked.size for ranked in ranked_slices)
     if not count:
         return None
     by_share = {}
-    for number, share in enumerate(SHARES):
-        rank = int(share * (count - 1))
-        elements_by_piece = [piece.brackets[number] for piece in ranked]
-        quantile = _find_element_of_rank(rank, brackets[number], elements_by_piece)
-        if quantile is None:  # The sample was not a fair one.
+    for bracket_number, share in enumerate(SHARES):
+        rank = int(share * (count - 1))  # the number of smaller elements
+        bracketed = _join_slices(ranked_slices, bracket_number)
+        quantile = _find_element_of_rank(rank, brackets[bracket_number], bracketed)
+        if quantile is None:  # It is outside of the bracket, as the sample was not a fair one.
             quantile = _find_element_by_sorting(rank, pieces, dtype)
         by_share[f"{share:g}"] = quantile
     return by_share
@@ -83,6 +84,17 @@ def _rank_slices(
     return [*results_in_order(rank, slices)]
 
 
+def _join_slices(slices: Sequence[SliceRanks], bracket_number: int) -> Bracketed:
+    """Return the elements of all slices below, at and between the ends of one of the brackets."""
+    parts = [ranked.brackets[bracket_number] for ranked in slices]
+    return Bracketed(
+        below=sum(part.below for part in parts),
+        at_low=sum(part.at_low for part in parts),
+        between=np.concatenate([part.between for part in parts]),
+        at_high=sum(part.at_high for part in parts),
+    )
+
+
 def _find_element_by_sorting(rank: int, pieces: Sequence[Array], dtype: str) -> float:
     """Return the element with `rank` smaller ones in a table, by reading all of it into memory."""
     elements = np.concatenate([_take_finite(piece, dtype) for piece in pieces])
@@ -90,23 +102,23 @@ def _find_element_by_sorting(rank: int, pieces: Sequence[Array], dtype: str) -> 
     return float(elements[rank])
 
 
-def _find_element_of_rank(rank: int, bracket: Bracket, parts: Sequence[Bracketed]) -> float | None:
+def _find_element_of_rank(rank: int, bracket: Bracket, bracketed: Bracketed) -> float | None:
     """Return the element with `rank` smaller ones in a table; None if it is outside of the bracket.
 
     If 1000 elements of the table are below the bracket and 2 at its lower end, the element of rank
     1005 is the fourth smallest between the ends: the one with the index 3 if these were sorted.
     """
-    index_from_low = rank - sum(part.below for part in parts)
+    index_from_low = rank - bracketed.below
     if index_from_low < 0:
         return None
-    index = index_from_low - sum(part.at_low for part in parts)
+    index = index_from_low - bracketed.at_low
     if index < 0:
         return float(bracket.low)
-    between = np.concatenate([part.between for part in parts])
+    between = bracketed.between
     if index < len(between):
-        between.partition(index)
+        between.partition(index)  # sorts so far that this element is at its place
         return float(between[index])
-    is_at_high = index < len(between) + sum(part.at_high for part in parts)
+    is_at_high = index < len(between) + bracketed.at_high
     return float(bracket.high) if is_at_high else None
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.checks.position_errors import Drift, Drifts, ErrorCurve, measure_drifts
+from pecli.checks.position_errors import Drift, ErrorCurve, measure_drifts
 from pecli.engine.arrays import Array, Positions, widened
 from pecli.engine.schemes.rope import Rope, as_read, tables_at
 from pecli.engine.table import ByPosition
@@ -39,6 +39,21 @@ class Departure(NamedTuple):
     pairs: tuple[int, int] | None = None
 
 
+class _MeasuredTables(NamedTuple):
+    """The errors of a runtime's tables against those that a model defines, at a sample of positions.
+
+    Attributes:
+        rounded: The errors of the tables as the runtime computes them, in float32.
+        unrounded: The errors of exact tables of the parameters as the runtime reads them; None if it
+            reads them as the model defines them.
+        curve: The errors in `rounded` over positions.
+    """
+
+    rounded: Drift
+    unrounded: Drift | None
+    curve: ErrorCurve
+
+
 class RuntimeErrors(NamedTuple):
     """The errors of a runtime: of what it computes, and of how it reads the parameters."""
 
@@ -53,8 +68,8 @@ def measure_runtime(
     """Return the errors of a runtime's cosines and sines, at some of the first `count` positions.
 
     A runtime may err for two reasons: its float32 arithmetic rounds, and it may misread a parameter,
-    for example ignore a scaling. Its own tables have both errors. To measure the second without the
-    first, which is the departure, exact tables of the misread parameters are compared as well.
+    for example ignore a scaling. Its own tables have both errors. The second by itself, which is
+    called its departure, is the error of exact tables of the misread parameters.
 
     Args:
         defined: The scheme that the model defines.
@@ -63,44 +78,42 @@ def measure_runtime(
         tolerance: The largest absolute error that a position may have.
         reads_differently: True if the runtime misreads parameters, so that it has a departure.
     """
-    drifts = _measure(defined, computed, count, tolerance, reads_differently=reads_differently)
-    errors_by_table = {drift.recipe: drift for drift in drifts.tables}
-    departure = Departure()
-    if reads_differently:
+    errors = _measure(defined, computed, count, tolerance, reads_differently=reads_differently)
+    departure = Departure()  # none
+    if errors.unrounded is not None:
         misread = as_read(computed)
-        departure = _locate_departure(
-            errors_by_table[UNROUNDED], defined, misread, count, tolerance
-        )
+        departure = _locate_departure(errors.unrounded, defined, misread, count, tolerance)
     return RuntimeErrors(
-        max_abs_error=errors_by_table[ROUNDED].max_abs_error,
-        curve=drifts.curve(errors_by_table[ROUNDED]),
-        departure=departure,
+        max_abs_error=errors.rounded.max_abs_error, curve=errors.curve, departure=departure
     )
 
 
 def _locate_departure(
-    drift: Drift, defined: Rope, misread: Rope, count: int, tolerance: float
+    errors: Drift, defined: Rope, misread: Rope, count: int, tolerance: float
 ) -> Departure:
-    """Return how large the error of misread parameters is, and the positions and pairs that it affects.
+    """Return the largest error of misread parameters, and where errors exceed the tolerance.
+
+    If a runtime ignores a scaling of the slow frequencies, these may be the pairs 20 to 63, from
+    position 1,024 on.
 
     Args:
-        drift: The errors of exact tables of these parameters at a sample of positions: all up to
+        errors: The errors of exact tables of these parameters at a sample of positions: all up to
             8191, and 256 per doubling beyond.
         defined: The scheme that the model defines.
         misread: The same scheme with the parameters as a runtime reads them.
         count: The number of positions.
         tolerance: The largest absolute error that a position may have.
     """
-    pairs_beyond = np.flatnonzero(drift.by_frequency > tolerance).tolist()
-    first_and_last_pair = (pairs_beyond[0], pairs_beyond[-1]) if pairs_beyond else None
-    first_beyond = (
-        drift.first_beyond
-    )  # the first position of the sample that is beyond the tolerance
-    if first_beyond is not None:
-        # A position that the sample left out may be beyond the tolerance before it.
-        first_beyond = _find_first_beyond(first_beyond, defined, misread, count, tolerance)
+    first_in_sample = errors.first_beyond
+    if first_in_sample is None:
+        return Departure(max_abs_error=errors.max_abs_error)  # All errors are within the tolerance.
+    wrong_pairs = np.flatnonzero(errors.by_frequency > tolerance).tolist()
+    # The sample may have left out an earlier position that is wrong.
+    first_position = _find_first_beyond(first_in_sample, defined, misread, count, tolerance)
     return Departure(
-        max_abs_error=drift.max_abs_error, first_beyond=first_beyond, pairs=first_and_last_pair
+        max_abs_error=errors.max_abs_error,
+        first_beyond=first_position,
+        pairs=(wrong_pairs[0], wrong_pairs[-1]),
     )
 
 
@@ -131,18 +144,19 @@ def _find_first_beyond(
 @lru_cache(maxsize=8)
 def _measure(
     defined: Rope, computed: Rope, count: int, tolerance: float, *, reads_differently: bool
-) -> Drifts:
-    """Measure the errors of a runtime's tables at some positions; many runtimes share a result.
-
-    They are those of the tables that it computes (ROUNDED) and, if it reads the parameters
-    differently, of the exact tables of what it reads (UNROUNDED).
-    """
+) -> _MeasuredTables:
+    """Measure the errors of a runtime's tables at some positions; many runtimes share a result."""
     exact = _make_exact_rows(defined, count)
     positions = compared_positions(count)
     tables = {ROUNDED: _make_rows(computed, positions)}
     if reads_differently:
         tables[UNROUNDED] = _make_rows(as_read(computed), positions)
-    return measure_drifts(exact, tables, tolerance, positions)
+    drifts = measure_drifts(exact, tables, tolerance, positions)
+    drift_by_table = {drift.recipe: drift for drift in drifts.tables}
+    rounded = drift_by_table[ROUNDED]
+    return _MeasuredTables(
+        rounded=rounded, unrounded=drift_by_table.get(UNROUNDED), curve=drifts.curve(rounded)
+    )
 
 
 def compared_positions(count: int) -> Positions:

@@ -194,11 +194,11 @@ def match_tensors(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Te
 def _reread_lone_transposes(
     matches: Mapping[str, TensorMatch], rules: ReadingRules
 ) -> dict[str, TensorMatch]:
-    """Return matches in which no table is read transposed unless the table beside it is.
+    """Return the matches, after sines whose axes were exchanged by mistake are matched as they stand.
 
-    Sines (64, 64) of B may fit those of A only when transposed. If the cosines beside them fit as
-    they stand, a program exchanged the axes of the sines by mistake. So the sines are matched again,
-    as they stand, and the comparison will show that they are wrong.
+    A program that stores tables transposed does so with cosines and sines. If the sines (64, 64) of B
+    fit those of A only when transposed, and the cosines beside them as they stand, the sines are
+    wrong. They must not pass as transposed: a comparison as they stand shows that they are wrong.
 
     Args:
         matches: The tensors of both files that belong together, by their names in A.
@@ -207,14 +207,18 @@ def _reread_lone_transposes(
     readings = {
         name: match.reading for name, match in matches.items() if isinstance(match, ReadMatch)
     }
-    without_transposing = rules._replace(refuses_transposed=True)
+    as_they_stand = rules._replace(refuses_transposed=True)
     corrected = dict(matches)
     for name in find_lone_transposes(readings):
-        transposed = matches[name]
-        (name_in_b,) = transposed.names_in_b  # Each match is of one tensor of A and one of B.
-        array_in_a, array_in_b = transposed.arrays
-        corrected[name] = _match_two(name, name_in_b, array_in_a, array_in_b, without_transposing)
+        corrected[name] = _match_again(matches[name], as_they_stand)
     return corrected
+
+
+def _match_again(match: TensorMatch, rules: ReadingRules) -> TensorMatch:
+    """Return the match of the same two tensors, one of A and one of B, by other rules."""
+    (name_in_b,) = match.names_in_b
+    a, b = match.arrays
+    return _match_two(match.name, name_in_b, a, b, rules)
 
 
 def _find_float_dtype(file: LoadedFile) -> str:
@@ -311,14 +315,8 @@ def _read_joined(joined: Tensors, apart: Tensors, rules: ReadingRules) -> Readin
 def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRules) -> TensorMatch:
     """Find how one of two tensors is read as the other: (2, 64, 128) as two copies of (64, 128).
 
-    Either may have the copies, so that A is read as B, or B as A. There are three ways:
-
-    1. Tensors of one shape are read element by element.
-    2. Others may be one table with other axes: with copies, or without axes of length 1.
-    3. If they are not, both may hold the same cosines and sines, arranged differently: (L, 64) as
-       32 cosines and then 32 sines in a row, (L, 32, 2) as pairs of a cosine and a sine.
-
-    Tensors that cannot be read in any way differ in their shape.
+    Either may have the copies, so that A is read as B, or B as A. If neither can be read as the
+    other, they are returned as a match that differs in its shape.
 
     Args:
         name: The name in A.
@@ -330,14 +328,17 @@ def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRule
     unread = TensorMatch(name=name, names_in_a=[name], names_in_b=[name_in_b], arrays=(a, b))
     reader = _choose_reader(name, name_in_b, rules)
     sides = _order_sides(a, b, rules)
-    # Integers, 127 for 1.0, are no numbers to compare with floats. The second way finds their scale.
+    # If only one holds integers, 127 may stand for 1.0 in it: elements differ by that scale.
     is_one_quantised = reader.has_frequencies and _holds_integers(a) != _holds_integers(b)
     if a.shape == b.shape and not is_one_quantised:
         return unread.with_first_reading(reader.read_in_same_shape, sides)
-    match = unread.with_first_reading(reader.read_as_table, sides)
-    if reader.has_frequencies and not match.is_near:
-        match = match.with_first_reading(reader.read_as_cos_sin, sides)
-    return match
+    # Both may be one table with other axes, with copies, or with a scale.
+    as_one_table = unread.with_first_reading(reader.read_as_table, sides)
+    if as_one_table.is_near or not reader.has_frequencies:
+        return as_one_table
+    # The values differ. Both may still hold the same cosines and sines, arranged differently: (L, 64)
+    # as 32 cosines and then 32 sines in a row, (L, 32, 2) as pairs of a cosine and a sine.
+    return as_one_table.with_first_reading(reader.read_as_cos_sin, sides)
 
 
 def _choose_reader(name: str, name_in_b: str, rules: ReadingRules) -> ArrayReader:

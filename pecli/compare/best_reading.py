@@ -247,22 +247,30 @@ class _Doubts(NamedTuple):
 
     @classmethod
     def about(cls, reading: Reading, integer_for_1: int) -> "_Doubts":
-        """Return the doubts about a reading.
+        """Return the doubts about a way to read a tensor, so that the least doubtful way can be chosen.
 
         Args:
             reading: The tensor, read as copies of a table in some order of axes.
             integer_for_1: The integer that most likely stands for 1.0 in the tensor, such as 127 in int8.
         """
-        is_of_integers = reading.step > 0  # Numbers that are themselves have no step.
         return cls(
-            is_implausible=not reading.is_plausible,
-            is_guess=reading.is_guess,
+            is_implausible=not reading.is_plausible,  # Copies differ, or cos² + sin² varies.
+            is_guess=reading.is_guess,  # Other tables have such a shape as well.
             is_transposed=reading.transposed,
-            is_far=not reading.is_near,
-            has_other_scale=is_of_integers and round(1 / reading.step) != integer_for_1,
+            is_far=not reading.is_near,  # The values of a few rows are not those of the table.
+            has_other_scale=_has_other_scale(reading, integer_for_1),
             copies=reading.copy_count,
             distance=reading.distance,
         )
+
+
+def _has_other_scale(reading: Reading, integer_for_1: int) -> bool:
+    """Return True if a tensor is read with another integer standing for 1.0 than the likeliest one.
+
+    With the step 1/64, 64 stands for 1.0. If the largest integer of the tensor is 127, that is the
+    likeliest one. Numbers that stand for themselves have the step 0.
+    """
+    return reading.step > 0 and round(1 / reading.step) != integer_for_1
 
 
 def _find_least_doubtful(readings: Iterable[Reading], integer_for_1: int) -> Reading | None:
@@ -293,29 +301,42 @@ def _is_likely(reading: Reading) -> bool:
 
     The values of the tensor are wrong, so that only its shape and how its values repeat are left to
     judge by. A shape allows ways that no program meant: (64, 64) may be a table, its transpose, or
-    64 copies of a vector. The first rule below that applies decides.
+    64 copies of a vector.
     """
     if reading.is_learned:
         return True  # No values are expected, so none are wrong.
     if reading.transposed:
-        # Upright again, row 0 has to hold position 0, where all frequencies have the same value.
-        return begins_with_position_0(widest(reading.parts[0].found))
-    table_shape = reading.parts[0].expected.shape
-    expects_vector = len(table_shape) < 2
+        return _is_transposed_wave(reading)
     is_vector = reading.array.ndim < 2
+    expects_vector = len(reading.parts[0].expected.shape) < 2
+    if is_vector and not expects_vector:
+        return _has_enough_rows(reading)
     if expects_vector and not is_vector:
         # (12, 64) is a table of its own rather than 12 copies of 64 frequencies.
         return reading.copy_count == 1
-    if is_vector and not expects_vector:
-        # 128 numbers are hardly 2 rows of 64 that were written without their axes.
-        return table_shape[-2] >= MIN_FLAT_ROWS
+    # A model has such a table, and the tensor's name allows it.
     is_table_of_model = reading.candidate.origin is not None
-    if is_table_of_model:
-        return True  # The model has such a table, and the tensor's name allows it.
-    if _holds_one_table_once(reading):
-        return True
     # Wrong values that are read in the right way still have equal copies, and a constant cos² + sin².
-    return reading.is_plausible
+    return is_table_of_model or _holds_one_table_once(reading) or reading.is_plausible
+
+
+def _is_transposed_wave(reading: Reading) -> bool:
+    """Return True if a tensor that is read transposed begins with position 0 in that direction only.
+
+    All cosines are 1 there, and all sines 0, whatever the frequencies are. Nothing else shows the
+    direction of a table whose values are wrong.
+    """
+    upright_table = widest(reading.parts[0].found)
+    return begins_with_position_0(upright_table)
+
+
+def _has_enough_rows(reading: Reading) -> bool:
+    """Return True if the table that a vector is read as has enough rows to be written without axes.
+
+    128 numbers are hardly 2 rows of 64: they are rather 128 frequencies.
+    """
+    row_count = reading.parts[0].expected.shape[-2]
+    return row_count >= MIN_FLAT_ROWS
 
 
 def _holds_one_table_once(reading: Reading) -> bool:

@@ -5,7 +5,7 @@ copies along a batch or head axis, doubled columns, the two cosines of a rotatio
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import NamedTuple
@@ -107,14 +107,14 @@ class Comparison:
         return isinstance(self.finding, NotFinite)
 
     def swapped(self) -> "Comparison":
-        """Return the result as if the other side had been the expected one.
+        """Return the result with the expected and the found side exchanged.
 
-        `diff A B` may read A as B has it, if A is the larger one; its result must still state what A
-        has as expected.
+        `diff A B` states what A has as expected. But if A is two copies of B, each of these is
+        compared with B, which is the expected side then: that result has to be exchanged.
         """
         finding = self.finding
         if isinstance(finding, OtherDtype):
-            finding = OtherDtype(finding.expected, finding.dtype)
+            finding = OtherDtype(dtype=finding.expected, expected=finding.dtype)
         return replace(
             self,
             finding=finding,
@@ -372,9 +372,6 @@ def _choose_dtypes(part: Part, names: Sequence[str], *, any_dtype: bool) -> _Dty
 
     Frequencies may always be floats of another dtype, other tensors only if `any_dtype` is given.
 
-    Frequencies and ALiBi's slopes of unlike dtypes are compared as float32: models compute them in
-    float32, and the further digits of a file in float64 are not the model's.
-
     Args:
         part: The table, and its elements in the tensor.
         names: The names that the tensor has, from which follows what it holds.
@@ -387,10 +384,22 @@ def _choose_dtypes(part: Part, names: Sequence[str], *, any_dtype: bool) -> _Dty
     holds_frequencies = any(role_of(name) == "inv_freq" for name in names)
     may_differ = (any_dtype or holds_frequencies) and _are_of_one_kind(part)
     if not may_differ:
-        return _Dtypes(expected, found, finding=OtherDtype(found, expected))
-    is_complex = part.found.dtype.kind == "c"  # both sides, as they are of one kind
+        return _Dtypes(expected, found, finding=OtherDtype(dtype=found, expected=expected))
+    return _Dtypes(expected, found, as_float32=_are_computed_in_float32(part, names))
+
+
+def _are_computed_in_float32(part: Part, names: Sequence[str]) -> bool:
+    """Return True for frequencies and for ALiBi's slopes, as real numbers.
+
+    Models compute them in float32. The further digits of a file in float64 are not the model's.
+
+    Args:
+        part: The frequencies or slopes, or another table.
+        names: The names that the tensor has, from which follows what it holds.
+    """
+    is_complex = part.found.dtype.kind == "c"
     holds_frequencies_or_slopes = is_relative(*names)
-    return _Dtypes(expected, found, as_float32=holds_frequencies_or_slopes and not is_complex)
+    return holds_frequencies_or_slopes and not is_complex
 
 
 def _are_of_one_kind(part: Part) -> bool:
@@ -407,30 +416,41 @@ def _measure_parts(parts: Sequence[Part], allowed: Tolerance, *, as_float32: boo
     Expected rows are computed while they are compared, so that a table of 10^9 elements is never in
     memory as a whole.
     """
-    first = parts[0]  # All parts have the same shape and dtypes.
-    shape = first.expected.shape
-    errors = ElementErrors(allowed, shape, first.found.dtype)
-    if not first.found.size:
+    any_part = parts[0]  # All parts have the same shape and dtypes.
+    errors = ElementErrors(allowed, any_part.expected.shape, any_part.found.dtype)
+    if not any_part.found.size:
         return errors
-    itemsize = max(first.expected_dtype.itemsize, first.found.dtype.itemsize)
-    if first.step:  # Integers that stand for numbers are compared as float64.
-        itemsize = FLOAT64_BYTES
-    bytes_per_row = max(1, errors.width * itemsize)
-    rows_at_once = max(1, READ_BYTES // bytes_per_row)
+    copies_per_part = math.prod(any_part.copies)
 
-    def measure_slab_of_part(part_and_slab: tuple[int, Slab]) -> None:
-        part_number, slab = part_and_slab
-        place_of_part = part_number * first.found.size
-        _measure_slab(parts[part_number], slab, errors, place_of_part, as_float32=as_float32)
+    def add_errors_of_rows(part_and_rows: tuple[int, Slab]) -> None:
+        part_number, rows = part_and_rows
+        first_copy = part_number * copies_per_part
+        _measure_slab(parts[part_number], rows, errors, first_copy, as_float32=as_float32)
 
-    axes_of_rows = shape[:-1] or shape  # All of a vector is one axis.
-    slabs = split_into_slabs(axes_of_rows, rows_at_once)
-    work_through(measure_slab_of_part, product(range(len(parts)), slabs))
+    pieces_of_each_part = _split_rows(any_part, errors.width)
+    work_through(add_errors_of_rows, product(range(len(parts)), pieces_of_each_part))
     return errors
 
 
+def _split_rows(part: Part, width: int) -> Iterator[Slab]:
+    """Yield the rows of a table in pieces of READ_BYTES, or of one row if that is larger.
+
+    Args:
+        part: The table, and its elements in the tensor.
+        width: The length of a row; 1 for a vector, whose elements are its rows.
+    """
+    itemsize = max(part.expected_dtype.itemsize, part.found.dtype.itemsize)
+    if part.step:  # Integers that stand for numbers are compared as float64.
+        itemsize = FLOAT64_BYTES
+    bytes_per_row = max(1, width * itemsize)
+    rows_at_once = max(1, READ_BYTES // bytes_per_row)
+    is_vector = len(part.expected.shape) < 2
+    lengths_of_row_axes = part.expected.shape if is_vector else part.expected.shape[:-1]
+    return split_into_slabs(lengths_of_row_axes, rows_at_once)
+
+
 def _measure_slab(
-    part: Part, slab: Slab, errors: ElementErrors, place_of_part: int, *, as_float32: bool
+    part: Part, slab: Slab, errors: ElementErrors, first_copy: int, *, as_float32: bool
 ) -> None:
     """Add to `errors` those of a few rows, in every copy of a table that the tensor has.
 
@@ -440,23 +460,20 @@ def _measure_slab(
         part: The table, and the copies of it that were found.
         slab: The rows of the table that are compared.
         errors: The errors of all elements, to which those of these rows are added.
-        place_of_part: The number of the part's first element, counting the elements of all parts.
+        first_copy: The number of the part's first copy, counting the copies of all parts.
         as_float32: True if both sides are rounded to float32 before.
     """
     expected_rows = part.rows(slab)
     if as_float32:
         expected_rows = round_to(widened(expected_rows), "float32")
-    for copy_number, copy_index in enumerate(np.ndindex(part.copies)):
+    for copy, copy_index in enumerate(np.ndindex(part.copies), start=first_copy):
         found_rows = _read_rows_of_copy(part, copy_index, slab)
         if as_float32:
             found_rows = round_to(widened(found_rows), "float32")
         storable_rows = expected_rows
         if part.step:  # Integers can only hold the nearest of their steps.
             storable_rows = part.in_steps(expected_rows, found_rows)
-        # Row 5 of copy 2 of a table (64, 128) begins at the place (2 · 64 + 5) · 128 of the part.
-        rows_before = copy_number * errors.row_count + slab.start
-        place_of_slab = place_of_part + rows_before * errors.width
-        errors.measure(storable_rows, found_rows, place_of_slab)
+        errors.measure(storable_rows, found_rows, copy=copy, first_row=slab.start)
 
 
 def _read_rows_of_copy(part: Part, copy_index: Index, slab: Slab) -> AnyArray:

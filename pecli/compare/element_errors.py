@@ -88,7 +88,7 @@ class ElementErrors:
         self.worst: WorstElement | None = None
         self._lock = Lock()
 
-    def measure(self, expected: AnyArray, found: AnyArray, first_place: int) -> None:
+    def measure(self, expected: AnyArray, found: AnyArray, *, copy: int, first_row: int) -> None:
         """Add the errors of some rows to those of all elements.
 
         Several threads may call it at once: each measures its own rows, and a lock guards the sums.
@@ -96,16 +96,27 @@ class ElementErrors:
         Args:
             expected: The expected rows.
             found: The rows that were found.
-            first_place: The place of the first element, counting elements and not rows.
+            copy: The number of the copy that has them, counting the copies of all parts.
+            first_row: The number of the first of these rows in its copy.
         """
         expected = expected.reshape(-1)
         found = found.reshape(-1)
         if _have_equal_bytes(expected, found):  # the usual case
             return
+        first_place = self._find_place(copy, first_row)
         with np.errstate(all="ignore"):
             is_wrong = self._measure_pieces(expected, found, first_place)
         if is_wrong.any():
-            self._note_wrong(is_wrong.reshape(-1, self.width), first_place)
+            self._note_wrong(is_wrong.reshape(-1, self.width), copy, first_row)
+
+    def _find_place(self, copy: int, row: int) -> int:
+        """Return the place of the first element of a row in a copy.
+
+        Row 5 of copy 2 of a table (64, 128) has 2 · 64 + 5 = 133 rows before it: its place is
+        133 · 128 = 17,024.
+        """
+        rows_before = copy * self.row_count + row
+        return rows_before * self.width
 
     def _measure_pieces(self, expected: Array, found: Array, first_place: int) -> Flags:
         """Add the errors of some rows, and return which of their elements are out of tolerance.
@@ -281,28 +292,26 @@ class ElementErrors:
         is_tie = element.error == self.max_abs_error > 0
         return is_tie and self.worst is not None and element.place < self.worst.place
 
-    def _note_wrong(self, is_wrong: Flags, first_place: int) -> None:
-        """Record the rows and columns that have wrong elements, and the first wrong element.
-
-        Places count the elements of one copy after the other. If the first place of some rows of a
-        table (64, 128) is 8,576, there are 8,576 / 128 = 67 rows before it: the 64 rows of copy 0,
-        and 3 rows of copy 1, which holds these rows.
+    def _note_wrong(self, is_wrong: Flags, copy: int, first_row: int) -> None:
+        """Record which rows and columns of a copy have wrong elements, and its first wrong element.
 
         Args:
             is_wrong: True for elements out of tolerance, (rows, columns); at least one is wrong.
-            first_place: The place of the first element of these rows, which are in one copy.
+            copy: The number of the copy that has these rows.
+            first_row: The number of the first of these rows in its copy.
         """
-        rows_before = first_place // self.width
-        copy, first_row = divmod(rows_before, self.row_count)
         rows = slice(first_row, first_row + len(is_wrong))
-        first_wrong = first_place + int(is_wrong.argmax())  # `argmax` finds the first True.
-        with self._lock:
+        wrong_columns = is_wrong.any(axis=0)
+        no_columns = np.zeros(self.width, bool)
+        # `argmax` finds the first True.
+        first_wrong = self._find_place(copy, first_row) + int(is_wrong.argmax())
+        with self._lock:  # Other threads record other rows, perhaps of the same copy.
             self.mismatched += int(np.count_nonzero(is_wrong))
+            self.wrong_rows[rows] |= is_wrong.any(axis=1)
+            columns_before = self.wrong_columns.get(copy, no_columns)
+            self.wrong_columns[copy] = wrong_columns | columns_before
             first_before = self.first_wrong_places.get(copy, first_wrong)
             self.first_wrong_places[copy] = min(first_wrong, first_before)
-            self.wrong_rows[rows] |= is_wrong.any(axis=1)
-            wrong_columns = self.wrong_columns.setdefault(copy, np.zeros(self.width, bool))
-            wrong_columns |= is_wrong.any(axis=0)
 
 
 class _Screening(NamedTuple):

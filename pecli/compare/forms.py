@@ -175,31 +175,19 @@ class Form:
         return self._count_along_row_axes(shape[:first_column_axis])
 
     def _count_along_row_axes(self, lengths: Shape) -> list[Factor] | None:
-        """Return what the axes before the columns count; None if this form cannot have such axes.
+        """Return the things that the axes before the columns count; None if they do not fit the form.
 
-        Each of them counts rows: (2, 12) is `row 2, row 12`. Two forms have the cosines and sines
-        along one of these axes as well:
+        In most forms, each of these axes counts rows: 2 heads of 12 rows, (2, 12), are
+        `row 2, row 12`. In two forms, one of the axes holds both cosines and sines.
 
-        - `stacked`: (2, 12) is a table of cosines and one of sines, `function 2, row 12`.
-        - `rows`: (24,) is 12 rows of cosines above 12 rows of sines, also `function 2, row 12`.
-
-        >>> Form("rows")._count_along_row_axes((24,))
-        [Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.ROW: 6>, size=12)]
+        Args:
+            lengths: The lengths of these axes.
         """
-        rows = [Factor(Axis.ROW, length) for length in lengths]
-        cosines_and_sines = Factor(Axis.FUNCTION, 2)
         if self.arrangement == "stacked":
-            has_axis_of_functions = lengths[:1] == (2,)
-            if not has_axis_of_functions:
-                return None
-            return [cosines_and_sines, *rows[1:]]
+            return _count_stacked_functions(lengths)
         if self.arrangement == "rows":
-            has_two_equal_parts = lengths != () and lengths[-1] % 2 == 0
-            if not has_two_equal_parts:
-                return None
-            rows_of_one_function = Factor(Axis.ROW, lengths[-1] // 2)
-            return [*rows[:-1], cosines_and_sines, rows_of_one_function]
-        return rows
+            return _count_functions_in_rows(lengths)
+        return _count_rows(lengths)
 
     def function_views(self, array: AnyArray) -> list[FunctionView] | None:
         """Return the cosines and the sines of a table as views; None if it cannot have this form.
@@ -226,13 +214,9 @@ class Form:
         >>> [(axis.name, size) for axis, size in Form("halves")._count_in_one_table((12, 16))]
         [('ROW', 12), ('FUNCTION', 2), ('FREQUENCY', 8)]
         """
-        # The columns of one frequency, a length per axis: (2,) for `halves`, (1, 2) for `pairs`.
-        column_lengths = self.column_lengths(1)
-        first_column_axis = len(shape) - len(column_lengths)
-        if first_column_axis < 1:
+        frequencies = self._find_frequency_count(shape)
+        if frequencies is None:
             return None  # No axis is left for rows.
-        # Only the first axis of columns grows with the frequencies: 16 columns / 2 = 8 frequencies.
-        frequencies = shape[first_column_axis] // column_lengths[0]
         rows_and_functions = self.factors_before_columns(shape, frequencies)
         if rows_and_functions is None:
             return None  # A column is left over, or the rows are not two equal parts.
@@ -240,6 +224,21 @@ class Form:
         if len(row_axes) != 1:
             return None  # A batch of tables is not one table.
         return [*rows_and_functions, *self.column_factors(frequencies)]
+
+    def _find_frequency_count(self, shape: Shape) -> int | None:
+        """Return the frequencies for which a table has columns; None if it has no axis of rows as well.
+
+        >>> Form("halves")._find_frequency_count((12, 16))  # 8 cosines, then 8 sines
+        8
+        >>> Form("pairs")._find_frequency_count((12, 8, 2))  # 8 pairs of a cosine and a sine
+        8
+        """
+        lengths_of_one_frequency = self.column_lengths(1)  # (2,) and (1, 2)
+        first_column_axis = len(shape) - len(lengths_of_one_frequency)
+        if first_column_axis < 1:
+            return None
+        # Only the first axis of columns grows with the frequencies.
+        return shape[first_column_axis] // lengths_of_one_frequency[0]
 
     def _real_values(self, array: AnyArray) -> AnyArray:
         """Return an array of this form as real numbers that make whole pairs.
@@ -290,6 +289,35 @@ class Form:
         if self.padded:
             return np.concatenate([array, np.zeros_like(array[:, :1])], axis=1)
         return array
+
+
+def _count_rows(lengths: Shape) -> list[Factor]:
+    """Return axes that each count rows: (2, 12) is `row 2, row 12`."""
+    return [Factor(Axis.ROW, length) for length in lengths]
+
+
+def _count_stacked_functions(lengths: Shape) -> list[Factor] | None:
+    """Return axes of which the first counts cosines and sines; None unless its length is 2.
+
+    >>> _count_stacked_functions((2, 12))  # 12 rows of cosines, and 12 rows of sines
+    [Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.ROW: 6>, size=12)]
+    """
+    if lengths[:1] != (2,):
+        return None
+    return [Factor(Axis.FUNCTION, 2), *_count_rows(lengths[1:])]
+
+
+def _count_functions_in_rows(lengths: Shape) -> list[Factor] | None:
+    """Return axes of which the last holds rows of cosines, then rows of sines; None if it is odd.
+
+    >>> _count_functions_in_rows((24,))  # 12 rows of cosines above 12 rows of sines
+    [Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.ROW: 6>, size=12)]
+    """
+    if not lengths or lengths[-1] % 2:
+        return None
+    *outer_lengths, rows_of_both = lengths
+    outer_rows = _count_rows(tuple(outer_lengths))
+    return [*outer_rows, Factor(Axis.FUNCTION, 2), Factor(Axis.ROW, rows_of_both // 2)]
 
 
 @lru_cache(MAX_CACHED)

@@ -28,6 +28,11 @@ class SeparateTables(NamedTuple):
     tables: dict[str, AnyArray]
     note: str = ""
 
+    @classmethod
+    def of_whole(cls, array: AnyArray, note: str = "") -> "SeparateTables":
+        """Return a tensor that is one table, of whatever function."""
+        return cls({"": array}, note)
+
 
 def separate_tables(name: str, array: AnyArray) -> SeparateTables:
     """Return the cosines and the sines of a tensor as two tables, with a row per position.
@@ -43,19 +48,25 @@ def separate_tables(name: str, array: AnyArray) -> SeparateTables:
         The tables `cos` and `sin`, or the tensor itself under an empty name.
     """
     row_widths = find_row_widths(array)
-    if row_widths:
+    if row_widths:  # A program wrote a table as a vector: its axes are found first.
         return _separate_vector(array, row_widths)
-    role = role_of(name)
-    # A matrix holds one function unless its name states both, as most files store them apart.
-    # Further axes and complex numbers, as in (L, D/2, 2), often distinguish cosines from sines.
-    may_hold_both = array.ndim > 2 or array.dtype.kind == "c" or role == "both"
-    if may_hold_both:
+    if _may_hold_both(name, array):
         separated = _separate_functions([array])
         if separated is not None:
             return separated
-    if role in PLURALS and _is_transposed(array):
-        return SeparateTables({"": array.T}, "transposed")
-    return SeparateTables({"": array})
+    is_cos_or_sin = role_of(name) in PLURALS  # The first column of other matrices means nothing.
+    if is_cos_or_sin and _is_transposed(array):
+        return SeparateTables.of_whole(array.T, "transposed")
+    return SeparateTables.of_whole(array)
+
+
+def _may_hold_both(name: str, array: AnyArray) -> bool:
+    """Return True if a tensor may hold cosines and sines, by its name or its axes.
+
+    Most files store them apart, so that a matrix holds one function unless its name states both.
+    Further axes and complex numbers, as in (L, D/2, 2), often distinguish cosines from sines.
+    """
+    return array.ndim > 2 or array.dtype.kind == "c" or role_of(name) == "both"
 
 
 def _separate_vector(vector: AnyArray, row_widths: Sequence[int]) -> SeparateTables:
@@ -72,7 +83,7 @@ def _separate_vector(vector: AnyArray, row_widths: Sequence[int]) -> SeparateTab
     if separated is not None:
         return separated
     narrowest = widest_first[-1]
-    return SeparateTables({"": narrowest}, f"read as {bracketed(narrowest.shape)}")
+    return SeparateTables.of_whole(narrowest, f"read as {bracketed(narrowest.shape)}")
 
 
 def _separate_functions(tables: list[AnyArray]) -> SeparateTables | None:

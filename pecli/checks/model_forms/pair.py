@@ -111,7 +111,6 @@ class Pair(NamedTuple):
         reference_rows = self.reference.rows
         checked_rows = self.checked.rows
         rows_at_once = max(1, PIECE_ELEMENTS // self._elements_per_row)
-        # Memory that all pieces use, one after the other.
         buffers = self._make_buffers(min(rows_at_once, len(checked_rows)))
         for start in range(0, len(checked_rows), rows_at_once):
             piece = slice(start, start + rows_at_once)
@@ -121,34 +120,49 @@ class Pair(NamedTuple):
             if self.differs_by_rounding or not _have_same_bytes(expected, stored_rows):
                 yield self._compare_stored_rows(expected, stored_rows, buffers, tolerance)
 
-    def _make_buffers(self, rows: int) -> AnyArray:
-        """Return memory for the floats of some rows of both files, (2, rows, elements of a row)."""
+    def _make_buffers(self, rows: int) -> "_Buffers":
+        """Return memory for the floats of as many rows of both tensors."""
         dtypes = (self.reference.dtype, self.checked.dtype)
         compared_dtype = np.float64 if "float64" in dtypes else np.float32
-        return np.empty((2, rows, self._elements_per_row), compared_dtype)
+        shape = (rows, self._elements_per_row)
+        return _Buffers(np.empty(shape, compared_dtype), np.empty(shape, compared_dtype))
 
     def _compare_stored_rows(
-        self, expected: Array, stored_rows: Array, buffers: AnyArray, tolerance: Tolerance
+        self, expected: Array, stored_rows: Array, buffers: "_Buffers", tolerance: Tolerance
     ) -> RowErrors:
-        """Compare some rows, stored in bfloat16 or as blocks of Q8_0, by the numbers that they hold.
+        """Return the errors of some rows, by the numbers that their bytes stand for.
+
+        In Q8_0, for example, a number is a signed byte times the scale of its block.
 
         Args:
-            expected: Rows of the reference, in the order of the checked tensor.
-            stored_rows: Rows of the checked tensor.
-            buffers: Memory for the floats of both, which is used for each piece again.
+            expected: The bytes of rows of the reference, in the order of the checked tensor.
+            stored_rows: The bytes of these rows in the checked tensor.
+            buffers: Memory for the numbers.
             tolerance: The errors that pass beside those of rounding.
         """
         must_be_equal = not self.differs_by_rounding and not _allows_errors(tolerance)
         if must_be_equal and self.checked.dtype == Q8_0:
-            errors_of_blocks = _compare_q8_0_blocks(expected, stored_rows)
-            if errors_of_blocks is not None:
-                return errors_of_blocks
-        expected_buffer, found_buffer = buffers
-        expected_values = self.reference.floats(expected, expected_buffer)
-        if self.added_by_converter:  # llama.cpp stores Gemma's norms as 1 + weight.
-            expected_values += np.float32(self.added_by_converter)
-        values = self.checked.floats(stored_rows, found_buffer)
+            # Compiled code compares blocks much faster than floats. The result is None without it.
+            largest_errors = find_largest_q8_0_errors(expected, stored_rows)
+            if largest_errors is not None:
+                return RowErrors.of_equal_rows(largest_errors)
+        expected_values = self._read_expected_values(expected, out=buffers.expected)
+        values = self.checked.floats(stored_rows, out=buffers.found)
         return self.judge_rows(expected_values, values, tolerance, stored_rows)
+
+    def _read_expected_values(self, rows: Array, out: AnyArray) -> AnyArray:
+        """Return the numbers that the checked tensor should have for some rows of the reference.
+
+        llama.cpp stores Gemma's norms as 1 + weight: for a weight of 0.25, it should have 1.25.
+
+        Args:
+            rows: The bytes of the rows.
+            out: Memory for the numbers.
+        """
+        values = self.reference.floats(rows, out)
+        if self.added_by_converter:
+            values += np.float32(self.added_by_converter)
+        return values
 
     def judge_rows(
         self,
@@ -184,32 +198,34 @@ class Pair(NamedTuple):
     ) -> RowErrors:
         """Return which rows have an element that is off by more than rounding allows.
 
+        If one file has bfloat16, an element of 1.0 may be off by 2^-7.
+
         Args:
             error: The differences, (rows, columns).
             values: The rows of the checked tensor as floats, (rows, columns).
             tolerated: What the tolerance allows for each element in addition; None if nothing.
         """
         largest_errors = _find_largest_errors(error)  # (rows,)
-        # The limit of any element is at least the smallest step, and takes much longer to compute.
-        all_pass = (largest_errors <= self._smallest_step).all()
-        if all_pass:
+        # The limits of the elements take long to compute, and none is smaller than this one.
+        all_are_within_smallest_limit = (largest_errors <= self._smallest_limit).all()
+        if all_are_within_smallest_limit:
             return RowErrors.none_bad(largest_errors)
-        limits_by_format = self._find_limits(values, tolerated, stored_rows=None)
-        limits = reduce(np.maximum, limits_by_format)  # (rows, columns), or (rows, 1)
-        is_beyond = ~(np.abs(error) <= limits)  # True for NaN
-        # A value that overflows has an infinite limit, so that any error would be within it.
-        is_bad = is_beyond.any(axis=1) | ~np.isfinite(largest_errors)
-        return RowErrors(is_bad, largest_errors)
+        # The rounding of either dtype may explain an error, so that the larger limit counts.
+        limits = reduce(np.maximum, self._find_limits(values, tolerated))  # (rows, columns or 1)
+        is_within = np.abs(error) <= limits  # False for NaN
+        # The limit of a value that overflows is infinite, and an infinite error must not pass by it.
+        is_good = is_within.all(axis=1) & np.isfinite(largest_errors)
+        return RowErrors(~is_good, largest_errors)
 
     @property
-    def _smallest_step(self) -> float:
-        """The error that the rounding of both formats allows for any value, however small."""
+    def _smallest_limit(self) -> float:
+        """The error that rounding allows for any value, however small: 2^-24 if one is float16."""
         if not self.differs_by_rounding:
             return 0.0
         return max(ROUNDING[tensor.dtype].absolute for tensor in (self.reference, self.checked))
 
     def _find_limits(
-        self, values: AnyArray, tolerated: AnyArray | None, stored_rows: Array | None
+        self, values: AnyArray, tolerated: AnyArray | None, stored_rows: Array | None = None
     ) -> list[AnyArray]:
         """Return the largest allowed errors, one array per format whose rounding causes them.
 
@@ -219,6 +235,7 @@ class Pair(NamedTuple):
             values: Rows of the checked tensor as floats.
             tolerated: What the tolerance allows for each element in addition; None if nothing.
             stored_rows: The bytes of these rows in the checked files, which hold the scales of Q8_0.
+                Other formats do not need them.
         """
         limits = self._find_rounding_limits(values, stored_rows)
         if tolerated is None:
@@ -248,15 +265,16 @@ class Pair(NamedTuple):
             yield self.checked.quantisation_steps(values, stored_rows)
 
 
-def _compare_q8_0_blocks(expected: Array, stored_rows: Array) -> RowErrors | None:
-    """Compare rows in blocks of Q8_0 that have to be equal, in a compiled loop and without floats.
+class _Buffers(NamedTuple):
+    """Memory for the floats of some rows, (rows, elements of a row), which is used again and again.
 
-    A block is 32 integers with a scale. The result is None if no loop could be compiled on this machine.
+    Attributes:
+        expected: Memory for those of the reference.
+        found: Memory for those of the checked tensor.
     """
-    largest_errors = find_largest_q8_0_errors(expected, stored_rows)
-    if largest_errors is None:
-        return None
-    return RowErrors.of_equal_rows(largest_errors)
+
+    expected: AnyArray
+    found: AnyArray
 
 
 def _repeat_columns(limits: AnyArray, columns: int) -> AnyArray:

@@ -27,16 +27,11 @@ class ConverterRowMistake(NamedTuple):
 def find_row_mistakes(
     pair: Pair, reference: ModelFiles, checked: ModelFiles
 ) -> Iterator[ConverterRowMistake]:
-    """Yield the mistakes with rows that are possible for a tensor, the likeliest first.
+    """Yield the wrong orders that a converter may have given to the rows of a tensor, likeliest first.
 
-    In a .gguf file of a model like Llama, the rows of queries and keys are permuted within each
-    head, 0 1 2 3 to 0 2 1 3, so that channels which rotate together, 0 and 2, lie side by side. Which
-    mistakes are possible depends on what a right converter does:
-
-    - It permutes (Hugging Face to GGUF): it may be forgotten, or done twice, or in wrong heads.
-    - It copies rows that are permuted (GGUF to GGUF): they may be permuted again, or back.
-    - It copies rows that are never permuted (Qwen2): they may be permuted needlessly.
-    - It sorts the rows of a fused projection: see `_find_fused_mistakes`.
+    They are tried one by one as the reason for which a tensor differs from its reference. In a .gguf
+    file of a model like Llama, a converter has to permute the rows of queries and keys within each
+    head, 0 1 2 3 to 0 2 1 3, so that channels which rotate together, 0 and 2, lie side by side.
 
     Args:
         pair: The tensor in both formats; its `order` is the permutation by a right converter, None if
@@ -44,51 +39,51 @@ def find_row_mistakes(
         reference: The model that defines what is right.
         checked: The model that may have the mistake.
     """
-    rows = np.arange(len(pair.reference.rows))
-    expected = rows if pair.order is None else pair.order
-    yield from _find_exchanged_halves(expected)
+    reference_order = np.arange(len(pair.reference.rows))
+    right_order = reference_order if pair.order is None else pair.order
+    yield from _find_exchanged_halves(right_order)
     role = projection(pair.name)
     heads = reference.heads
     if role is None or role.norm or heads is None:
-        return  # Only projections into heads are permuted.
+        return  # Only projections into heads, such as queries, have rows that are ever moved.
     are_keys = role.kind != "q"
-    if role.kind == "qkv":
-        yield from _find_fused_mistakes(rows, expected, heads)
-        return
-    if pair.order is not None:
-        yield from _find_wrong_permutations(rows, pair.order, heads, are_keys=are_keys)
-        return
-    are_rows_permuted_before = checked.layout == "interleaved"
-    if are_rows_permuted_before:
-        yield from _find_undone_permutation(rows, heads, are_keys=are_keys)
-    yield from _find_needless_permutations(rows, heads, are_keys=are_keys)
+    if role.kind == "qkv":  # Queries, keys and values in one tensor.
+        yield from _find_fused_mistakes(reference_order, right_order, heads)
+    elif pair.order is not None:  # A right converter permutes these rows.
+        yield from _find_wrong_permutations(reference_order, right_order, heads, are_keys=are_keys)
+    else:  # A right converter copies these rows.
+        are_permuted = checked.layout == "interleaved"  # in both files, as from GGUF to GGUF
+        if are_permuted:
+            yield from _find_undone_permutation(reference_order, heads, are_keys=are_keys)
+        yield from _find_needless_permutations(reference_order, heads, are_keys=are_keys)
 
 
-def _find_exchanged_halves(expected: Indices) -> Iterator[ConverterRowMistake]:
+def _find_exchanged_halves(right_order: Indices) -> Iterator[ConverterRowMistake]:
     """Yield the mistake that has the second half of the rows before the first: 2 3 0 1 for 0 1 2 3."""
-    half, odd_rows = divmod(len(expected), 2)
+    half, odd_rows = divmod(len(right_order), 2)
     if not odd_rows:
-        yield ConverterRowMistake(ConverterMistake.HALVES_EXCHANGED, np.roll(expected, half))
+        yield ConverterRowMistake(ConverterMistake.HALVES_EXCHANGED, np.roll(right_order, half))
 
 
 def _find_wrong_permutations(
-    rows: Indices, expected: Indices, heads: HeadDivision, *, are_keys: bool
+    reference_order: Indices, right_order: Indices, heads: HeadDivision, *, are_keys: bool
 ) -> Iterator[ConverterRowMistake]:
-    """Yield the mistakes with queries or keys that should be permuted.
+    """Yield the mistakes with queries or keys that a right converter permutes.
 
-    With `expected` 0 2 1 3 of a head, a tensor that was permuted twice has its rows in the order
-    `expected[expected]`, and one that was permuted backwards in that of the inverse.
+    It may have been forgotten, done twice, done backwards, or done in wrong heads. If the right order
+    of a head is 0 2 1 3, permuting twice gives `right_order[right_order]`, and permuting backwards the
+    inverse of the right order.
 
     Args:
-        rows: All rows in the order of the reference: 0, 1, 2, …
-        expected: The order that the checked tensor should have.
+        reference_order: All rows in the order of the reference: 0, 1, 2, …
+        right_order: The order that the checked tensor should have.
         heads: The numbers of query and key heads.
         are_keys: True for keys, False for queries.
     """
-    yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, rows)
-    yield ConverterRowMistake(ConverterMistake.PERMUTED_TWICE, expected[expected])
-    yield ConverterRowMistake(ConverterMistake.PERMUTED_BACKWARDS, np.argsort(expected))
-    yield from _find_permutations_in_wrong_heads(rows, heads, are_keys=are_keys)
+    yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, reference_order)
+    yield ConverterRowMistake(ConverterMistake.PERMUTED_TWICE, right_order[right_order])
+    yield ConverterRowMistake(ConverterMistake.PERMUTED_BACKWARDS, np.argsort(right_order))
+    yield from _find_permutations_in_wrong_heads(reference_order, heads, are_keys=are_keys)
 
 
 def _find_undone_permutation(

@@ -257,19 +257,24 @@ def _read_q8_0_steps(rows: Array) -> AnyArray:
 
 
 def find_largest_q8_0_errors(expected: Array, stored: Array) -> AnyArray | None:
-    """Return the largest absolute difference of each row of two arrays in Q8_0, by a compiled loop.
+    """Return the largest absolute difference of each row of two arrays in Q8_0; None without compiled code.
 
-    The loop reads two bytes per pair of elements, where NumPy has to write and read floats. Returns
-    None if there is no loop.
+    The compiled loop reads the bytes of both, while NumPy would have to write and read floats.
     """
     loops = compiled_loops(stored.size)
     if loops is None:
         return None
+    expected_elements, expected_scales = _q8_0_elements_and_scales(expected)
+    stored_elements, stored_scales = _q8_0_elements_and_scales(stored)
     largest_errors = np.empty(len(stored), np.float32)
+    # The loop compares floats by their bits, as integers, and writes the largest ones as such.
+    bits_of_largest_errors = largest_errors.view(np.int32)  # the same memory
     loops.find_largest_q8_0_errors(
-        *_q8_0_elements_and_scales(expected),
-        *_q8_0_elements_and_scales(stored),
-        largest_errors.view(np.int32),
+        expected_elements,
+        expected_scales,
+        stored_elements,
+        stored_scales,
+        bits_of_largest_errors,
     )
     return largest_errors
 

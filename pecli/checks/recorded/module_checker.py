@@ -61,6 +61,20 @@ class CheckedModules(NamedTuple):
     unchecked: list[str]
 
 
+class _ExpectedBy(NamedTuple):
+    """The layers, call and length on which the expected values of a module's tables depend.
+
+    Attributes:
+        layer_type: The layers that they belong to; None if it is not known.
+        call: For cosines and sines, the number of the call, whose tokens have positions of their own.
+        length: For frequencies that depend on it, the length of the prompt.
+    """
+
+    layer_type: str | None
+    call: int | None = None
+    length: int | None = None
+
+
 class ModuleChecker:
     """Checks the modules of a run against a model's encodings."""
 
@@ -84,7 +98,8 @@ class ModuleChecker:
         self.encodings = encodings
         self.tolerance = tolerance
 
-        # Comparisons of tables by their contents, since many layers have the same.
+        # Comparisons of tables by what decides the expected values and by the values found, since
+        # many layers have the same.
         self._verifications: dict[object, Verification] = {}
 
     def check_all(self) -> CheckedModules:
@@ -154,9 +169,6 @@ class ModuleChecker:
     ) -> TableCheck:
         """Compare the `inv_freq` of a module with the frequencies of the model.
 
-        If they are memory that was never written, the check states so: no mistake in a parameter
-        explains such numbers, and none need be searched for.
-
         Args:
             call: The number of the call, whose length some scalings depend on.
             module: The path of the module.
@@ -169,14 +181,17 @@ class ModuleChecker:
         ((name, frequencies),) = tensors.items()
         layer_type = self._find_layer_type(f"{module}.{name}")
         length = self._find_length_of_frequencies(call)
-        tables = RecordedTables(
+        recorded = RecordedTables(
             tensors=tensors,
             encodings=self.encodings,
             tolerance=self.tolerance,
             options={"layer_type": layer_type, "length": length},
         )
-        check = self._check_tables_once(call, module, layer_type, tables, expected_at=length)
+        answer = self._verify_once(recorded, _ExpectedBy(layer_type, length=length))
+        check = _make_table_check(call, module, layer_type, recorded, answer)
         if _is_uninitialised(widened(frequencies)):
+            # No mistake in a parameter explains memory that was never written: with a known reason,
+            # none is searched for.
             return replace(check, known_reason=_describe_uninitialised(name, frequencies))
         return check
 
@@ -207,43 +222,31 @@ class ModuleChecker:
         tokens = self.tokens[call]
         arithmetic_noise = bound_table_noise(tensors.values(), tokens.last)
         first_table = next(iter(tensors.values()))  # Cosines and sines have the same shape.
-        tables = RecordedTables(
+        recorded = RecordedTables(
             tensors=tensors,
             encodings=self.encodings,
             tolerance=self.tolerance.or_absolute(arithmetic_noise),
             options={**tokens.options(first_table), "layer_type": layer_type},
         )
-        return self._check_tables_once(call, module, layer_type, tables, expected_at=call)
+        answer = self._verify_once(recorded, _ExpectedBy(layer_type, call=call))
+        return _make_table_check(call, module, layer_type, recorded, answer)
 
-    def _check_tables_once(
-        self,
-        call: int,
-        module: str,
-        layer_type: str | None,
-        tables: RecordedTables,
-        *,
-        expected_at: int | None,
-    ) -> TableCheck:
-        """Compare tables; equal ones of other modules are compared only once.
+    def _verify_once(self, recorded: RecordedTables, expected_by: _ExpectedBy) -> Verification:
+        """Compare tables with the model, unless equal ones of another module were compared before.
 
         GPT-J gathers the rows of its table in every layer anew, so that all 28 layers have the
         same.
 
         Args:
-            call: The number of the call.
-            module: The path of the module.
-            layer_type: The layers that the tables belong to.
-            tables: The tables.
-            expected_at: A number that differs if other values are expected: for cosines and sines the
-                call, whose tokens have positions of their own; for frequencies the length of the
-                prompt, or None if they do not depend on it.
+            recorded: The tables.
+            expected_by: What decides which values they should have.
         """
-        contents = tuple((name, array.tobytes()) for name, array in tables.tensors.items())
-        key = (expected_at, layer_type, contents)
+        contents = tuple((name, array.tobytes()) for name, array in recorded.tensors.items())
+        key = (expected_by, contents)
         if key not in self._verifications:
             # Reasons for a failure take long to find: `TableCheck.explain` searches for them.
-            self._verifications[key] = tables.verify(reasons=False)
-        return _make_table_check(call, module, layer_type, tables, self._verifications[key])
+            self._verifications[key] = recorded.verify(reasons=False)
+        return self._verifications[key]
 
     def _check_rotation(
         self, call: int, module: str, tensors: Mapping[str, Array]

@@ -189,21 +189,20 @@ def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
     """Compare tables (batch, L, D), which have a row for each token of a batch.
 
     Tokens of all sequences become the rows of one table, and padding is left out: of 2 sequences of
-    4 tokens, the first with one of padding, 7 rows are compared at 7 positions.
+    4 tokens, the first with one of padding, 7 rows are compared at 7 positions. The tables with
+    padding are returned as well: if the answer is a failure, the positions that their rows have are
+    searched for.
     """
     from pecli.tensors.row_positions import row_positions
 
     label, file = job.source
-    batch = row_positions(options.get("positions"), options.get("attention_mask"))
+    positions = row_positions(options.get("positions"), options.get("attention_mask"))
     tables = {name: arrange_per_batch(array) for name, array in file.tensors.items()}
-    tokens = take_rows_of_tokens(label, tables, batch, job.encodings.position_axes)
+    tokens = take_rows_of_tokens(label, tables, positions, job.encodings.position_axes)
     answer = _answer_about_tokens(job, tokens, options)
-    has_tables_per_batch = bool(tokens.notes)  # Each of them has a note.
-    return _Attempt(
-        answer=answer,
-        tables=tables,
-        expected_positions=batch if has_tables_per_batch else None,
-    )
+    if not tokens.has_tables_per_batch:  # Then no positions can be searched for.
+        return _Attempt(answer=answer, tables=tables, expected_positions=None)
+    return _Attempt(answer=answer, tables=tables, expected_positions=positions)
 
 
 def _answer_about_tokens(job: _Job, tokens: TokenTables, options: NamedValues) -> Verification:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 
-from pecli.compare.candidate import CandidateTable, candidate_of
+from pecli.compare.candidate import CandidateTable, MadeTables, candidate_of
 from pecli.compare.forms import DOUBLED_LAYOUTS
 from pecli.engine.arrays import COMPLEX, AnyArray, dtype_name
 from pecli.engine.named_values import NamedValues
@@ -23,30 +23,56 @@ COS_FIRST = ("cos", "sin")  #: the order in names such as freqs_cis, which do no
 
 
 def find_scheme_candidates(scheme: Scheme) -> list[CandidateTable]:
-    """Return the tables of a scheme; of a bundle, those of each of its parts by their own names."""
+    """Return the tables of a scheme that a tensor of a file may hold.
+
+    A bundle holds several schemes: Gemma 3's has a rope for sliding and one for full layers. Its
+    tables have the layers in their names, `sliding.cos` and `full.cos`.
+    """
     candidates: list[CandidateTable] = []
-    for name, part in scheme.by_layer_type():
-        candidates += _find_part_candidates(scheme, part, f"{name}." if name else "")
+    for layer_type, part in scheme.by_layer_type():
+        candidates_of_part = _find_single_scheme_candidates(part)
+        if layer_type:
+            candidates += [
+                _as_part_of_bundle(candidate, scheme, layer_type)
+                for candidate in candidates_of_part
+            ]
+        else:
+            candidates += candidates_of_part
     return candidates
 
 
-def _find_part_candidates(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[CandidateTable]:
-    """Yield the tables that a tensor of a file may hold, for one part of a scheme.
+def _as_part_of_bundle(
+    candidate: CandidateTable, bundle: Scheme, layer_type: str
+) -> CandidateTable:
+    """Return a table of one scheme in a bundle as the bundle has it: `cos` becomes `sliding.cos`.
+
+    The bundle makes tables of that name. If the file has wrong ones, it is in the bundle that the
+    mistake is searched for.
+
+    Args:
+        candidate: The table, or the cosines and sines.
+        bundle: The bundle.
+        layer_type: The layers that the scheme is for, such as `sliding`.
+    """
+
+    def make(rows: int) -> MadeTables:
+        tables = candidate.make(rows).tables
+        return MadeTables(bundle, {f"{layer_type}.{name}": table for name, table in tables.items()})
+
+    names = tuple(f"{layer_type}.{name}" for name in candidate.names)
+    return replace(candidate, names=names, make=make)
+
+
+def _find_single_scheme_candidates(scheme: Scheme) -> Iterator[CandidateTable]:
+    """Yield the tables of a scheme, which is no bundle, that a tensor of a file may hold.
 
     For a rope, these are `cos`, `sin`, both in one array, and `inv_freq`; for a sinusoidal scheme
     `pe`, and for ALiBi `bias` and `slopes`.
-
-    Args:
-        scheme: The scheme. It may be a bundle: Gemma 3's has a rope for sliding and one for full
-            layers.
-        part: One of the schemes in a bundle; of any other scheme, the scheme itself.
-        prefix: The layers before the names of a bundle's tables, `sliding.` of `sliding.cos`;
-            otherwise empty.
     """
-    tables = tensors_by_name(part)
+    tables = tensors_by_name(scheme)
     is_rotary = "cos" in tables and "sin" in tables
     if is_rotary:
-        yield from _find_cosines_and_sines(scheme, part, prefix)
+        yield from _find_cosines_and_sines(scheme)
     # Sinusoidal tables may be stored as integers, 127 for 1.0.
     may_be_quantised = "pe" in tables
     # A bias may hide keys by −∞, or by the most negative number of a dtype.
@@ -54,7 +80,7 @@ def _find_part_candidates(scheme: Scheme, part: Scheme, prefix: str) -> Iterator
     for name, table in tables.items():
         if name not in COS_AND_SIN:  # Those of a rope were yielded above, as one array or two.
             yield candidate_of(
-                {prefix + name: table},
+                {name: table},
                 scheme,
                 quantised=may_be_quantised,
                 masked=may_be_masked,
@@ -67,29 +93,25 @@ def grid_of(scheme: Scheme) -> tuple[int, ...]:
     return tuple(scheme.value_of("grid", None) or ())
 
 
-def _find_cosines_and_sines(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[CandidateTable]:
+def _find_cosines_and_sines(rope: Scheme) -> Iterator[CandidateTable]:
     """Yield the cosines and sines of a rope, which a tensor may hold alone or together.
 
     The candidates have one column per frequency, c0 c1, whatever the layout of the rope is. A file
     may have two, c0 c1 c0 c1 (halves) or c0 c0 c1 c1 (interleaved), which is found out when it is
     read. That it is the layout of the rope is checked then.
-
-    Args:
-        scheme: The scheme that was given: a rope, or a bundle with a rope for each layer type.
-        part: The rope.
-        prefix: The layers before the names of a bundle's tables, such as `sliding.`; otherwise empty.
     """
-    layout: str = part.value_of("layout", "")
+    layout: str = rope.value_of("layout", "")
     required_doubling = ""
-    rope = part
+    single_column_rope = rope
     if layout in DOUBLED_LAYOUTS:
         required_doubling = layout
-        rope = _with_single_columns(part)
-    tables = {prefix + name: table for name, table in make_cosines_and_sines(rope).items()}
-    # If a file is wrong, its mistake is searched for in the scheme that makes tables with its names:
-    # `sliding.cos` is a table of the bundle, `cos` one of the rope.
-    scheme_of_names = scheme if prefix else rope
-    both = candidate_of(tables, scheme_of_names, layout=required_doubling, grid=grid_of(part))
+        single_column_rope = _with_single_columns(rope)
+    both = candidate_of(
+        make_cosines_and_sines(single_column_rope),
+        single_column_rope,
+        layout=required_doubling,
+        grid=grid_of(rope),
+    )
     yield from find_wave_candidates(both)
 
 

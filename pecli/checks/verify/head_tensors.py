@@ -162,10 +162,11 @@ def _make_flat_error(pair: TensorPair, shape: tuple[int, int, int]) -> Parameter
 
 
 def arrange_heads(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
-    """Return queries or keys with an axis for heads, and both sides in the same order of axes.
+    """Return queries or keys before and after a rotation with the same axes, one of them for heads.
 
-    With 4 heads of 64, (L, 256) becomes (L, 4, 64). If the tensor after is (4, L, 64), its axes are
-    exchanged; if it has 4 key heads where the one before has 2, they are copies for GQA.
+    With 4 heads of 64, a tensor (L, 256) becomes (L, 4, 64). One that is (4, L, 64) after becomes
+    (L, 4, 64) if it was that before. If 2 key heads before are 4 after, which is their repetition for
+    4 query heads (GQA), the tensor after becomes two copies (2, L, 2, 64).
 
     Args:
         pair: The tensors as they were given.
@@ -175,28 +176,30 @@ def arrange_heads(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
     Raises:
         ParameterError: If the tensor after cannot have the axes of the one before.
     """
-    # First, a single vector (D,) becomes a row (1, D).
-    row_note = ""
-    if pair.before.ndim == pair.after.ndim == 1:
-        pair = pair._replace(before=pair.before[None], after=pair.after[None])
-        row_note = "a single row"
-    # Second, heads that are folded into columns get an axis: (L, 256) becomes (L, 4, 64).
-    before = pair.before.reshape(heads.unfolded(pair.before.shape))
-    after_shape = heads.unfolded(pair.after.shape)
-    position_axis = _axis_from_the_end(axis, pair.before.ndim, before.ndim)
-    # Third, the axes after are found among those before: (4, L, 64) is viewed as (L, 4, 64).
-    head_axes = find_head_axes(pair.after, before, after_shape, position_axis)
-    if head_axes is None:
-        raise pair.make_shape_error()
-    folding_before = heads.describe_folding(pair.before.shape)
-    folding_after = heads.describe_folding(pair.after.shape)
-    return HeadTensor(
-        pair=pair,
-        before=before,
-        view=head_axes.view(pair.after),
-        axis=position_axis,
-        note=_join_notes(row_note, folding_before, folding_after, head_axes.note),
+    rows = _with_axis_of_rows(pair)
+    before = rows.before.reshape(heads.unfolded(rows.before.shape))
+    after_shape = heads.unfolded(rows.after.shape)
+    position_axis = _axis_from_the_end(axis, rows.before.ndim, before.ndim)
+    order_of_axes = find_head_axes(rows.after, before, after_shape, position_axis)
+    if order_of_axes is None:
+        raise rows.make_shape_error()
+    after_as_before = order_of_axes.view(rows.after)
+    note_on_axes = _join_notes(
+        "a single row" if pair.before.ndim < rows.before.ndim else "",
+        heads.describe_folding(rows.before.shape),
+        heads.describe_folding(rows.after.shape),
+        order_of_axes.note,
     )
+    return HeadTensor(
+        pair=rows, before=before, view=after_as_before, axis=position_axis, note=note_on_axes
+    )
+
+
+def _with_axis_of_rows(pair: TensorPair) -> TensorPair:
+    """Return two vectors (D,) as rows (1, D), and other tensors as they are."""
+    if pair.before.ndim == pair.after.ndim == 1:
+        return pair._replace(before=pair.before[None], after=pair.after[None])
+    return pair
 
 
 def _join_notes(*notes: str) -> str:

@@ -20,7 +20,7 @@ from pecli.files.tensor_roles import module_of, role_of
 from pecli.models.config_files import config_file
 from pecli.models.encoding import Encoding, ModelEncodings
 
-MAX_ENDS = 16  #: lengths of tables at which frequencies are tried
+MAX_LENGTHS = 16  #: lengths of tables at which frequencies are tried
 OTHER_PARTS = ("vision", "audio")  #: towers whose tensors are named after them
 LONG_FACTORS = "rope_factors_long"  #: how the name of longrope's long factors begins in a .gguf
 WAVE_ROLES = ("cos", "sin", "both")
@@ -58,7 +58,7 @@ class ModelTensors:
         layer_type: str | None,
         settings: TableSettings,
     ) -> "ModelTensors":
-        """Return the tensors of a file that are compared with a model, and what they may belong to.
+        """Return the tensors of a file with the encodings of a model that they are compared with.
 
         Args:
             file: The file.
@@ -70,18 +70,19 @@ class ModelTensors:
             ParameterError: If the model has no encoding, or none of the layer type.
         """
         encodings = _choose_encodings(model, layer_type, settings)
-        # A .gguf file holds the numbers that frequencies are divided by; frequencies can be compared.
-        tensors = _replace_factors(file.read_as("float32"))
-        # Frequencies of dynamic scalings depend on the length, which tables beside them show.
-        ends = _find_table_ends(tensors, settings.first_position)
+        # A .gguf file may hold factors that divide frequencies; only frequencies can be compared.
+        tensors = _with_frequencies_for_factors(file.read_as("float32"))
+        # Some scalings change frequencies with the length of the prompt. Which length the frequencies
+        # of a file are for is not stated, but the tables beside them may have as many rows.
+        table_lengths = _find_table_lengths(tensors, settings.first_position)
         return cls(
             file=file,
             tensors=tensors,
             model=model,
             layer_type=layer_type,
             all_encodings=encodings,
-            encodings=encodings,  # All of them are tried until tables are assigned to layers.
-            settings=replace(settings, ends=ends),
+            encodings=encodings,  # `guess_layers_of_tables` may leave some of them out later.
+            settings=replace(settings, table_lengths=table_lengths),
         )
 
     @property
@@ -258,20 +259,20 @@ def _choose_encodings(
     return model.encodings
 
 
-def _find_table_ends(tensors: Mapping[str, Array], offset: int) -> tuple[int, ...]:
-    """Return the positions at which cosines and sines of a file may end.
+def _find_table_lengths(tensors: Mapping[str, Array], offset: int) -> tuple[int, ...]:
+    """Return the lengths of prompts that the cosines and sines of a file may have been made for.
 
-    A dynamic scaling changes the frequencies with the length, so that `inv_freq` in a file beside a
-    table of 8,192 rows may be that of length 8,192. Which axis is that of rows is not known yet.
+    A table of 8,192 rows is that of a prompt of 8,192 tokens, if its first row is at position 0.
+    Which axis is that of rows is not known yet: (2, 8192, 64) may have 2 or 8,192 rows.
     """
-    ends = set()
+    lengths = set()
     for name, array in tensors.items():
         if role_of(name) in WAVE_ROLES:
-            ends |= {offset + rows for rows in array.shape[:-1]}
-    return tuple(sorted(ends)[:MAX_ENDS])
+            lengths |= {offset + rows for rows in array.shape[:-1]}
+    return tuple(sorted(lengths)[:MAX_LENGTHS])
 
 
-def _replace_factors(file: LoadedFile) -> Mapping[str, Array]:
+def _with_frequencies_for_factors(file: LoadedFile) -> Mapping[str, Array]:
     """Return the tensors of a file; of a .gguf, frequencies instead of the factors that divide them.
 
     llama.cpp's `rope_freqs.weight` holds 1 … 1, 8 … 8 for llama3's scaling by 8: these are not

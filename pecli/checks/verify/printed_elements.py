@@ -19,7 +19,7 @@ from pecli.checks.verify.rotation_job import RotationJob, has_permuted_weights
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
 from pecli.compare.factors import Index
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.arrays import Array, Flags, Indices, as_dtype, widened
+from pecli.engine.arrays import Array, Flags, Floats, Indices, as_dtype, widened
 from pecli.engine.named_values import NamedValues
 from pecli.errors import FileError, ParameterError
 from pecli.files.contents import LoadedFile, PrintedPart
@@ -159,20 +159,39 @@ def _compare_with(
 ) -> _Compared:
     """Compare a tensor with the rotation of an encoding, at the elements that can be computed.
 
-    Channels that were not printed are NaN before, so that an expected element is NaN unless both
-    channels of its pair are known. Such elements are set to 0 on both sides, and not counted.
+    An element can be compared if it was printed, and if both channels of its pair were before.
     """
-    inputs = Input(widened(pair.before), pair.name)
-    rows = RowPositions(ids=_find_positions(pair.part, job))
-    rotation = job.make_rotation(inputs, encoding, rows, seq_axis=SEQ_AXIS, layout=layout)
-    expected = widened(rotation.apply(inputs))  # (heads, tokens, D)
+    expected = _rotate_printed(pair, encoding, job, layout)
     is_compared = np.isfinite(expected) & _find_printed(pair)
-    expected_or_zero = as_dtype(np.where(is_compared, expected, 0.0), "float32")
-    found_or_zero = np.where(is_compared, pair.after, 0.0).astype(np.float32)
-    result = compare_arrays(expected_or_zero, found_or_zero, job.tolerance, name=pair.name)
+    result = compare_arrays(
+        _replace_by_zero(expected, ~is_compared),
+        _replace_by_zero(pair.after, ~is_compared),
+        job.tolerance,
+        name=pair.name,
+    )
     count = int(np.count_nonzero(is_compared))
     in_whole_tensor = _translate_indices(result, pair.part, count)
     return _Compared(in_whole_tensor, elements=count, total=pair.part.size)
+
+
+def _rotate_printed(pair: PrintedPair, encoding: Encoding, job: RotationJob, layout: str) -> Floats:
+    """Return the rotation of a tensor by an encoding, (heads, tokens, D), NaN where it is not known.
+
+    An element is x·cos − y·sin of the two channels of its pair. If x or y was not printed, it is NaN,
+    and so is the element.
+    """
+    before = Input(widened(pair.before), pair.name)
+    rows = RowPositions(ids=_find_positions(pair.part, job))
+    rotation = job.make_rotation(before, encoding, rows, seq_axis=SEQ_AXIS, layout=layout)
+    return widened(rotation.apply(before))
+
+
+def _replace_by_zero(values: Array, is_left_out: Flags) -> Array:
+    """Return values in float32, with 0 for those that are left out of a comparison.
+
+    They are 0 on both sides then, and never differ.
+    """
+    return as_dtype(np.where(is_left_out, 0.0, values), "float32")
 
 
 def _find_printed(pair: PrintedPair) -> Flags:

@@ -5,10 +5,14 @@ from dataclasses import replace
 from functools import cache, partial
 from itertools import chain
 
-from pecli.checks.verify.candidates import find_wave_candidates, make_cosines_and_sines
+from pecli.checks.verify.candidates import (
+    COS_AND_SIN,
+    find_wave_candidates,
+    make_cosines_and_sines,
+)
 from pecli.checks.verify.table_settings import TABLE_PARAMETERS, TableSettings
 from pecli.checks.verify.tensor_with_role import TensorWithRole
-from pecli.compare.candidate import PLURALS, CandidateTable, MadeTables, candidate_of
+from pecli.compare.candidate import CandidateTable, MadeTables, candidate_of
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import AnyArray, Array, as_dtype
 from pecli.engine.schemes.given_positions import PositionList
@@ -73,14 +77,14 @@ def _describe_tables(
         settings: The positions of rows.
         doubling: How tables of the model double columns; empty if either way will do.
     """
-    # Several readings of the same file need tables with the same number of rows: they are kept.
+    # A file is read in several ways, most of which need tables with the same number of rows again.
     make_tables = cache(partial(_make_cosines_and_sines, encoding, dtype, settings))
-    # The number of pairs is that of a sample of one row. At stated positions, all rows are made.
-    sample_rows, pairs = make_tables(1).tables["cos"].shape
-    rows = sample_rows if settings.stated_rows else None
+    are_rows_stated = bool(settings.stated_rows)
+    # Without stated positions, the tables have as many rows as they are asked for, here one.
+    rows, pairs = make_tables(1).tables["cos"].shape
     return CandidateTable(
-        names=(*PLURALS,),
-        shape=(rows, pairs),
+        names=COS_AND_SIN,
+        shape=(rows if are_rows_stated else None, pairs),
         make=make_tables,
         layout=doubling,
         grid=tuple(settings.stated_rows.get("grid") or ()),
@@ -90,7 +94,10 @@ def _describe_tables(
 def _make_cosines_and_sines(
     encoding: Encoding, dtype: str, settings: TableSettings, rows: int
 ) -> MadeTables:
-    """Return cosines and sines with a number of rows, from the first position of the settings on."""
+    """Return cosines and sines of consecutive positions, with a number of rows.
+
+    If positions are stated by the settings, there is a row for each of them, whatever `rows` is.
+    """
     rope = settings.rope(encoding, rows, dtype=dtype)
     return MadeTables(rope, make_cosines_and_sines(rope))
 
@@ -146,24 +153,28 @@ def _find_tables_per_axis(
         dtype: The dtype of the tables.
         doubling: How tables of the model double columns; empty if either way will do.
     """
-    positions_by_axis = settings.position_axes
-    axes = len(positions_by_axis)
-    length = len(positions_by_axis[0])
-    # The tables below each other are one table (axes · L, D/2), at the positions of all axes.
-    all_positions = PositionList(chain.from_iterable(positions_by_axis))
+    axes = len(settings.position_axes)
+    length = len(settings.position_axes[0])
+    rope = _make_rope_of_all_axes(encoding, settings, dtype)
+    words = "one table per axis of positions: sections do not show"
+    for name, tables_below_each_other in make_cosines_and_sines(rope).items():
+        pairs = tables_below_each_other.width
+        table_per_axis = replace(tables_below_each_other, shape=(axes, length, pairs))
+        yield candidate_of(
+            {name: table_per_axis}, rope, has_frequencies=True, layout=doubling, words=words
+        )
+
+
+def _make_rope_of_all_axes(encoding: Encoding, settings: TableSettings, dtype: str) -> Rope:
+    """Return a rope whose rows are at the positions of all axes, one axis after the other.
+
+    The times 5 5, rows 0 0 and columns 0 1 of two tokens of M-RoPE make a table of 6 rows, at the
+    positions 5 5 0 0 0 1. It has no sections, so that all its columns belong to the same position.
+    """
+    all_positions = PositionList(chain.from_iterable(settings.position_axes))
     at_all_positions = replace(settings, stated_rows={"positions": all_positions})
     rope = at_all_positions.rope(encoding, len(all_positions), dtype=dtype)
-    without_sections = replace(rope, mrope_section=None, mrope_interleaved=None)
-    words = "one table per axis of positions: sections do not show"
-    for name, table in make_cosines_and_sines(without_sections).items():
-        table_per_axis = replace(table, shape=(axes, length, table.width))
-        yield candidate_of(
-            {name: table_per_axis},
-            without_sections,
-            has_frequencies=True,
-            layout=doubling,
-            words=words,
-        )
+    return replace(rope, mrope_section=None, mrope_interleaved=None)
 
 
 def _find_frequencies(
@@ -176,8 +187,10 @@ def _find_frequencies(
     """
     yield from _find_frequencies_at(settings.length or 1, "", encoding, dtype, settings)
     if settings.length is None and encoding.follows_length:
-        for end in settings.ends:
-            yield from _find_frequencies_at(end, f"at length {end}", encoding, dtype, settings)
+        for length in settings.table_lengths:
+            yield from _find_frequencies_at(
+                length, f"at length {length}", encoding, dtype, settings
+            )
 
 
 def _find_frequencies_at(

@@ -18,7 +18,7 @@ from pecli.checks.verify.head_tensors import (
 from pecli.checks.verify.rotated_check import RotatedCheck, UnrotatedCheck
 from pecli.checks.verify.rotation_advice import find_advice
 from pecli.checks.verify.rotation_job import RotationJob
-from pecli.checks.verify.tensor_pairs import TensorPair, pair_tensors
+from pecli.checks.verify.tensor_pairs import TensorPair, TensorPairs, pair_tensors
 from pecli.compare.comparison import Comparison, problems_of
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.named_values import NamedValues
@@ -55,20 +55,31 @@ def verify_rotated(
     # Numbers of a printed tensor are as coarse as their digits, which must not fail the check.
     job = replace(job, tolerance=widen_for_printed(matched.label, tolerance, matched.rounding))
     checks = [check_pair(pair, job) for pair in matched.pairs]
-    results = tuple(check.result for check in checks)
-    # Mistakes that explain failures are found once, as data, and then put into words.
-    explanations = tuple(chain.from_iterable(check.reasons for check in checks))
-    reasons_in_words = tuple(_write_reasons(checks, results, explanations, tolerance))
-    doubts_about_passes = tuple(map(str, _find_doubts(checks)))
+    return _join_checks(checks, matched, tolerance)
+
+
+def _join_checks(
+    checks: Sequence[RotatedCheck], matched: TensorPairs, tolerance: Tolerance
+) -> Verification:
+    """Return the result for all tensors of a file.
+
+    Args:
+        checks: The check of each tensor.
+        matched: The tensors, and those that are only in the file before the rotation.
+        tolerance: The errors that pass, as the user states them.
+    """
+    comparisons = tuple(check.result for check in checks)
+    # The mistakes that explain failures, as data; `reasons` states them in words.
+    mistakes = tuple(chain.from_iterable(check.reasons for check in checks))
     return Verification(
         file=matched.label,
         scheme="rope",
-        tensors=results,
-        problems=problems_of(results),
-        reasons=reasons_in_words,
+        tensors=comparisons,
+        problems=problems_of(comparisons),
+        reasons=tuple(_write_reasons(checks, comparisons, mistakes, tolerance)),
         readings={check.name: check.note for check in checks if check.note},
-        explanations=explanations,
-        weak=doubts_about_passes,
+        explanations=mistakes,
+        weak=tuple(map(str, _find_doubts(checks))),
         unchecked=matched.unmatched,
     )
 

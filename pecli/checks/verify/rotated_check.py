@@ -177,7 +177,7 @@ class RotatedCheck:
 
         Infinities or NaN before the rotation come first: nothing can be expected of their rotation.
         """
-        not_finite = self.rotated.count_not_finite_before()
+        not_finite = self.searched_tensor.count_not_finite_before()
         if not_finite:
             return NotFinite(not_finite, "of its values before")
         if not comparison.mismatched:
@@ -213,7 +213,7 @@ class RotatedCheck:
         They reach tokens by way of attention: 0 · NaN is NaN, so that a mask does not keep them
         out.
         """
-        count = self.rotated.count_spoilt_padding()
+        count = self.searched_tensor.count_spoilt_padding()
         return PaddingNotFinite(count) if count else None
 
     def _make_expected(self) -> Array:
@@ -267,22 +267,17 @@ class RotatedCheck:
             return []
         if isinstance(self.result.finding, CopiesDiffer):
             return []
-        reasons = explain_rotated(self.rotated, self.job.tolerance.atol)
+        reasons = explain_rotated(self.searched_tensor, self.job.tolerance.atol)
         if not self.tensor.pair.is_one_of_several:
             return reasons
         return [reason.renamed((self.name, *_list_heads_named(reason))) for reason in reasons]
 
     @cached_property
-    def rotated(self) -> RotatedTensor:
-        """The tensor as (sequences, heads, rows, channels), for a search for reasons.
-
-        (L, D) becomes (1, 1, L, D), and (heads, L, D) becomes (1, heads, L, D), unless positions
-        are given for each sequence: then the first axis is that of sequences.
-        """
-        has_batch = self.after.ndim > 3 or self.has_positions_per_sequence
-        batch = len(self.after) if has_batch else 1
-        *outer_shape, rows, channels = self.after.shape
-        shape = (batch, -1, rows, channels)
+    def searched_tensor(self) -> RotatedTensor:
+        """The tensor as (sequences, heads, rows, channels), in which reasons for a failure are searched for."""
+        *shape_of_heads, rows, channels = self.after.shape
+        heads = math.prod(shape_of_heads) // self._sequence_count
+        shape = (self._sequence_count, heads, rows, channels)
         return RotatedTensor(
             before=self.before.reshape(shape),
             after=self.after.reshape(shape),
@@ -291,8 +286,17 @@ class RotatedCheck:
             is_token=self.is_token,
             are_stated=self.job.tokens.are_placed,
             dtype=self.tensor.pair.dtype,
-            head_shape=tuple(outer_shape),
+            head_shape=tuple(shape_of_heads),
         )
+
+    @property
+    def _sequence_count(self) -> int:
+        """The number of sequences: 2 of (2, heads, L, D), 1 of (heads, L, D) or (L, D).
+
+        If positions are given for each sequence, (2, L, D) are two sequences of one head.
+        """
+        has_axis_of_sequences = self.after.ndim > 3 or self.has_positions_per_sequence
+        return len(self.after) if has_axis_of_sequences else 1
 
     def misfit(self) -> "_RotationMisfit":
         """Return how badly the rotation of this encoding fits a wrong tensor."""
@@ -313,7 +317,7 @@ class RotatedCheck:
 
         If Gemma 3's q passes for sliding layers only, it may still be of a full layer, and wrong.
         """
-        if self.rotated.has_strange_padding():
+        if self.searched_tensor.has_strange_padding():
             yield StrangePadding(self.name)
         if any(not rival.result.passed for rival in self.rivals):
             yield LayersNotNamed(self.name, self.encoding.layer_type)
@@ -346,26 +350,34 @@ class RotatedCheck:
         subject = counted(self.after.shape[-2], "row")  # of doubts: «q: 2 rows» or «2 rows»
         if self.tensor.pair.is_one_of_several:
             subject = f"{self.name}: {subject}"
-        for edits in undetected_mistakes(self.rotated, self._passes):
+        for edits in undetected_mistakes(self.searched_tensor, self._passes):
             if edits == (Rotation("none"),):  # Then no other mistake shows.
                 yield MissingRotation(subject)
                 return
             yield UndetectedRotation(subject, edits)
 
     def _passes(self, expected: Array, found: Array) -> bool:
-        """Return True if a tensor `found` would have passed where `expected` is required.
+        """Return True if a tensor `found` would have passed as one that should be `expected`.
 
-        Both are computed in float64, and are rounded to the dtype of the tensor first.
+        A known mistake whose tensor passes is one that the data does not show. Both arrays are in
+        float64; files would have them in the dtype of the tensor.
         """
         stored_expected = as_dtype(expected, self.tensor.pair.dtype)
-        stored = as_dtype(found, self.tensor.pair.dtype)
-        tolerance = self.job.tolerance.for_tensor(self.name)
-        # A quick test shows most mistakes. It takes all ULPs for those of bfloat16, and would be
-        # wrong for float8, whose ULPs are larger: so it is left out if ULPs are allowed.
-        allows_ulps = self.job.tolerance.max_ulp > 0
-        if not allows_ulps and are_far_apart(widened(stored_expected), widened(stored), tolerance):
+        stored_found = as_dtype(found, self.tensor.pair.dtype)
+        if self._are_obviously_different(stored_expected, stored_found):
             return False
-        return self._compare(stored_expected, stored).passed
+        return self._compare(stored_expected, stored_found).passed
+
+    def _are_obviously_different(self, expected: Array, found: Array) -> bool:
+        """Return True if a quick test shows that a comparison would fail, as for most mistakes.
+
+        The test takes a ULP for that of bfloat16, which is the largest of all dtypes except float8.
+        So it shows nothing if the tolerance allows ULPs.
+        """
+        if self.job.tolerance.max_ulp > 0:
+            return False
+        tolerance = self.job.tolerance.for_tensor(self.name)
+        return are_far_apart(widened(expected), widened(found), tolerance)
 
     def _compare(self, expected: Array, found: Array) -> Comparison:
         rounded = as_dtype(expected, self.tensor.pair.dtype)
@@ -379,7 +391,7 @@ class RotatedCheck:
         """
         row_count = self.after.shape[-2]
         has_batch_axis = self.before.ndim > 3
-        for number, before in enumerate(self.rotated.before):  # (heads, L, D)
+        for number, before in enumerate(self.searched_tensor.before):  # (heads, L, D)
             equal_rows = _count_rows_like_first(before)
             if 1 < equal_rows < row_count:
                 yield LikelyPadding(equal_rows, sequence=number if has_batch_axis else None)

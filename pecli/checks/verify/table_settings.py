@@ -41,7 +41,8 @@ class TableSettings:
         recipe: The precision recipe that computed it.
         runtime: The runtime that computed it.
         layout: How columns are meant to be doubled.
-        ends: Where tables in the same file end; frequencies may have been read there as well.
+        table_lengths: The lengths of prompts that tables in the same file were made for; frequencies
+            beside them may have been computed for one of these as well.
         stated_rows: `positions`, or `grid` and its options; empty if rows are consecutive.
     """
 
@@ -50,7 +51,7 @@ class TableSettings:
     recipe: str = "exact"
     runtime: str = "none"
     layout: str = ""
-    ends: tuple[int, ...] = ()
+    table_lengths: tuple[int, ...] = ()
     stated_rows: NamedValues = field(default_factory=dict)
 
     @classmethod

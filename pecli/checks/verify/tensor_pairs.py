@@ -46,9 +46,7 @@ class TensorPair(NamedTuple):
 
     def make_shape_error(self) -> ParameterError:
         """Return the error for shapes that do not belong together."""
-        rule = f"before it is of shape {self.before.shape}"
-        advice = "they must be alike, (…, L, D)"
-        return ParameterError(self.label, f"of shape {self.after.shape}", rule, advice)
+        return _make_shape_error(self.label, self.before, self.after)
 
 
 class TensorPairs(NamedTuple):
@@ -163,21 +161,34 @@ def _make_name_error(name: str, label: str, source: Opened) -> FileError:
 def _make_pair(name: str, label: str, before: Array, after: Array) -> TensorPair:
     """Return two tensors that are compared in the dtype of the one after.
 
-    The one before stays exact: in its own dtype if that is the same, otherwise in float64.
+    The tensor before is not rounded to that dtype, but only its rotation is. If it has another dtype,
+    it becomes float64, which can hold all its numbers.
 
     Raises:
         ParameterError: If one is a single number, or both are empty.
     """
+    _require_channels(label, before, after)
     dtype = dtype_name(after.dtype)
     if dtype not in FLOAT_DTYPES:
         dtype = "float32"  # Integers are compared with rotated numbers.
     exact_before = before if dtype_name(before.dtype) == dtype else widened(before)
-    rounded_after = as_dtype(after, dtype)
-    pair = TensorPair(name=name, label=label, dtype=dtype, before=exact_before, after=rounded_after)
+    return TensorPair(
+        name=name, label=label, dtype=dtype, before=exact_before, after=as_dtype(after, dtype)
+    )
+
+
+def _require_channels(label: str, before: Array, after: Array) -> None:
+    """Raise ParameterError if one tensor is a single number, without channels to rotate, or both are empty."""
     is_single_number = min(before.ndim, after.ndim) == 0
-    if is_single_number:  # It has no channels to rotate.
-        raise pair.make_shape_error()
-    if pair.has_equal_shapes and not after.size:
+    if is_single_number:
+        raise _make_shape_error(label, before, after)
+    if before.shape == after.shape and not after.size:
         given = f"of shape {after.shape}"
         raise ParameterError(label, given, "it holds no numbers", "give some to compare")
-    return pair
+
+
+def _make_shape_error(label: str, before: Array, after: Array) -> ParameterError:
+    """Return the error for tensors before and after whose shapes do not belong together."""
+    rule = f"before it is of shape {before.shape}"
+    advice = "they must be alike, (…, L, D)"
+    return ParameterError(label, f"of shape {after.shape}", rule, advice)
