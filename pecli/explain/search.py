@@ -231,8 +231,8 @@ def _explain_as_read(
         scheme,
         _with_cos_and_sin_apart(way.tensors),
         tolerance=max(atol, way.tolerance),
-        supposed=way.edits,
-        most=min(most_mistakes, way.most_mistakes),
+        edits_of_reading=way.edits,
+        most_mistakes=min(most_mistakes, way.most_mistakes),
     )
 
 
@@ -262,7 +262,9 @@ def _explain_as_sinusoidal(scheme: Scheme, tensors: Tensors, atol: float) -> Exp
     except ParameterError:  # A scheme refuses too many columns, as logits (512, 262144) have.
         return None
     is_sinusoidal = Parameter("scheme", scheme.name, "sinusoidal")
-    explanations = explain_tables(sinusoidal, {"pe": table}, atol, (is_sinusoidal,), most=1)
+    explanations = explain_tables(
+        sinusoidal, {"pe": table}, atol, (is_sinusoidal,), most_mistakes=1
+    )
     return explanations[0].renamed(["cos_sin"]) if explanations else None
 
 

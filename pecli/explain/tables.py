@@ -41,8 +41,8 @@ def explain_tables(
     scheme: Scheme,
     tensors: Mapping[str, Array],
     tolerance: float,
-    supposed: tuple[Edit, ...],
-    most: int,
+    edits_of_reading: tuple[Edit, ...],
+    most_mistakes: int,
 ) -> list[Explanation]:
     """Return explanations of tensors that belong together, such as cosines and sines, the shortest first.
 
@@ -53,13 +53,13 @@ def explain_tables(
         scheme: What should have made the tensors.
         tensors: Arrays by the scheme's names for them.
         tolerance: The tolerance of the check.
-        supposed: Edits by which the numbers were read, such as the bits of another dtype.
-        most: The number of mistakes that are supposed at once.
+        edits_of_reading: Edits by which the numbers were read, such as the bits of another dtype.
+        most_mistakes: The most mistakes that one explanation may have.
     """
     cases = []
     for case in cases_of(scheme, tensors):
-        cases.append(replace(case, arranged=(*supposed, *case.arranged)))
-    return explain_cases(cases, tolerance, most)
+        cases.append(replace(case, arranged=(*edits_of_reading, *case.arranged)))
+    return explain_cases(cases, tolerance, most_mistakes)
 
 
 @singledispatch
