@@ -89,7 +89,7 @@ def _exact_cos_and_sin(computation: WaveComputation) -> Complex | None:
         return None
     cos_and_sin = _cos_and_sin_of_tables(tables)
     first_still_pair = schedule.rotating_pairs
-    # All pairs turn in the scheme. Later ones should have the angle 0: amplitude · (cos 0 + i·sin 0).
+    # All pairs turn in the scheme. From this one on, they should not: cos 0 + i·sin 0, times the amplitude.
     cos_and_sin[:, first_still_pair:] = computation.amplitude
     return cos_and_sin
 

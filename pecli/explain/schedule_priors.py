@@ -325,12 +325,14 @@ def _rotary_schedules_on_line(
     series = fit_line(measured)  # a geometric series, which is a straight line in logarithms
     if series is None or not series.has_possible_base(denominator):
         return
+    frequencies = series.on_line  # those that belong to the series
     schedule = series.unscaled_schedule(denominator)
-    yield from _with_bases(_with_linear_scaling(schedule, series), series.on_line)
+    of_all_pairs = _with_linear_scaling(schedule, series)
+    yield from _with_bases(of_all_pairs, frequencies)
     rotating_pairs = _count_rotating_pairs(measured)
     if rotating_pairs < schedule.pairs:
-        proportional = _with_proportional_scaling(schedule, series, rotating_pairs)
-        yield from _with_bases(proportional, series.on_line)
+        of_first_pairs = _with_proportional_scaling(schedule, series, rotating_pairs)
+        yield from _with_bases(of_first_pairs, frequencies)
 
 
 def _added_schedules(measured: MeasuredFrequencies, denominator: float) -> Iterator[SchedulePrior]:

@@ -211,22 +211,22 @@ class OtherTwoNumbers(ScheduleMistake):
     def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Yield every two numbers of the schedule that are both wrong, with the values that explain the data.
 
-        With base 10000 and YaRN's factor 4 expected, these may be base 500000 and factor 8. A single
-        wrong number is found by `ParameterMistake`, such as `OtherBase`.
+        With base 10000 and YaRN's factor 4 expected, these may be base 500000 and factor 8.
         """
-        candidates = ("base", "scale", *schedule.scaling.frequency_parameters())
-        names = [name for name in candidates if name in KINDS and schedule.number(name) is not None]
-        for first_name, second_name in combinations(names, 2):
-            fits = _fit_two_numbers(schedule, first_name, second_name, case.frequencies)
+        for first_kind, second_kind in combinations(_kinds_of_numbers(schedule), 2):
+            fits = _fit_two_numbers(schedule, first_kind.name, second_kind.name, case.frequencies)
             if fits is None:
                 continue
             first_fit, second_fit = fits
-            first = KINDS[first_name].plainest(first_fit)
-            second = KINDS[second_name].plainest(second_fit)
-            is_first_wrong = first.value != schedule.value(first_name)
-            is_second_wrong = second.value != schedule.value(second_name)
-            if is_first_wrong and is_second_wrong:
-                yield cls(first, second)
+            both = cls(first_kind.plainest(first_fit), second_kind.plainest(second_fit))
+            if both.are_both_wrong(schedule):
+                yield both
+
+    def are_both_wrong(self, schedule: FrequencySchedule) -> bool:
+        """Return True if neither is the number of a schedule; a single wrong one has a kind of its own."""
+        is_first_wrong = self.first.value != schedule.number(self.first.name)
+        is_second_wrong = self.second.value != schedule.number(self.second.name)
+        return is_first_wrong and is_second_wrong
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -245,6 +245,12 @@ KINDS: dict[str, type[ParameterMistake]] = {
     )
 }  # fmt: skip
 """Mistakes in one number, by its name."""
+
+
+def _kinds_of_numbers(schedule: FrequencySchedule) -> list[type[ParameterMistake]]:
+    """Return the kinds of mistakes in one number for all numbers that a schedule has: base, scale, factor, …."""
+    names = ("base", "scale", *schedule.scaling.frequency_parameters())
+    return [KINDS[name] for name in names if name in KINDS and schedule.number(name) is not None]
 
 
 @dataclass(frozen=True)
