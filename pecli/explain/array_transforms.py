@@ -44,22 +44,25 @@ def explain_pair(name: str, expected: Array, found: Array, atol: float) -> Expla
     smaller, larger = sorted((expected.size, found.size))
     if larger > MAX_COMPARED or smaller == 0:
         return None
-    with limited():
+    explanation: Explanation | None = None
+    with limited():  # It ends the block without an error if the time is up.
         pair = ArrayPair(name, expected, found, atol)
         if pair.differs_by_rounding_only():
-            return pair.explain_by_dtype()
-        return pair.explain_by_damage() or pair.explain_by_change()
-    # `limited` left the block early: the time was up, or the numbers broke the arithmetic.
-    return None
+            explanation = pair.explain_by_dtype()
+        else:
+            explanation = pair.explain_by_damage() or pair.explain_by_change()
+    return explanation
 
 
 def explain_rounding(name: str, exact: Array, rounded: Array) -> Explanation | None:
-    """Return the explanation «stored in float16», or another dtype, if it holds in every element; else None.
+    """Return the explanation «stored in float16», or another dtype, if each element was only rounded to it.
 
-    0.1 in float32 became 0.09997559 in float16, for example, and so did every other element.
+    `pecli diff` gives it as the reason why two tensors of one name differ. 0.1 in float32 became
+    0.09997559 in float16, for example, and so did every other element. None is returned if some
+    element differs by more.
 
     Args:
-        name: The name of both.
+        name: The name of both arrays.
         exact: The array before it was rounded.
         rounded: The array that is to be explained.
     """
@@ -67,12 +70,17 @@ def explain_rounding(name: str, exact: Array, rounded: Array) -> Explanation | N
     can_be_compared = exact.shape == rounded.shape and not _is_complex(exact)
     if not can_be_compared or dtype not in SIGNIFICANT_BITS:
         return None
+    explanation: Explanation | None = None
+    with limited():  # It ends the block without an error if the time is up.
+        explanation = accept(_case_of_rounding(name, exact, rounded, dtype))
+    return explanation
+
+
+def _case_of_rounding(name: str, exact: Array, rounded: Array, dtype: str) -> Case:
+    """Return what is to be tested: that an array holds the elements of another one, stored in a dtype."""
     computation = ArrayComputation((exact,))
     observations = ArrayObservations({name: rounded})
-    with limited():
-        return accept(array_case(computation, observations, (Dtype(dtype),)))
-    # `limited` left the block early: the time was up, or the numbers broke the arithmetic.
-    return None
+    return array_case(computation, observations, (Dtype(dtype),))
 
 
 class ArrayPair:

@@ -25,70 +25,89 @@ from pecli.explain.wave_tables import scheme_of_waves
 def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | None:
     """Return tensors with a mistake in them that are the same bytes on every machine.
 
-    They are test data for other implementations: one that agrees with them has the mistake. NumPy's
-    cosines may differ between machines in the last place, so that only numbers of the engine are
-    used, which are correctly rounded. None is returned if it cannot make the wrong ones.
+    `pecli golden` writes them as test data for other implementations: one that agrees with them has
+    the mistake. NumPy's cosines may differ between machines in the last place. So only numbers of the
+    engine are used, which are correctly rounded.
 
     Args:
-        tensors: The right tensors: their names, their scheme and how they are made.
+        tensors: The right tensors: their names, their scheme and the steps that make them.
         mistake: The mistake, such as another base.
+
+    Returns:
+        The wrong tensors by name; None if the engine has no correctly rounded numbers for them.
     """
     wrong_tensors = tensors.with_mistake(mistake)
     match wrong_tensors.computation:
-        case BiasComputation() | SchemeComputation():
-            return wrong_tensors.every_row  # made of the engine's slopes or tables
-        case FrequencyComputation():
-            return None  # The engine has no exact numbers for wrong frequencies.
-        case WaveComputation() as table:
-            return _exact_table(tensors, mistake, table)
-    return None  # Other tables, such as those with the mistake in some rows only, use NumPy.
+        case BiasComputation():  # ALiBi's bias: the engine's slopes, times whole distances
+            return wrong_tensors.every_row
+        case SchemeComputation():  # a table that the engine makes as a whole
+            return wrong_tensors.every_row
+        case FrequencyComputation():  # The engine has no exact numbers for wrong frequencies.
+            return None
+        case WaveComputation() as table:  # cosines and sines
+            return _exact_table(wrong_tensors, table, mistake)
+        case _:  # Others, such as tables with the mistake in some rows only, use NumPy.
+            return None
 
 
 def _exact_table(
-    tensors: Tensors, mistake: Mistake, wrong_table: WaveComputation
+    wrong_tensors: Tensors, table: WaveComputation, mistake: Mistake
 ) -> dict[str, Floats] | None:
     """Return tensors of cosines and sines with a mistake; None if the engine cannot make them exactly.
 
     Args:
-        tensors: The right tensors.
+        wrong_tensors: The tensors with the mistake.
+        table: The steps by which these are made, as one table of all their columns.
         mistake: The mistake.
-        wrong_table: How the tensors are made with the mistake.
     """
-    phasors = _exact_phasors(wrong_table)
-    if phasors is not None:
-        return tensors.split(_stored_matrix(wrong_table, phasors))
-    return _tensors_of_mistaken_scheme(tensors, mistake)
+    cos_and_sin = _exact_cos_and_sin(table)
+    if cos_and_sin is not None:
+        return wrong_tensors.split(_stored_matrix(table, cos_and_sin))
+    return _tensors_of_mistaken_scheme(wrong_tensors, mistake)
 
 
-def _stored_matrix(computation: WaveComputation, phasors: Complex) -> Floats:
+def _stored_matrix(computation: WaveComputation, cos_and_sin: Complex) -> Floats:
     """Return all rows of a table as a file holds them, from cos + i·sin of each row and pair."""
     every_row = np.arange(computation.rows)
-    values = computation.form.matrix_of(phasors, every_row)
+    values = computation.form.matrix_of(cos_and_sin, every_row)
     values[computation.is_row_empty] = 0.0
     return computation.as_stored(values, every_row)
 
 
-def _exact_phasors(computation: WaveComputation) -> Complex | None:
+def _exact_cos_and_sin(computation: WaveComputation) -> Complex | None:
     """Return cos + i·sin of each row and pair of a table, (rows, pairs), correctly rounded.
 
-    The engine makes correctly rounded numbers only as the tables of a scheme. So a scheme is made
-    that has the frequencies and the positions of the computation, and the numbers are read off its
-    tables. None is returned if there is no such scheme.
+    Only the tables of a scheme are correctly rounded. So they are taken from a scheme with the same
+    frequencies and positions, whatever the columns of its table. None is returned if there is none.
     """
-    schedule = computation.schedule
+    schedule = computation.schedule  # the rule for all frequencies
     if schedule is None or not _may_be_of_scheme(computation, schedule):
         return None
-    scheme = _scheme_of_schedule(schedule, computation.amplitude)
-    if scheme is None:
-        return None
-    tables = _tables_at(computation.positions[0], scheme)
+    (positions,) = computation.positions  # along the only axis
+    tables = _tables_of_schedule(schedule, positions, computation.amplitude)
     if tables is None:
         return None
-    phasors = _phasors_of_tables(tables)
-    if schedule.rotating is not None:
-        # All pairs turn in the scheme. Those that should not have the angle 0: cos 0 + i·sin 0 is 1.
-        phasors[:, schedule.rotating :] = computation.amplitude
-    return phasors
+    cos_and_sin = _cos_and_sin_of_tables(tables)
+    first_still_pair = schedule.rotating_pairs
+    # All pairs turn in the scheme. From this one on, they should not: cos 0 + i·sin 0, times the amplitude.
+    cos_and_sin[:, first_still_pair:] = computation.amplitude
+    return cos_and_sin
+
+
+def _tables_of_schedule(
+    schedule: FrequencySchedule, positions: Floats, amplitude: float
+) -> Mapping[str, Array] | None:
+    """Return the tables of a scheme with some frequencies and positions; None if there is no such scheme.
+
+    Args:
+        schedule: The rule for the frequencies. All pairs turn, also those that should not.
+        positions: The position of each row, whole numbers.
+        amplitude: What cosines and sines are multiplied by.
+    """
+    scheme = _scheme_of_schedule(schedule, amplitude)
+    if scheme is None:
+        return None
+    return _tables_at(positions, scheme)
 
 
 def _tables_at(positions: Floats, scheme: Scheme) -> Mapping[str, Array] | None:
@@ -117,7 +136,7 @@ def _may_be_of_scheme(computation: WaveComputation, schedule: FrequencySchedule)
     return are_indices and is_scaled_as_usual
 
 
-def _phasors_of_tables(tables: Mapping[str, Array]) -> Complex:
+def _cos_and_sin_of_tables(tables: Mapping[str, Array]) -> Complex:
     """Return cos + i·sin (rows, pairs) of compact rotary tables, or of a sinusoidal one with cosines in its
     first half: a row [c0 c1 | s0 s1] becomes c0 + i·s0, c1 + i·s1.
     """

@@ -37,21 +37,37 @@ SAME_BASE = 1e-6
 def recognise_frequencies(tensors: Mapping[str, Array]) -> list[Explanation]:
     """Return the rotary scheme whose frequencies a vector holds, such as a model's inv_freq: 1, 0.75, 0.56, …
 
-    A schedule is a rule for all frequencies: a base, and perhaps a scaling. Those that may have made
-    the vector are tried from plain to elaborate. The answer is the first that is plain or gives the
-    vector to its last places, or else the first that comes near. In float32, the base 325030000 may
-    do; in float64, 15 digits show that it is 325029351.4.
+    A schedule is a rule for all frequencies: a base, and perhaps a scaling. If several may have made
+    the vector, a plain one is preferred, or one that gives it to its last places. In float32, the base
+    325030000 may do; in float64, 15 digits show that it is 325029351.4.
+
+    Returns:
+        One explanation; an empty list if the vector does not hold frequencies.
     """
     (array,) = tensors.values()
     values = widened(array).reshape(-1)
     if not _may_be_frequencies(values):
         return []
     dtype = observed_dtype({"values": array})
+    return explain_by_priors(
+        _possible_schedules(values, dtype),
+        partial(_explain_by_schedule, values),
+        largest_exact_residual=_largest_difference_of_libraries(values, dtype),
+    )
+
+
+def _possible_schedules(values: Floats, dtype: str) -> list[SchedulePrior]:
+    """Return the rotary schedules that have the frequencies of a vector nearly, the plainest first."""
     schedules = rotary_schedules(_frequencies_with_errors(values, dtype))
-    rotary = [prior for prior in schedules if _is_rotary(prior.schedule)]
-    # Libraries that compute the same power exactly may still round its last place differently.
-    largest_exact_residual = EXACT_UNITS * float(half_ulp(values, dtype).max())
-    return explain_by_priors(rotary, partial(_explain_by_schedule, values), largest_exact_residual)
+    return [prior for prior in schedules if _is_rotary(prior.schedule)]
+
+
+def _largest_difference_of_libraries(values: Floats, dtype: str) -> float:
+    """Return how far libraries may differ in frequencies that all of them compute by the same rule.
+
+    Each may round the last place of a power in its own way.
+    """
+    return EXACT_UNITS * float(half_ulp(values, dtype).max())
 
 
 def _may_be_frequencies(values: Floats) -> bool:
@@ -121,16 +137,30 @@ def _explain_by_schedule(values: Floats, prior: SchedulePrior) -> Iterator[Expla
     scheme = _rotary_scheme_of(prior.schedule)
     if scheme is None:
         return
-    computation = computation_of(scheme, ("inv_freq",))
-    one_row = values[None]  # (1, pairs)
-    case = case_of(scheme, computation, {"inv_freq": one_row})
-    # Frequencies as they are, in float64 or float32.
-    yield from explain_cases([case], tolerance=0.0, most_mistakes=0)
-    # Frequencies in 16 bits, as some recipe of the engine computes them.
+    case = _case_of_vector(values, scheme)
+    yield from _explain_as_computed(case)
     yield from _explain_by_recipes(case)
-    # Frequencies in 8 bits, for which there is no recipe: they are named by their storage.
-    coarser_storages = storages_of(values, "bfloat16")
-    yield from accepted(case.supposing(Stored(storage)) for storage in coarser_storages)
+    yield from _explain_by_coarse_storage(case, values)
+
+
+def _case_of_vector(values: Floats, scheme: Positioned) -> Case:
+    """Return what is to be explained: a vector, which should hold the frequencies of a scheme."""
+    one_row = values[None]  # (1, pairs)
+    return case_of(scheme, computation_of(scheme, ("inv_freq",)), {"inv_freq": one_row})
+
+
+def _explain_as_computed(case: Case) -> list[Explanation]:
+    """Return the explanation of frequencies that have no mistake, as float64 or float32 gives them."""
+    return explain_cases([case], tolerance=0.0, most_mistakes=0)
+
+
+def _explain_by_coarse_storage(case: Case, values: Floats) -> Iterator[Explanation]:
+    """Yield explanations of frequencies that were rounded more coarsely than to bfloat16, to 8 bits, say.
+
+    No recipe of the engine makes them, so that the way in which they were stored is named.
+    """
+    storages = storages_of(values, "bfloat16")
+    yield from accepted(case.supposing(Stored(storage)) for storage in storages)
 
 
 def _rotary_scheme_of(schedule: FrequencySchedule) -> Positioned | None:

@@ -319,28 +319,39 @@ def _phasors_of_rotary(values: Floats, reading: WaveReading) -> Complex:
 
 
 def _phasors_of_added(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> Complex:
-    """Return cos + i·sin of a table that is added, (rows, pairs): one column per frequency.
+    """Return cos + i·sin of a table that is added to embeddings, (rows, pairs): one column per frequency.
 
-    Sines and cosines are interleaved (s0 c0 s1 c1), or all sines come before all cosines, or each
-    axis has its sines before its cosines: with two axes of two pairs, s0 s1 c0 c1 | s2 s3 c2 c3.
+    Args:
+        values: The table, (rows, columns).
+        style: The style of a project, which decides on the order of sines and cosines.
+        blocks: The frequencies of each axis, such as those of the height and of the width.
     """
-    if style.layout == "interleaved":
-        sines = values[:, 0:-1:2]
-        cosines = values[:, 1::2]
-        return np.asarray(cosines + 1j * sines)
-    pairs_of_blocks = [block.pairs for block in blocks]
-    if style.sines_first:  # All pairs are one block.
-        pairs_of_blocks = [values.shape[1] // 2]
-    phasors_of_blocks = []
-    first_column = 0
-    for pairs in pairs_of_blocks:
-        first_cosine = first_column + pairs
-        end = first_cosine + pairs
-        sines = values[:, first_column:first_cosine]
-        cosines = values[:, first_cosine:end]
-        phasors_of_blocks.append(cosines + 1j * sines)
-        first_column = end
-    return np.concatenate(phasors_of_blocks, axis=1)
+    if style.layout == "interleaved":  # s0 c0 s1 c1
+        return _phasors_of_interleaved(values)
+    if style.sines_first:  # s0 s1 s2 s3 c0 c1 c2 c3: the sines of all axes, then all cosines
+        return _phasors_of_halves(values)
+    # s0 s1 c0 c1 | s2 s3 c2 c3: each axis has its sines before its cosines.
+    ends = np.cumsum([2 * block.pairs for block in blocks])
+    columns_of_axes = np.split(values, ends, axis=1)[
+        :-1
+    ]  # The rest, after the last end, holds none.
+    return np.concatenate([_phasors_of_halves(columns) for columns in columns_of_axes], axis=1)
+
+
+def _phasors_of_interleaved(columns: Floats) -> Complex:
+    """Return c0 + i·s0, c1 + i·s1, … of columns s0 c0 s1 c1 …; an odd last column is left out."""
+    end = columns.shape[1] // 2 * 2
+    sines = columns[:, 0:end:2]
+    cosines = columns[:, 1:end:2]
+    return np.asarray(cosines + 1j * sines)
+
+
+def _phasors_of_halves(columns: Floats) -> Complex:
+    """Return c0 + i·s0, c1 + i·s1, … of columns s0 s1 … c0 c1 …; an odd last column is left out."""
+    pairs = columns.shape[1] // 2
+    sines = columns[:, :pairs]
+    cosines = columns[:, pairs : 2 * pairs]
+    return np.asarray(cosines + 1j * sines)
 
 
 def _possible_keeps(prior: GridPrior, limit: float) -> list[int]:

@@ -260,13 +260,21 @@ class Case:
         observations: Observations,
         arranged: tuple[Edit, ...] = (),
     ) -> "Case":
-        """Return the case in which no mistake is supposed."""
-        in_float32 = replace(computation, arithmetic=FLOAT32)
+        """Return the case in which no mistake is supposed: the data should be what a scheme makes.
+
+        Args:
+            scheme: The scheme.
+            computation: The steps by which it makes the tensors, in any arithmetic.
+            observations: The numbers that a file holds.
+            arranged: Edits that say how these were transposed or resized to get there.
+        """
+        # Nearly all projects compute in float32, so this is tried first (see `in_arithmetic_of_data`).
+        computed_in_float32 = replace(computation, arithmetic=FLOAT32)
         return cls(
             scheme=scheme,
-            specification=in_float32,
+            specification=computed_in_float32,
             observations=observations,
-            computation=in_float32,
+            computation=computed_in_float32,  # As specified, until a mistake is supposed.
             arranged=arranged,
         )
 
@@ -891,14 +899,14 @@ def _with_recipe(edits: tuple[Edit, ...], dtype: str) -> tuple[Edit, ...]:
 
 
 def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> float:
-    """Return how far the data are at most from the table of `pecli rope --recipe …`, with the recipe of edits.
+    """Return how far the data are at most from the tables of `pecli rope --recipe …`, with the recipe of edits.
 
-    A recipe such as «float32» states how each step is rounded. Its table may be nearer to the data than
-    the one that the case predicts: float32 powers of libraries differ in the last place, and a recipe
-    has those of PyTorch.
+    A recipe such as «float32» states how each step is rounded. Its tables may be nearer to the data than
+    those that the case predicts: float32 powers of libraries differ in the last place, and a recipe has
+    those of PyTorch.
 
     Args:
-        case: The data, and the scheme that made them.
+        case: The data, and the scheme that should have made them.
         edits: The edits of an explanation, such as Recipe("float32").
 
     Returns:
@@ -912,17 +920,20 @@ def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> floa
     scheme_with_recipe = permitted(case.scheme, recipe=recipe, dtype=case.observations.held_dtype)
     if scheme_with_recipe is None:
         return math.inf
-    tables_of_recipe = named_tensors(scheme_with_recipe)
-    largest = 0.0
-    for name, array in case.observations.tensors.items():
-        difference = _largest_difference(array, tables_of_recipe.get(name))
-        # It is NaN if there was no time to compare rows with NaN, which fmax ignores.
-        largest = float(np.fmax(largest, difference))
-    return largest
+    tables = named_tensors(scheme_with_recipe)
+    data = case.observations.tensors
+    differences = [_largest_difference(array, tables.get(name)) for name, array in data.items()]
+    # A difference is NaN if there was no time to compare rows with NaN, which fmax ignores.
+    return float(np.fmax.reduce(differences, initial=0.0))
 
 
 def _largest_difference(array: Array, table: Table | None) -> float:
-    """Return the largest difference of an array from a table; infinity if there is none of its shape."""
+    """Return the largest difference of an array from a table; infinity if they cannot be compared.
+
+    Args:
+        array: Numbers of a file.
+        table: The table; None if the scheme makes none of this name.
+    """
     if table is None or table.shape != array.shape:
         return math.inf
     every_row = np.arange(len(array))

@@ -54,12 +54,11 @@ def _is_square(array: Array) -> bool:
 
 def _explain_by_style(
     index: Array, schemes_of_length: Callable[[int], Iterator[Relative]]
-) -> Iterator[Explanation]:
-    """Yield the explanation of an index by each scheme of a style that makes the same integers.
+) -> list[Explanation]:
+    """Return the explanation of an index by the first scheme of a style that makes the same integers.
 
-    The last row is compared first: it is cheap to make, and few of about a hundred schemes have it.
-    An index may be too short to show the `max_distance` of a scheme. The other distances that it may
-    have are stated as a doubt.
+    The list has this one explanation, or none. An index may be too short to show the `max_distance` of
+    the scheme: then other distances that it may have are stated as a doubt.
 
     Args:
         index: The integers (queries, keys).
@@ -67,18 +66,20 @@ def _explain_by_style(
             buckets up to a distance of 128.
     """
     schemes = schemes_of_length(len(index))
-    with_last_row = [scheme for scheme in schemes if _has_last_row(scheme, index)]
-    for number, scheme in enumerate(with_last_row):
-        # Only later ones are left: the caller takes the first scheme that makes the whole index.
-        later_schemes = with_last_row[number + 1 :]
-        doubts = _doubts_about_distance(scheme, later_schemes)
-        for explanation in _explain_by_scheme(index, scheme):
-            yield explanation.with_doubts(doubts)
+    # One row is soon made, and few of about a hundred schemes have it.
+    candidates = [scheme for scheme in schemes if _has_last_row(scheme, index)]
+    for number, scheme in enumerate(candidates):
+        explanation = _explain_by_scheme(index, scheme)
+        if explanation is not None:
+            later_candidates = candidates[number + 1 :]  # Earlier ones do not make the whole index.
+            doubts = _doubts_about_distance(scheme, later_candidates)
+            return [explanation.with_doubts(doubts)]
+    return []
 
 
-def _explain_by_scheme(index: Array, scheme: Relative) -> Iterator[Explanation]:
-    """Yield the explanation of an index by a scheme if it makes every integer of it."""
-    yield from accepted(cases_of(scheme, {"index": index}))
+def _explain_by_scheme(index: Array, scheme: Relative) -> Explanation | None:
+    """Return the explanation of an index by a scheme; None unless the scheme makes every integer of it."""
+    return next(accepted(cases_of(scheme, {"index": index})), None)
 
 
 def _t5_schemes(length: int) -> Iterator[Relative]:

@@ -164,16 +164,23 @@ def _with_shared_frequencies(scheme: Rope) -> Iterator[Mistaken[Rope]]:
     With 64 channels, height and width should have 16 frequencies each, both 1, 10000^(−1/16), ….
     By mistake, the 32 frequencies of the head, 10000^(−i/32), are divided: the height has the first
     16, and the width the last 16.
+
+    Only schemes with a list of positions divide frequencies like this. So nothing is yielded if the
+    points of the grid cannot be listed.
     """
-    if scheme.grid is None or scheme.seq_len > MAX_LISTED_EXAMPLE:
+    if scheme.grid is None or not have_an_axis_each(scheme.axis_blocks):
         return
     style = _style_of(scheme)
-    has_irrational_positions = style.in_turns  # They are multiples of 2π, which no list can hold.
-    if has_irrational_positions or not have_an_axis_each(scheme.axis_blocks):
-        return
-    edit = Parameter("axis_frequencies", "their own", "shared")
-    parameters = _parameters_for_divided_frequencies(scheme, style)
-    yield from _with_mistake_named([edit], scheme, **parameters)
+    if _can_list_points(scheme, style):
+        edit = Parameter("axis_frequencies", expected="their own", found="shared")
+        parameters = _parameters_for_divided_frequencies(scheme, style)
+        yield from _with_mistake_named([edit], scheme, **parameters)
+
+
+def _can_list_points(scheme: Rope, style: GridStyle) -> bool:
+    """Return True if a list can hold the positions of all points of a grid: few, and no multiples of 2π."""
+    are_multiples_of_2_pi = style.in_turns
+    return scheme.seq_len <= MAX_LISTED_EXAMPLE and not are_multiples_of_2_pi
 
 
 def _parameters_for_divided_frequencies(scheme: Rope, style: GridStyle) -> dict[str, object]:

@@ -558,15 +558,21 @@ class Fit(NamedTuple):
     error: float
 
 
-class NormalEquation(NamedTuple):
-    """The equation curvature · move = gradient of the best move of one number.
+class _MoveOfOne(NamedTuple):
+    """The change of a number's logarithm that leads nearest to the measured frequencies.
 
-    Each frequency i misses the measured one by a residual rᵢ, changes with the number by a slope dᵢ, and
-    has a weight wᵢ. The sum Σ wᵢ·(rᵢ − dᵢ·move)² is smallest if Σ wᵢ·dᵢ² · move = Σ wᵢ·dᵢ·rᵢ.
+    If the logarithm grows by 0.01 and that of frequency i by 0.003, frequency i has the slope
+    dᵢ = 0.3. With the residual rᵢ by which it misses the measured one, and the weight wᵢ, the sum
+    Σ wᵢ·(rᵢ − dᵢ·move)² is smallest for move = Σ wᵢ·dᵢ·rᵢ / Σ wᵢ·dᵢ². This denominator is the inverse
+    of the variance of the logarithm, and 0 if the number moves no frequency: then there is no move.
     """
 
-    curvature: float
-    gradient: float
+    numerator: float
+    inverse_variance: float
+
+    @property
+    def move(self) -> float:
+        return self.numerator / self.inverse_variance
 
 
 class _NumberFit(NamedTuple):
@@ -590,15 +596,15 @@ class _NumberFit(NamedTuple):
         frequencies = np.maximum(self.schedule(math.exp(log)), TINY)
         return np.asarray(np.log(frequencies)[self.is_known])
 
-    def normal_equation(self, log: float) -> "NormalEquation":
-        """Return the equation of the move that leads from a number nearest to the measured frequencies."""
+    def best_move(self, log: float) -> _MoveOfOne:
+        """Return the move that leads from a number nearest to the measured frequencies."""
         predicted = self.predicted(log)
         slopes = (self.predicted(log + SOLVER_STEP) - predicted) / SOLVER_STEP
         weighted_slopes = self.weights * slopes
         residuals = self.logs - predicted
-        return NormalEquation(
-            curvature=float(weighted_slopes @ slopes),
-            gradient=float(weighted_slopes @ residuals),
+        return _MoveOfOne(
+            numerator=float(weighted_slopes @ residuals),
+            inverse_variance=float(weighted_slopes @ slopes),
         )
 
     def may_explain(self, predictions: Floats) -> bool:
@@ -674,8 +680,7 @@ def _fit_by_gauss_newton(fit: _NumberFit, log_start: float) -> Fit | None:
     """Return the number whose frequencies come nearest to the measured ones, from a first guess on.
 
     Each step supposes that the logarithms of all frequencies change along straight lines, and moves to
-    the number at which these come nearest. If a small change of the number moves no frequency, many
-    numbers are tried instead: rounded limits, as YaRN's, jump from one pair to the next.
+    the number at which these come nearest.
 
     Args:
         fit: The schedule and the measured frequencies.
@@ -685,23 +690,30 @@ def _fit_by_gauss_newton(fit: _NumberFit, log_start: float) -> Fit | None:
         The number and its error; None if the steps lead ever farther away.
     """
     log_number = log_start
-    curvature = 0.0  # the inverse of the variance of log_number
+    inverse_variance = 0.0
     for _ in range(SOLVER_STEPS):
         check_time()
-        equation = fit.normal_equation(log_number)
-        curvature = equation.curvature
-        if curvature <= 0:
+        best = fit.best_move(log_number)
+        inverse_variance = best.inverse_variance
+        if inverse_variance <= 0:
+            # A small change moves no frequency: limits that are rounded, as YaRN's, jump from pair to pair.
             return _fit_by_scanning(fit, log_number)
-        move = equation.gradient / curvature
-        log_number += min(max(move, -MAX_MOVE), MAX_MOVE)
-        if abs(move) < CONVERGED:
+        log_number += min(max(best.move, -MAX_MOVE), MAX_MOVE)
+        if abs(best.move) < CONVERGED:
             break
+    return _number_of_logarithm(log_number, inverse_variance)
+
+
+def _number_of_logarithm(log_number: float, inverse_variance: float) -> Fit | None:
+    """Return a number and how far it may be off, given its logarithm; None if this is NaN or huge.
+
+    The standard error of the logarithm is 1/√inverse_variance. If it is 0.01, the number is off by 1 %.
+    """
     is_possible = abs(log_number) <= RUNAWAY_LOG  # False of NaN as well.
     if not is_possible:
         return None
     number = math.exp(log_number)
-    # The error of a number is that of its logarithm, times the number.
-    return Fit(number, SIGMAS * number / math.sqrt(curvature))
+    return Fit(number, SIGMAS * number / math.sqrt(inverse_variance))
 
 
 def _are_in_other_order(frequencies: Floats, expected: Floats) -> bool:
@@ -846,14 +858,14 @@ def _fit_all_by_gauss_newton(fit: _NumbersFit, log_starts: Floats) -> list[Fit] 
     return _numbers_of_logarithms(logs, covariance)
 
 
-class _BestMove(NamedTuple):
+class _MoveOfSeveral(NamedTuple):
     """The best change of several logarithms, and the covariance of these."""
 
     move: Floats  # (numbers,)
     covariance: Floats  # (numbers, numbers)
 
 
-def _solve_for_move(slopes: Floats, residuals: Floats) -> _BestMove:
+def _solve_for_move(slopes: Floats, residuals: Floats) -> _MoveOfSeveral:
     """Return the move of all logarithms for which residuals + slopes · move is nearest to 0.
 
     By least squares: (slopesᵀ · slopes) · move = −slopesᵀ · residuals. Residuals are in standard
@@ -865,7 +877,7 @@ def _solve_for_move(slopes: Floats, residuals: Floats) -> _BestMove:
     """
     covariance = np.asarray(np.linalg.pinv(slopes.T @ slopes), np.float64)
     move = -covariance @ (slopes.T @ residuals)
-    return _BestMove(move, covariance)
+    return _MoveOfSeveral(move, covariance)
 
 
 def _numbers_of_logarithms(logs: Floats, covariance: Floats) -> list[Fit]:
@@ -947,35 +959,36 @@ def _are_rows_of_positions(positions: Floats, phasors: Complex, frequencies: Flo
 
     The row of a position has exp(i · position · frequency) in each pair. The distances of all pairs from
     it are averaged, with their frequencies as weights: one position farther, a pair of frequency 1 moves
-    by 1, and one of 0.001 hardly moves. The mean may be 0.12 of the distance to the next position.
+    by 1, and one of 0.001 hardly moves. The mean may be 0.12 of what the fastest pair moves by.
 
     Args:
         positions: The position of each row, as it was solved from the phasors.
         phasors: cos + i·sin of the rows. A row without any phasor, all zeros, is at no position.
         frequencies: Radians per position, one per pair.
     """
-    sizes = np.abs(phasors)
-    has_angle = sizes > 0
-    phasors_of_size_1 = phasors / np.where(has_angle, sizes, 1.0)
     expected = np.exp(1j * np.multiply.outer(positions, frequencies))
-    distances = np.abs(phasors_of_size_1 - expected)
-    weights = np.where(has_angle, np.abs(frequencies), 0.0)  # (rows, pairs)
-    total_weights = weights.sum(axis=1)
-    has_weight = total_weights > 0
-    mean_distances = (distances * weights).sum(axis=1) / np.where(has_weight, total_weights, 1.0)
-    allowed_distances = _allowed_distances(fastest=weights.max(axis=1, initial=0.0))
-    return np.asarray(has_weight & (mean_distances <= allowed_distances))
-
-
-def _allowed_distances(fastest: Floats) -> Floats:
-    """Return how far a row of phasors may be from that of its position, given its fastest frequency.
-
-    One position farther, a pair of frequency 0.5 moves by 0.5, of which the row may miss 0.12. A pair
-    that turns by more than a radian counts as one that turns by a radian: phasors of size 1 are never
-    far apart.
-    """
+    distances = np.abs(_scaled_to_size_1(phasors) - expected)
+    has_phasor = np.abs(phasors) > 0
+    weights = np.where(has_phasor, np.abs(frequencies), 0.0)  # (rows, pairs)
+    mean_distances = _weighted_means(distances, weights)
+    fastest = weights.max(axis=1, initial=0.0)
+    # A pair that turns by a radian or more counts as 1: phasors of size 1 are never far apart.
     distances_to_next_position = np.minimum(fastest, 1.0)
-    return np.asarray(MAX_MISMATCH * distances_to_next_position)
+    return np.asarray(mean_distances <= MAX_MISMATCH * distances_to_next_position)
+
+
+def _scaled_to_size_1(phasors: Complex) -> Complex:
+    """Return each phasor divided by its size; those of size 0 stay 0."""
+    sizes = np.abs(phasors)
+    return np.asarray(phasors / np.where(sizes > 0, sizes, 1.0))
+
+
+def _weighted_means(values: Floats, weights: Floats) -> Floats:
+    """Return the weighted mean of each row; infinity for a row whose weights are all 0."""
+    sums = (values * weights).sum(axis=1)
+    total_weights = weights.sum(axis=1)
+    infinities = np.full(len(values), np.inf)
+    return np.asarray(np.divide(sums, total_weights, out=infinities, where=total_weights > 0))
 
 
 def match_positions(matrix: Floats, render: Callable[[Floats], Floats], expected: Floats) -> Floats:

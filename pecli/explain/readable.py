@@ -11,6 +11,7 @@ from pecli.explain.catalogue.rotation_mistakes import (
     OtherPairs,
     OtherRotaryDim,
 )
+from pecli.explain.computation import WaveComputation
 from pecli.explain.hypothesis import Case, Mistake
 from pecli.explain.rotated_computation import RotatedComputation, rotation_fit
 from pecli.explain.time_limit import check_time
@@ -27,18 +28,27 @@ def may_have_several_mistakes(case: Case) -> bool:
     """Return True if it makes sense to look for several mistakes at once in the numbers of a file.
 
     Three mistakes together explain nearly anything, noise included. So the numbers must show something
-    of their scheme: a bias straight rows, rotated heads a common rotation, and a table of cosines
-    and sines waves or positions. Nothing is required of other tensors.
+    of what they should be: a bias straight lines, rotated queries a common rotation, and tables of
+    cosines and sines waves or positions.
+
+    Args:
+        case: The numbers, and the computation that should have made them.
     """
-    if isinstance(case.computation, BiasComputation):
-        return _has_straight_rows(case)
-    waves = case.waves
-    if waves is None:  # Other tensors hold no cosines and sines.
-        return True
-    if is_as_supposed(case):
-        return False  # Frequencies, positions and amplitude are right: what is wrong is noise.
-    if isinstance(waves, RotatedComputation):
-        return _shows_rotated_heads(case, waves)
+    match case.computation:
+        case BiasComputation():
+            return _has_straight_rows(case)
+        case RotatedComputation() as rotated:  # queries or keys
+            return not is_as_supposed(case) and _shows_rotated_heads(case, rotated)
+        case WaveComputation():  # tables of cosines and sines, or their frequencies
+            return not is_as_supposed(case) and _shows_waves_or_positions(case)
+        case _:
+            return (
+                True  # Nothing is known that other numbers, such as indices of buckets, must show.
+            )
+
+
+def _shows_waves_or_positions(case: Case) -> bool:
+    """Return True if columns are waves, or if rows are at many positions."""
     return _shows_waves(case) or _has_positions(case)
 
 
@@ -50,7 +60,7 @@ def _shows_rotated_heads(case: Case, rotated: RotatedComputation) -> bool:
     if not _shows_rotation(case, rotated):
         return False
     has_several_heads = rotated.heads.before.count > 1
-    return has_several_heads or _shows_waves(case) or _has_positions(case)
+    return has_several_heads or _shows_waves_or_positions(case)
 
 
 def _shows_rotation(case: Case, rotated: RotatedComputation) -> bool:
@@ -89,6 +99,8 @@ def _rotates_alike(case: Case, heads: Floats, rows: Indices) -> bool:
 
 def is_as_supposed(case: Case) -> bool:
     """Return True if the measured frequencies, positions and amplitude are those that a case supposes.
+
+    Then nothing is left for another mistake: what is wrong in the numbers is noise.
 
     A table that was measured to have base 10000, positions 0 1 2 … and amplitude 1.0000 ± 0.0001, as
     it should, is as supposed. If one of them could not be measured, they are not known to be.

@@ -166,12 +166,12 @@ class RotatedTensor:
         Args:
             expected: The expected positions, (axes, rows), near which others are looked for.
         """
-        computation = self._computation_at(TokenRows.only_tokens(expected))
-        every_row = np.arange(computation.rows)
-        # A few heads show the position of a row.
-        first_heads = ConvertedHeads(self.after).first_few.matrix(every_row)
+        expected_rotation = self._computation_at(TokenRows.only_tokens(expected))
+        every_row = np.arange(self.rows)
+        few_heads = ConvertedHeads(self.after).first_few  # They are enough to show a position.
+        values_after = few_heads.matrix(every_row)
         with np.errstate(all="ignore"):  # Rows of padding may hold anything.
-            measured = computation.measured_positions(first_heads, every_row)
+            measured = expected_rotation.measured_positions(values_after, every_row)
         if measured is None:
             return expected
         return np.where(np.isnan(measured), expected, measured)
@@ -352,27 +352,40 @@ def _explain_wrong_heads(tensor: RotatedTensor, tolerance: float) -> list[Explan
 def _likeliest_explanation(
     tensor: RotatedTensor, tolerance: float, most_mistakes: int
 ) -> Explanation | None:
-    """Return the likeliest explanation of sequences whose rows have the same positions.
+    """Return the likeliest explanation of sequences whose rows have the same positions; None if there is none.
 
-    If other positions explain every element, they are the explanation. Otherwise known mistakes are
-    tried, one at a time, then two at once, up to a given number; the shortest explanation is returned.
+    «Computed in float32» is not one: nearly every model rotates in it.
 
-    Returns:
-        The explanation; None if all rows are padding, if no such mistakes lead to the values of the tensor,
-        or if it is right and only computed in float32.
+    Args:
+        tensor: The sequences, before and after their rotation.
+        tolerance: The largest error of an element that is right.
+        most_mistakes: The number of mistakes that are supposed at once.
     """
-    if not tensor.is_token.any():
+    if not tensor.is_token.any():  # All rows are padding.
         return None
-    shortest_first = _explain_by_positions(tensor.case)
-    if not shortest_first:
-        shortest_first = explain_cases([*tensor.possible_cases()], tolerance, most_mistakes)
-    likeliest = _first_with_a_mistake(shortest_first)
+    likeliest_first = _explanations_of_rotation(tensor, tolerance, most_mistakes)
+    likeliest = _first_beside_float32(likeliest_first)
     if likeliest is None or not tensor.are_stated:
         return likeliest
-    return _without_command(likeliest)
+    # `pecli apply` has no options for stated positions: without a scheme, no command is printed.
+    return likeliest.made_by(None)
 
 
-def _first_with_a_mistake(explanations: Sequence[Explanation]) -> Explanation | None:
+def _explanations_of_rotation(
+    tensor: RotatedTensor, tolerance: float, most_mistakes: int
+) -> list[Explanation]:
+    """Return the explanation by other positions if these explain every element, or else by known mistakes.
+
+    These are tried one at a time, then two at once, up to a given number. The shortest explanation comes
+    first.
+    """
+    by_positions = _explain_by_positions(tensor.case)
+    if by_positions:
+        return by_positions
+    return explain_cases([*tensor.possible_cases()], tolerance, most_mistakes)
+
+
+def _first_beside_float32(explanations: Sequence[Explanation]) -> Explanation | None:
     """Return the first explanation that names more than float32 arithmetic, without naming that.
 
     Nearly every model rotates in float32, so that this is not a mistake worth reporting. None is
@@ -383,14 +396,6 @@ def _first_with_a_mistake(explanations: Sequence[Explanation]) -> Explanation | 
         if beside_float32.edits:
             return beside_float32
     return None
-
-
-def _without_command(explanation: Explanation) -> Explanation:
-    """Return an explanation without the scheme from which a command would be printed.
-
-    No command reproduces stated positions or selected heads: `pecli apply` has no options for them.
-    """
-    return explanation.made_by(None)
 
 
 def _explain_by_positions(case: Case) -> list[Explanation]:

@@ -313,25 +313,25 @@ def _rotary_schedules_on_line(
 ) -> Iterator[SchedulePrior]:
     """Yield rotary schedules whose frequencies have one ratio from each pair to the next.
 
-    A schedule computes the frequencies of all pairs: 1, 0.1, 0.01 and 0.001 are base^(−i/denominator)
-    with the base 10000 and the denominator 4. Their logarithms lie on a straight line. All may be divided
-    by a factor (linear scaling), or only the first pairs may rotate (proportional scaling). YaRN bends
-    the line, so that its schedules are found elsewhere.
+    A schedule is a rule for the frequencies of all pairs: 1, 0.1, 0.01 and 0.001 are
+    base^(−i/denominator) with the base 10000 and the denominator 4. All may be divided by one factor
+    (linear scaling), or only the first pairs may rotate (proportional scaling). YaRN does not keep the
+    ratio, so that its schedules are found elsewhere.
 
     Args:
         measured: The frequencies of a table.
         denominator: The number of pairs, by which exponents are divided.
     """
-    line = fit_line(measured)
-    if line is None or not line.has_possible_base(denominator):
+    series = fit_line(measured)  # a geometric series, which is a straight line in logarithms
+    if series is None or not series.has_possible_base(denominator):
         return
-    unscaled = line.unscaled_schedule(denominator)
-    frequencies = line.on_line  # without those that do not lie on the line
-    of_all_pairs = _with_linear_scaling(unscaled, line)  # unscaled, if the first frequency is 1
+    frequencies = series.on_line  # those that belong to the series
+    schedule = series.unscaled_schedule(denominator)
+    of_all_pairs = _with_linear_scaling(schedule, series)
     yield from _with_bases(of_all_pairs, frequencies)
     rotating_pairs = _count_rotating_pairs(measured)
-    if rotating_pairs < unscaled.pairs:
-        of_first_pairs = _with_proportional_scaling(unscaled, line, rotating_pairs)
+    if rotating_pairs < schedule.pairs:
+        of_first_pairs = _with_proportional_scaling(schedule, series, rotating_pairs)
         yield from _with_bases(of_first_pairs, frequencies)
 
 
@@ -397,7 +397,10 @@ def _is_unscaled(line: FittedLine) -> bool:
 
 
 def _with_linear_scaling(schedule: FrequencySchedule, line: FittedLine) -> SchedulePrior:
-    """Return a schedule that divides all frequencies by one factor: by 4 if the first is 0.25."""
+    """Return a schedule that divides all frequencies by one factor: by 4 if the first is 0.25.
+
+    If the first is 1, they are not divided, and the schedule is returned as it is.
+    """
     if _is_unscaled(line):
         return SchedulePrior(schedule)
     factor = line.plainest_divisor
@@ -626,33 +629,33 @@ def _bases_of_fast_pairs(
     """Yield the bases with which the fastest pairs have their measured frequencies, usual bases first.
 
     Without a scaling, pair i has the frequency base^(−i/denominator). Llama3 and YaRN scaling change only
-    slow pairs, so that the fastest ones still show the base.
+    slow pairs, so that the fastest ones still show the base: one that models usually have, or another.
 
     Args:
         measured: The frequencies, with their errors.
         known_pairs: The pairs whose frequencies could be measured, in ascending order.
         denominator: Half of the channels.
     """
-    has_pair_0 = known_pairs[0] == 0
     # Pair 0 has the frequency 1 with every base, so that the pair after it is needed as well.
-    fast_pairs = known_pairs[:2] if has_pair_0 else known_pairs[:1]
+    fast_pairs = known_pairs[:2] if known_pairs[0] == 0 else known_pairs[:1]
     for base in USUAL_BASES:
         expected = base ** (-fast_pairs / denominator)
         distances = np.abs(measured.values[fast_pairs] - expected)
         if is_noise(distances, measured.errors[fast_pairs]).all():
             yield base
-    if has_pair_0:
-        yield from _plain_bases_of_fast_pairs(measured, known_pairs, denominator)
+    yield from _bases_fitted_to_fast_pairs(measured, known_pairs, denominator)
 
 
-def _plain_bases_of_fast_pairs(
+def _bases_fitted_to_fast_pairs(
     measured: MeasuredFrequencies, known_pairs: Indices, denominator: float
 ) -> Iterator[float]:
-    """Yield the plainest base of the line from pair 0 to a later pair, for three later pairs.
+    """Yield the bases by which frequencies fall from pair 0 to three later pairs, with as few digits as possible.
 
-    A later pair gives a sharper base, but may already be divided by the scaling. So the next pair,
-    a sixth and a third of all pairs are tried.
+    A later pair gives a sharper base, but may already be divided by the scaling. So the next pair, a
+    sixth and a third of all pairs are tried. Nothing is yielded if the frequency of pair 0 is not known.
     """
+    if known_pairs[0] != 0:
+        return
     count = len(known_pairs)
     indices_of_later_pairs = dict.fromkeys((1, count // 6 + 1, count // 3 + 1))
     for index in indices_of_later_pairs:

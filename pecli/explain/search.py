@@ -216,21 +216,23 @@ def _named_as_in_file(explanation: Explanation, tensors: Tensors) -> Explanation
 def _explain_as_read(
     way: WayToRead, scheme: Scheme, atol: float, most_mistakes: int
 ) -> list[Explanation]:
-    """Return the explanations of tensors that are read in one way, the shortest first.
+    """Return the explanations of some numbers that tensors may stand for, the shortest first.
+
+    If the uint16 numbers of a file are read as the bits of bfloat16, the bfloat16 numbers are explained.
+    «They are the bits of bfloat16» is then part of every explanation.
 
     Args:
-        way: The numbers that the tensors may stand for; some ways allow a larger tolerance, or fewer
-            mistakes.
-        scheme: What should have made the tensors.
-        atol: The tolerance of the check.
-        most_mistakes: The number of mistakes that are supposed at once.
+        way: The numbers, and the edits that say how they were read from the tensors.
+        scheme: What should have made the numbers.
+        atol: The tolerance of the check; some ways have a larger one.
+        most_mistakes: The most mistakes that one explanation may have; some ways allow fewer.
     """
     return explain_tables(
         scheme,
         _with_cos_and_sin_apart(way.tensors),
         tolerance=max(atol, way.tolerance),
-        supposed=way.edits,
-        most=min(most_mistakes, way.most_mistakes),
+        edits_of_reading=way.edits,
+        most_mistakes=min(most_mistakes, way.most_mistakes),
     )
 
 
@@ -260,7 +262,9 @@ def _explain_as_sinusoidal(scheme: Scheme, tensors: Tensors, atol: float) -> Exp
     except ParameterError:  # A scheme refuses too many columns, as logits (512, 262144) have.
         return None
     is_sinusoidal = Parameter("scheme", scheme.name, "sinusoidal")
-    explanations = explain_tables(sinusoidal, {"pe": table}, atol, (is_sinusoidal,), most=1)
+    explanations = explain_tables(
+        sinusoidal, {"pe": table}, atol, (is_sinusoidal,), most_mistakes=1
+    )
     return explanations[0].renamed(["cos_sin"]) if explanations else None
 
 

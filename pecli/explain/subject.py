@@ -31,25 +31,43 @@ from pecli.explain.wave_tables import WaveTable, scheme_of_waves
 
 
 def computation_of(scheme: Positioned, tensors: tuple[str, ...]) -> WaveComputation:
-    """Return the steps by which a scheme makes some of its tensors, so that mistakes can be planted in them.
+    """Return the steps by which a scheme makes some of its tensors: frequencies, positions, columns and so on.
+
+    To find out why a file differs, a search changes one of these steps (another base, two columns
+    exchanged) and compares the result with the file.
 
     Args:
         scheme: A rotary or sinusoidal scheme.
         tensors: The names of the tensors: ("cos", "sin"), one of them, ("pe",) or ("inv_freq",).
-
-    Returns:
-        The steps: the frequency of each pair, the position of each row, the amplitude of the cosines and
-        sines of their products, and the columns in which these lie.
     """
     schedule = _schedule_of_scheme(scheme)
     frequencies = _frequencies(scheme, schedule)
     if tensors == ("inv_freq",):
         return _computation_of_vector(frequencies, schedule)
+    return _computation_of_table(scheme, tensors, frequencies, schedule)
+
+
+def _computation_of_table(
+    scheme: Positioned,
+    tensors: tuple[str, ...],
+    frequencies: Floats,
+    schedule: FrequencySchedule | None,
+) -> WaveComputation:
+    """Return the steps that make a table, amplitude · cos(position · frequency) and the sines likewise.
+
+    Args:
+        scheme: The scheme, which states the positions of the rows and the order of the columns.
+        tensors: The names of its tables.
+        frequencies: Radians per position, one per pair of cosine and sine.
+        schedule: The formula of the frequencies; None if they have no single one.
+    """
     pairs = len(frequencies)
+    # 0 0 1 1: two pairs follow the height, and two the width. A table of one channel has no pair.
+    axis_of_each_pair = np.array(scheme.pair_axes[:pairs], np.intp)
     positions = _positions_of_rows(scheme)
     return WaveComputation(
         frequencies=frequencies,
-        axes=np.array(scheme.pair_axes[:pairs], np.intp),  # A table of one channel has no pair.
+        axes=axis_of_each_pair,
         positions=positions,
         amplitude=_amplitude(scheme),
         form=_columns(scheme, tensors, pairs),
@@ -188,22 +206,26 @@ def _scheme_of_parameters(computation: SchemeComputation, specification: Scheme)
 
 @scheme_of.register
 def _scheme_of_waves(computation: WaveComputation, specification: Scheme) -> Scheme | None:
-    """Return the scheme that makes tables, rotated queries or a vector of frequencies as they were found.
+    """Return the scheme that makes cosines and sines, or their frequencies, as they were found in a file.
 
     If `pecli rope --base 10000` is expected and the frequencies have the base 500000, the scheme has that
-    base. A scheme on a grid or with listed positions stays as it is, since a table does not show these.
-    None is returned if no scheme has the frequencies: there are no parameters for a scaling that is
-    applied twice, or that uses another dimension than the exponents.
+    base. If the expected rows are not consecutive, but on a grid or in a list, it is returned as it is:
+    other frequencies of such schemes are not searched for.
+
+    Args:
+        computation: The steps that made the numbers of the file, such as the frequencies of base 500000.
+        specification: The scheme that was expected to have made them.
+
+    Returns:
+        The scheme; None if no scheme has the frequencies.
     """
-    has_consecutive_positions = specification.is_range
-    if not has_consecutive_positions:
+    has_consecutive_rows = specification.is_range
+    if not has_consecutive_rows:
         return specification
     schedule = computation.schedule
-    if schedule is None:  # The frequencies are given one by one.
+    if schedule is None or not _has_parameters(schedule):
         return None
-    if not _has_parameters(schedule):
-        return None
-    if computation.places_tokens:  # The rows are those of queries or keys.
+    if computation.places_tokens:  # The rows are tokens: queries or keys.
         return _scheme_of_rotation(specification, schedule, computation)
     if isinstance(computation.form, Columns):  # The rows are those of a table.
         return _scheme_of_table(specification, schedule, computation, computation.form)
@@ -211,7 +233,10 @@ def _scheme_of_waves(computation: WaveComputation, specification: Scheme) -> Sch
 
 
 def _has_parameters(schedule: FrequencySchedule) -> bool:
-    """Return True if a scheme has parameters for a schedule: its scaling is applied once, with its own dim."""
+    """Return True if a scheme has parameters for the formula of some frequencies.
+
+    It has none for a scaling that is applied twice, or that uses another dimension than the exponents.
+    """
     return schedule.applied == "once" and schedule.scaling_denominator is None
 
 

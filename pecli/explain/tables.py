@@ -41,8 +41,8 @@ def explain_tables(
     scheme: Scheme,
     tensors: Mapping[str, Array],
     tolerance: float,
-    supposed: tuple[Edit, ...],
-    most: int,
+    edits_of_reading: tuple[Edit, ...],
+    most_mistakes: int,
 ) -> list[Explanation]:
     """Return explanations of tensors that belong together, such as cosines and sines, the shortest first.
 
@@ -53,13 +53,13 @@ def explain_tables(
         scheme: What should have made the tensors.
         tensors: Arrays by the scheme's names for them.
         tolerance: The tolerance of the check.
-        supposed: Edits by which the numbers were read, such as the bits of another dtype.
-        most: The number of mistakes that are supposed at once.
+        edits_of_reading: Edits by which the numbers were read, such as the bits of another dtype.
+        most_mistakes: The most mistakes that one explanation may have.
     """
     cases = []
     for case in cases_of(scheme, tensors):
-        cases.append(replace(case, arranged=(*supposed, *case.arranged)))
-    return explain_cases(cases, tolerance, most)
+        cases.append(replace(case, arranged=(*edits_of_reading, *case.arranged)))
+    return explain_cases(cases, tolerance, most_mistakes)
 
 
 @singledispatch
@@ -172,18 +172,32 @@ def observed_dtype(tensors: Mapping[str, Array]) -> str:
 def bias_cases(scheme: Alibi, name: str, array: Array) -> Iterator[Case]:
     """Yield what is to be explained: an array in each way in which it may be ALiBi's slopes or bias.
 
-    A bias (heads, queries, keys) may lie in the array with its heads last, for example. Each way is
-    compared later with the bias that ALiBi should have made, for as many heads and keys as the array has.
+    An array (16, 64, 64) may be a bias of 16 heads, 64 queries and 64 keys; or queries and keys may have
+    changed places.
+
+    Args:
+        scheme: ALiBi as it was specified.
+        name: «bias» or «slopes».
+        array: The numbers of a file.
     """
     if name == "slopes":
         yield from _slopes_cases(scheme, array)
+    else:
+        for bias in _possible_biases(scheme, array):
+            yield from _cases_of_bias(scheme, name, bias)
+
+
+def _cases_of_bias(scheme: Alibi, name: str, bias: "ReadBias") -> Iterator[Case]:
+    """Yield a bias (heads, queries, keys), to be compared with one of ALiBi that has as many of each.
+
+    Nothing is yielded if ALiBi cannot have so many.
+    """
+    scheme_of_same_shape = _with_shape(scheme, bias.values.shape)
+    if scheme_of_same_shape is None:
         return
-    for bias in _possible_biases(scheme, array):
-        resized = _with_shape(scheme, bias.values.shape)
-        if resized is not None:
-            keys = bias.values.shape[-1]
-            matrix = bias.values.reshape(-1, keys)  # (heads · queries, keys)
-            yield _case_of_alibi(scheme, resized, name, matrix, bias.transposed)
+    keys = bias.values.shape[-1]
+    matrix = bias.values.reshape(-1, keys)  # (heads · queries, keys)
+    yield _case_of_alibi(scheme, scheme_of_same_shape, name, matrix, bias.transposed)
 
 
 def _with_shape(scheme: Alibi, shape: tuple[int, ...]) -> Alibi | None:

@@ -288,20 +288,21 @@ def _estimate_frequency_of_cos_and_sin(phasors: Complex) -> Floats:
 def _measured_waves(
     fit: WaveFit, errors: "FitErrors", *, has_both_functions: bool
 ) -> MeasuredWaves:
-    """Return fitted waves with their errors, and with their phases at a whole row.
+    """Return fitted waves with their errors, and with their phases at the whole row nearest to their centre.
 
     A wave that turns by f per row and one that turns by f + 2π have the same values in all rows 0, 1, 2, …
-    At row 31.5, where the fit is centred, their phases would differ by half a turn; at row 32 they are equal.
+    So they must have the same phase as well. At row 32, the faster one has made 32 turns more, which do not
+    show in its phase. At row 31.5, it would be half a turn ahead.
     """
-    middle_row = float(round(fit.centre))
+    whole_row = float(round(fit.centre))
     return MeasuredWaves(
         frequency=fit.frequency,
         error=errors.frequency,
-        phase=wrap(fit.phase_at(middle_row)),
+        phase=wrap(fit.phase_at(whole_row)),
         phase_error=errors.phase,
         amplitude=fit.amplitude,
         noise=fit.noise,
-        centre=middle_row,
+        centre=whole_row,
         rows=len(fit.rows_from_0),
         has_both_functions=has_both_functions,
     )
@@ -455,12 +456,7 @@ def _measured_cosines(
 ) -> MeasuredWaves:
     """Return waves that were fitted to only cosines or only sines, with their noise and their errors.
 
-    Frequencies become positive, since one function does not show their sign. Each error is estimated
-    twice, and the larger estimate is taken:
-
-    1. As if every row showed the angle of its wave, as it does with cosines and sines together.
-    2. As one function shows it: near the top of a cosine, rows hardly show the angle. And a slow
-       wave shows its frequency only as well as its amplitude is known.
+    Frequencies become positive, since one function does not show their sign.
 
     Args:
         waves: The waves that were fitted to the columns.
@@ -469,14 +465,21 @@ def _measured_cosines(
         amplitude_error: The relative error of the amplitude.
     """
     fit = _fit_with_noise(waves, data, rows_from_0)
-    if_rows_show_angles = _errors_of_noise(fit)
-    of_one_function = _errors_of_one_function(data, fit)
-    frequency_error = _including_amplitude_error(
-        of_one_function.frequency, fit.frequency, amplitude_error
-    )
-    of_one_function = FitErrors(frequency_error, of_one_function.phase)
-    errors = if_rows_show_angles.or_larger(of_one_function)
+    errors = _errors_of_cosines(fit, data, amplitude_error)
     return _turning_forwards(_measured_waves(fit, errors, has_both_functions=False))
+
+
+def _errors_of_cosines(fit: WaveFit, data: Floats, amplitude_error: float) -> FitErrors:
+    """Return the errors of waves of only cosines or only sines, the larger of two estimates of each.
+
+    1. As if every row showed the angle of its wave, as it does with cosines and sines together.
+    2. As one function shows it: near the top of a cosine, rows hardly show the angle. And a slow
+       wave shows its frequency only as well as its amplitude is known.
+    """
+    if_rows_show_angles = _errors_of_noise(fit)
+    if_amplitude_is_right = _errors_of_one_function(data, fit)
+    of_one_function = _with_amplitude_error(if_amplitude_is_right, fit.frequency, amplitude_error)
+    return if_rows_show_angles.or_larger(of_one_function)
 
 
 def _fit_with_noise(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> WaveFit:
@@ -488,20 +491,21 @@ def _fit_with_noise(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> Wa
     return WaveFit(waves.frequency, waves.phase, waves.amplitude, noise, rows_from_0, centre)
 
 
-def _including_amplitude_error(
-    frequency_error: Floats, frequency: Floats, amplitude_error: float
-) -> Floats:
-    """Return the error of frequencies, including the one that a wrong amplitude of slow waves causes.
+def _with_amplitude_error(
+    errors: FitErrors, frequency: Floats, amplitude_error: float
+) -> FitErrors:
+    """Return errors that include the one that a wrong amplitude of slow waves causes in their frequencies.
 
     A slow wave a·sin(f·p) is nearly the line a·f·p, of which rows show the slope a·f. If a is taken 1 %
     too large, f is 1 % too small. Both errors are independent, so that their squares add up.
 
     Args:
-        frequency_error: The error of each frequency, if the amplitude is right.
-        frequency: The frequencies.
+        errors: The errors of the waves, if the amplitude is right.
+        frequency: Their frequencies.
         amplitude_error: The relative error of the amplitude: 0.01 for 1 %.
     """
-    return np.hypot(frequency_error, np.abs(frequency) * amplitude_error)
+    error_by_amplitude = np.abs(frequency) * amplitude_error
+    return FitErrors(np.hypot(errors.frequency, error_by_amplitude), errors.phase)
 
 
 def _turning_forwards(waves: MeasuredWaves) -> MeasuredWaves:

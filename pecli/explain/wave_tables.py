@@ -54,25 +54,27 @@ def wave_table(scheme: Scheme) -> WaveTable | None:
 
 @wave_table.register
 def _table_of_rope(scheme: Rope) -> WaveTable | None:
-    """Return a rotary scheme's cosines and sines, two tensors whose positions have no scale.
+    """Return the numbers that describe a rotary scheme's tables of cosines and sines: base, offset, ….
 
-    None is returned for positions on a grid or from a list: the rows of a wave table are consecutive.
+    None is returned if they are not enough to describe the tables: for positions on a grid or from a
+    list, and for frequencies that are given one by one (`inv_freq`).
     """
-    if not scheme.is_range or scheme.inv_freq is not None:
+    are_frequencies_listed = scheme.inv_freq is not None
+    if are_frequencies_listed or not scheme.is_range:
         return None
     return WaveTable(
         dim=scheme.rotary_dim,
-        exponent=scheme.exponent_dim / 2,
+        exponent=scheme.exponent_dim / 2,  # Pair i has base^(−2i/exponent_dim).
         base=scheme.base,
-        scale=1.0,
+        scale=1.0,  # Rotary schemes do not multiply positions.
         scaling=scheme.scaling_value,
         rotating=scheme.rotating_pairs,
         amplitude=scheme.attention_factor_value(),
         offset=scheme.offset,
         length=scheme.seq_len,
         layout=scheme.layout,
-        cos_first=True,
-        separate=True,
+        cos_first=True,  # `cos` comes before `sin`.
+        separate=True,  # These are two tensors.
     )
 
 

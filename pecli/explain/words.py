@@ -736,28 +736,29 @@ def _lists_positions(scheme_of_command: Scheme) -> bool:
 
 
 def _is_parameter_reproduced(edit: Parameter, scheme_of_command: Scheme) -> bool:
-    """Return True if the command of a scheme gives a parameter the value that a file has.
+    """Return True if the command that is printed for a file gives a parameter the value that the file has.
 
-    The command was made for the file, so that it has the file's value of nearly every parameter, such as
-    `--base 500000`. It may lack a few, which are compared here: no option sets an offset below 0.
+    The command was made for the file, and has its value of nearly every parameter, such as
+    `--base 500000`. Only the exceptions are named here.
 
     Args:
         edit: The name of the parameter, and the value that the file has (`found`).
         scheme_of_command: The scheme that the command stands for.
     """
+    if edit.name in NO_OPTIONS:
+        return False
     value_in_file = edit.found
     match edit.name:
-        case "attention_factor":  # Linear scaling, say, has no option for it.
+        case "attention_factor":  # Linear scaling has no option for it: it is 1 in the command.
             return bool(scheme_of_command.attention_factor_value() == value_in_file)
-        case "offset":
+        case "offset":  # No option sets one below 0: it is 0 in the command for a file from −1 on.
             return bool(scheme_of_command.first_position == value_in_file)
-        case "padding_idx":
+        case "padding_idx":  # A command that was made from measured numbers leaves it out.
             return bool(scheme_of_command.value_of("padding_idx") == value_in_file)
         case "positions":  # The value is in words, such as «others», and cannot be compared.
             return _lists_positions(scheme_of_command)
         case _:
-            looks_like_parameter_only = edit.name in NO_OPTIONS
-            return not looks_like_parameter_only
+            return True
 
 
 def reproduction(explanation: Explanation) -> Iterator[str]:

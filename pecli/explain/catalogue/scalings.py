@@ -20,13 +20,12 @@ from pecli.explain.catalogue.schedule_numbers import (
     OtherBase,
     OtherScale,
     ParameterMistake,
-    fitted_number,
     fitted_parameter,
 )
 from pecli.explain.computation import WaveComputation
 from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule
 from pecli.explain.hypothesis import Case
-from pecli.explain.measure import MeasuredFrequencies, fit_numbers
+from pecli.explain.measure import Fit, MeasuredFrequencies, fit_numbers
 from pecli.explain.numbers import plain_numbers
 
 COMMON_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
@@ -36,6 +35,7 @@ FACTORS = (*COMMON_FACTORS, 64.0, 10.0, 2.5, 3.0)
 """Factors that some public model has: they cost no digits."""
 
 MAX_FACTOR = 1000.0
+"""Factor from which on none is meant: no model extends its context so far."""
 
 LINEAR_WEIGHT = 1.05
 """Cost of linear scaling by a usual factor: less than that of `OtherScale`, with which it shares
@@ -164,6 +164,34 @@ class OtherHighFactor(ParameterMistake):
     usual_values = (4.0, 8.0, 2.0, 16.0)
 
 
+def _fit_two_numbers(
+    schedule: FrequencySchedule, first_name: str, second_name: str, measured: MeasuredFrequencies
+) -> list[Fit] | None:
+    """Return the values of two numbers with which a schedule has the measured frequencies; None if none do.
+
+    A wrong base and a wrong factor of YaRN bend the frequencies together: neither can be measured
+    before the other is known. So both are fitted at once.
+
+    Args:
+        schedule: The rule for the frequencies, with the expected numbers.
+        first_name: One of the numbers, such as «base».
+        second_name: The other one, such as «factor».
+        measured: The frequencies of the table, and how far each may be off.
+    """
+
+    def frequencies_with(values: Sequence[float]) -> Floats:
+        first_value, second_value = values
+        changed = schedule.having(first_name, first_value).having(second_name, second_value)
+        return changed.frequencies
+
+    expected = [float(schedule.value(first_name)), float(schedule.value(second_name))]
+    fits = fit_numbers(frequencies_with, measured, start=expected)
+    if fits is None:
+        return None
+    fitted_frequencies = frequencies_with([fit.value for fit in fits])
+    return fits if measured.agree_with(fitted_frequencies) else None
+
+
 @dataclass(frozen=True)
 class OtherTwoNumbers(ScheduleMistake):
     """Other values of two numbers of the schedule at once, which cannot be measured one after the other."""
@@ -181,53 +209,24 @@ class OtherTwoNumbers(ScheduleMistake):
 
     @classmethod
     def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
-        """Fit every two numbers of the schedule to the measured frequencies; yield those that fit."""
-        candidates = ("base", "scale", *schedule.scaling.frequency_parameters())
-        names = [name for name in candidates if name in KINDS and schedule.number(name) is not None]
-        for first, second in combinations(names, 2):
-            yield from cls._with_fitted_numbers(
-                KINDS[first], KINDS[second], case.frequencies, schedule
-            )
+        """Yield every two numbers of the schedule that are both wrong, with the values that explain the data.
 
-    @classmethod
-    def _with_fitted_numbers(
-        cls,
-        first_kind: type[ParameterMistake],
-        second_kind: type[ParameterMistake],
-        measured: MeasuredFrequencies,
-        schedule: FrequencySchedule,
-    ) -> Iterator[Self]:
-        """Fit two numbers of a schedule at once; yield the plainest values, if neither is as expected.
-
-        A wrong base and a wrong factor of YaRN bend the frequencies together: neither can be
-        measured before the other is known.
-
-        Args:
-            first_kind: The mistake in one of the numbers, such as the base.
-            second_kind: The mistake in the other one, such as YaRN's factor.
-            measured: The frequencies of the table, and how far each may be off.
-            schedule: The formula of the expected frequencies, with the expected numbers.
+        With base 10000 and YaRN's factor 4 expected, these may be base 500000 and factor 8.
         """
+        for first_kind, second_kind in combinations(_kinds_of_numbers(schedule), 2):
+            fits = _fit_two_numbers(schedule, first_kind.name, second_kind.name, case.frequencies)
+            if fits is None:
+                continue
+            first_fit, second_fit = fits
+            both = cls(first_kind.plainest(first_fit), second_kind.plainest(second_fit))
+            if both.are_both_wrong(schedule):
+                yield both
 
-        def frequencies_with(values: Sequence[float]) -> Floats:
-            first_value, second_value = values
-            both_mistakes = cls(first_kind(first_value), second_kind(second_value))
-            return both_mistakes.plant_in_schedule(schedule).frequencies
-
-        expected_first = float(schedule.value(first_kind.name))
-        expected_second = float(schedule.value(second_kind.name))
-        fits = fit_numbers(frequencies_with, measured, start=[expected_first, expected_second])
-        if fits is None:
-            return
-        first_fit, second_fit = fits
-        fitted_frequencies = frequencies_with([first_fit.value, second_fit.value])
-        if not measured.agree_with(fitted_frequencies):
-            return
-        first = first_kind.plainest(first_fit)
-        second = second_kind.plainest(second_fit)
-        are_both_wrong = first.value != expected_first and second.value != expected_second
-        if are_both_wrong:
-            yield cls(first, second)
+    def are_both_wrong(self, schedule: FrequencySchedule) -> bool:
+        """Return True if neither is the number of a schedule; a single wrong one has a kind of its own."""
+        is_first_wrong = self.first.value != schedule.number(self.first.name)
+        is_second_wrong = self.second.value != schedule.number(self.second.name)
+        return is_first_wrong and is_second_wrong
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -246,6 +245,12 @@ KINDS: dict[str, type[ParameterMistake]] = {
     )
 }  # fmt: skip
 """Mistakes in one number, by its name."""
+
+
+def _kinds_of_numbers(schedule: FrequencySchedule) -> list[type[ParameterMistake]]:
+    """Return the kinds of mistakes in one number for all numbers that a schedule has: base, scale, factor, …."""
+    names = ("base", "scale", *schedule.scaling.frequency_parameters())
+    return [KINDS[name] for name in names if name in KINDS and schedule.number(name) is not None]
 
 
 @dataclass(frozen=True)
@@ -397,17 +402,14 @@ class OtherScaling(ScheduleMistake):
         Args:
             scaling: The scaling; only its factor is replaced.
             measured: The frequencies of the table, and how far each may be off.
-            schedule: The formula of the expected frequencies, whose own scaling is removed.
+            schedule: The formula of the expected frequencies, whose own scaling is replaced.
         """
         # Hundreds of factors are tried, so all other numbers get their defaults once, before.
-        complete_scaling = scaling.complete()
-        scaled = replace(schedule.unscaled(), scaling=complete_scaling)
-
-        def frequencies_with(factor: float) -> Floats:
-            return scaled.having("factor", factor).frequencies
-
-        fit = fitted_number(frequencies_with, measured, FACTORS)
-        if not 1 < fit.value < MAX_FACTOR:
+        scaled_schedule = replace(schedule.unscaled(), scaling=scaling.complete())
+        fit = fitted_parameter(scaled_schedule, "factor", measured, FACTORS)
+        # Scalings extend the context, so that a factor is above 1; it is NaN if none fits.
+        is_possible = 1 < fit.value < MAX_FACTOR
+        if not is_possible:
             return
         for factor in plain_numbers(fit.value, fit.error):
             if factor > 1:

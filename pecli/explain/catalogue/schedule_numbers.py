@@ -93,22 +93,33 @@ class ParameterMistake(ScheduleMistake):
 
     @classmethod
     def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
-        """Fit the number that this class is about, such as the base, and yield plain values near it.
+        """Yield the mistake with each value that the number, such as the base, may have in the data.
 
-        A base that is fitted to the measured frequencies as 499,998 ± 5 yields 500,000. Values that
-        other numbers of the model suggest come first.
+        Each is tested in every element afterwards.
 
         Args:
             case: The data, in which the frequencies are measured.
-            schedule: The schedule that they should follow; its number is the expected one.
+            schedule: The rule that the frequencies should follow, with the expected number.
         """
-        if case.measured_frequencies is None:
-            # Scattered rows do not show a frequency, but they refute a value that is wrong.
+        measured = case.measured_frequencies
+        if measured is None:
+            # Rows 3, 70 and 911 are too far apart to measure a frequency. So the usual values are
+            # tried as they are: the test in every element rejects the wrong ones.
             yield from map(cls, cls.usual_values)
-            return
-        expected = schedule.value(cls.name)
-        first_guesses = (expected, *cls.usual_values)
-        fit = fitted_parameter(schedule, cls.name, case.measured_frequencies, first_guesses)
+        else:
+            yield from cls._proposals_near_measured(schedule, measured)
+
+    @classmethod
+    def _proposals_near_measured(
+        cls, schedule: FrequencySchedule, measured: MeasuredFrequencies
+    ) -> Iterator[Self]:
+        """Yield the mistake with each plain value with which the schedule has the measured frequencies.
+
+        If the base is measured as 499,998 ± 5, 500,000 is yielded. Values that other numbers of the
+        model suggest come first: they need no digits of their own.
+        """
+        first_guesses = (schedule.value(cls.name), *cls.usual_values)
+        fit = fitted_parameter(schedule, cls.name, measured, first_guesses)
         suggested = numbers_near(cls.suggested_values(schedule), fit.value, fit.error)
         plain = cls.plain_values_near(fit.value, fit.error)
         for value in dict.fromkeys((*suggested, *plain)):

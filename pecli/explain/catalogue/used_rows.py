@@ -406,25 +406,24 @@ class UsedPositions(RowMistake):
 
     @property
     def counts_from_0(self) -> bool:
+        """True if the rows are at 0, 1, 2, … along each axis."""
         return bool((self.positions == np.arange(self.positions.shape[1])).all())
 
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
-        """Return the scheme at the positions that were used, for the command that makes the table.
+        """Return the scheme with the found positions, for the command that makes the table again.
 
-        The rows of a grid of 3 × 4 that count 0, 1, 2, … become `--seq-len 12`, and 64 positions or
-        fewer that follow no known mistake become `--positions` with a list. None is returned for
-        others, which no command can name.
+        - The rows of a grid of 3 × 4 that count 0, 1, 2, … become `--seq-len 12`.
+        - Up to 64 other positions become a list, `--positions`, if they follow no known mistake.
+        - None is returned for all others.
         """
-        rows = self.positions.shape[1]
-        # The scheme's own rows, which are one of these three, are replaced.
-        row_parameters: dict[str, Any] = {"positions": None, "grid": None, "seq_len": None}
-        if self.counts_from_0 and not scheme.is_range:
-            row_parameters["seq_len"] = rows
-        elif self.known_mistake is None and rows <= MAX_LISTED_POSITIONS:
-            row_parameters["positions"] = self._listed_positions()
-        else:
-            return None
-        return permitted(scheme, **row_parameters)
+        were_given_positions_ignored = self.counts_from_0 and not scheme.is_range
+        if were_given_positions_ignored:
+            return _with_rows(scheme, "seq_len", self.positions.shape[1])
+        if self.known_mistake is not None:
+            return None  # The explanation names it, such as «all 5 too far», which says more.
+        if self.positions.shape[1] > MAX_LISTED_POSITIONS:
+            return None  # Nobody reads so long a command.
+        return _with_rows(scheme, "positions", self._listed_positions())
 
     def _listed_positions(self) -> list[float] | list[list[float]]:
         """Return the positions as a scheme has them: one list, or one per axis if there are several.
@@ -440,6 +439,17 @@ class UsedPositions(RowMistake):
             return positions_of_axes
         (positions,) = positions_of_axes
         return positions
+
+
+def _with_rows(scheme: Scheme, name: str, value: object) -> Scheme | None:
+    """Return the scheme with its rows placed by one parameter: «positions», «grid» or «seq_len».
+
+    The two others are removed, since a scheme has only one of them. None is returned if the scheme
+    refuses the value.
+    """
+    row_parameters: dict[str, Any] = {"positions": None, "grid": None, "seq_len": None}
+    row_parameters[name] = value
+    return permitted(scheme, **row_parameters)
 
 
 def has_no_empty_rows(waves: WaveComputation) -> bool:
