@@ -303,7 +303,7 @@ def _measure_slice(rows: Array) -> SliceStatistics:
         nan = int(np.count_nonzero(np.isnan(values)))
         infinite = int(np.count_nonzero(np.isinf(values)))
     zeros = int(np.count_nonzero(values == 0))
-    # The moments are computed last, because they overwrite the values.
+    # From here on, `values` are not needed: `_measure_moments` overwrites them to save memory.
     moments = NO_MOMENTS if is_complex else _measure_moments(values)
     return SliceStatistics(
         extent=extent,
