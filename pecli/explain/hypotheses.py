@@ -299,7 +299,7 @@ def _explain_by_runtime(
 
     Runtimes compute in float32, each in its own steps. If a table is «computed in float32», any runtime
     that makes its numbers says more than that. If it is nearly the exact table, only a runtime whose
-    table is clearly nearer does: one of few rows may be near both.
+    table is clearly nearer does: if it has few rows, it may be near both.
 
     Args:
         cases: The file's numbers with the scheme that should have made them, one case per way to read
