@@ -248,22 +248,44 @@ def _measure_rows(rows: Array, exact_rows: Array, rows_before: int) -> BlockErro
     """
     block = slice(rows_before, None)
     error = _measure_absolute_errors(rows[block], exact_rows[block])  # (rows, columns)
-    largest_by_column = error.max(axis=0)
-    # The largest number of a column with NaN is NaN: other columns need not be searched for it.
-    if np.isnan(largest_by_column).any():
+    first_equal = _find_first_equal_in_block(rows, exact_rows, rows_before)
+    errors = _summarise_errors(error, first_equal)
+    has_nan = np.isnan(errors.by_column).any()
+    if has_nan:
         # An element that is not a number is farther off than any other.
-        error[np.isnan(error)] = np.inf
-        largest_by_column = error.max(axis=0)
-    first_equal = _find_first_equal_row(rows, exact_rows)
-    if first_equal is not None:
-        # Counted from the first row of the block. It is not −1: `rows[0]` has none before it here.
-        first_equal -= rows_before
+        return _summarise_errors(np.where(np.isnan(error), np.inf, error), first_equal)
+    return errors
+
+
+def _summarise_errors(error: Array, first_equal: int | None) -> BlockErrors:
+    """Return the largest errors of the rows and columns of a block, and the sum of each row.
+
+    Args:
+        error: The error of each element, (rows, columns).
+        first_equal: The first row that equals the row before by mistake; None if there is none.
+    """
     return BlockErrors(
         by_row=error.max(axis=1).astype(np.float64),
         sums=error.sum(axis=1, dtype=np.float64),
-        by_column=largest_by_column,
+        by_column=error.max(axis=0),
         first_equal=first_equal,
     )
+
+
+def _find_first_equal_in_block(rows: Array, exact_rows: Array, rows_before: int) -> int | None:
+    """Return the index in a block of the first row that equals the row before, but should not.
+
+    None is returned if there is no such row. If rows 2 and 3 of a block are equal, it is 3.
+
+    Args:
+        rows: The row before the block, if there is one, and then the rows of the block.
+        exact_rows: The same rows of the exact table.
+        rows_before: 1, or 0 if no row comes before the block.
+    """
+    index_in_rows = _find_first_equal_row(rows, exact_rows)
+    if index_in_rows is None:
+        return None
+    return index_in_rows - rows_before
 
 
 def _measure_absolute_errors(table: Array, exact: Array) -> Array:

@@ -291,30 +291,46 @@ def _square_norm(part: SliceStatistics) -> float:
 def _measure_slice(rows: Array) -> SliceStatistics:
     """Return what some rows add to the statistics of a tensor: counts, sums, the smallest value.
 
-    NaN and infinities are counted only if the smallest or the largest value shows that there are
-    any, since most tensors have none.
+    Complex numbers have no moments here.
     """
     is_complex = rows.dtype.kind == "c"
     values: AnyArray = rows if is_complex else widened(rows)
     extent = _measure_extent(values)
-    nan = 0
-    infinite = 0
-    if not extent.is_finite:
-        nan = int(np.count_nonzero(np.isnan(values)))
-        infinite = int(np.count_nonzero(np.isinf(values)))
+    nonfinite = _count_nonfinite(values, extent)
     zeros = int(np.count_nonzero(values == 0))
-    # The moments are computed last, because they overwrite the values.
+    # Real values are a copy of the rows, and are not needed after this: the moments overwrite them.
     moments = NO_MOMENTS if is_complex else _measure_moments(values)
     return SliceStatistics(
         extent=extent,
         size=rows.size,
         zeros=zeros,
-        nan=nan,
-        inf=infinite,
+        nan=nonfinite.nan,
+        inf=nonfinite.infinite,
         constant=_count_constant(rows),
         mean=moments.mean,
         squares=moments.squares,
         norms=moments.norms,
+    )
+
+
+class NonfiniteCounts(NamedTuple):
+    """The numbers of values that are not numbers, and of infinities."""
+
+    nan: int
+    infinite: int
+
+
+def _count_nonfinite(values: AnyArray, extent: Extent) -> NonfiniteCounts:
+    """Return how many values are NaN or infinite.
+
+    They are counted only if the smallest or the largest value, the extent, shows that there are any,
+    since most tensors have none.
+    """
+    if extent.is_finite:
+        return NonfiniteCounts(nan=0, infinite=0)
+    return NonfiniteCounts(
+        nan=int(np.count_nonzero(np.isnan(values))),
+        infinite=int(np.count_nonzero(np.isinf(values))),
     )
 
 

@@ -174,10 +174,10 @@ class ElementErrors:
     ) -> "_Screening":
         """Return which elements of a piece are out of tolerance, and which must be measured as well.
 
-        An element whose absolute error exceeds atol + rtol·|expected| is out of tolerance, and has
-        to be counted. To measure it takes far longer, and is needed only if its errors may be the
-        largest of all. If a piece has elements for which this rule is not enough, nothing is decided
-        here, and all that differ are measured.
+        Most elements are decided here by their absolute error, which may be at most
+        atol + rtol·|expected|. To measure an element takes far longer, and is needed only if one of
+        its errors may be the largest of all. If absolute errors do not decide about each element of
+        the piece, all that differ are measured.
 
         Args:
             expected: The expected elements of the piece, (n,).
@@ -193,19 +193,22 @@ class ElementErrors:
             return _Screening.undecided(differs)
         size = np.abs(wide_expected)
         is_wrong = np.asarray(error > self._allowed_errors(size, wide_found))
-        # Such an element still passes if it is few enough ULPs off, after the expected value is
-        # rounded to the dtype that was found. Of one dtype and with 0 ULPs allowed, it cannot.
-        may_pass_by_ulps = self.tolerance.max_ulp > 0 or expected.dtype != found.dtype
-        if may_pass_by_ulps and is_wrong.any():
+        if is_wrong.any() and self._may_pass_by_ulps(expected, found):
             return _Screening.undecided(differs)
-        # Other threads may raise the maxima with which errors are compared here. A maximum that is
-        # too low by now selects too many elements to be measured, never too few.
         may_have_largest_error = self._may_be_worst(error, first_place)
         # The ratio is infinite if 0 is expected, and NaN, which is not larger, if 0 was found as well.
         may_have_largest_ratio = error / size > self._find_largest_known_ratio(expected, found)
         return _Screening(
             is_wrong, must_be_measured=may_have_largest_error | may_have_largest_ratio
         )
+
+    def _may_pass_by_ulps(self, expected: Array, found: Array) -> bool:
+        """Return True if elements may pass although their absolute errors are too large.
+
+        They do if they are few enough ULPs off, after the expected value is rounded to the dtype that
+        was found. Of one dtype and with 0 ULPs allowed, elements that differ cannot.
+        """
+        return self.tolerance.max_ulp > 0 or expected.dtype != found.dtype
 
     def _allowed_errors(self, size: AnyArray, found: AnyArray) -> AnyArray:
         """Return the absolute errors that pass, atol + rtol·size, for the absolute values of what is expected."""
@@ -229,7 +232,9 @@ class ElementErrors:
     def _may_be_worst(self, error: Floats, first_place: int) -> Flags:
         """Return the elements of a piece whose absolute errors may be the largest so far.
 
-        Of equal errors the first element counts, and threads may measure a later piece before.
+        Of equal errors the first element counts, and threads may measure a later piece before. They
+        may also raise the largest error meanwhile: one that is too low selects too many elements to
+        be measured, never too few.
         """
         worst = self.worst  # read once: its error and place belong together, even if it is replaced
         if worst is None or first_place < worst.place:
@@ -237,24 +242,37 @@ class ElementErrors:
         return np.asarray(error > worst.error)
 
     def _measure_elements(self, expected: Array, found: Array, places: Indices) -> Flags:
-        """Add the errors of single elements, and return which of them are out of tolerance.
+        """Measure single elements, add their errors, and return which of them are out of tolerance.
 
         Args:
             expected: The expected elements.
             found: The elements that were found.
             places: Their numbers, counting the elements of all rows.
         """
+        errors = _find_errors(expected, found)
+        worst = _find_worst_element(expected, found, errors, places)
         wide_expected = widest(expected)
         wide_found = widest(found)
-        errors = _find_errors(expected, found)
-        ratio = errors.absolute / np.abs(wide_expected)  # not finite if 0 is expected
+        self._add_errors(wide_expected, wide_found, errors, worst)
+        return ~self._passes(wide_expected, wide_found, errors)
+
+    def _add_errors(
+        self, expected: AnyArray, found: AnyArray, errors: "_Errors", worst: WorstElement
+    ) -> None:
+        """Add the errors of some elements to the largest errors and the counts of all elements.
+
+        Args:
+            expected: The expected elements.
+            found: The elements that were found.
+            errors: Their errors.
+            worst: The one with the largest absolute error.
+        """
+        ratio = errors.absolute / np.abs(expected)  # not finite if 0 is expected
         largest_ratio = float(np.max(ratio, initial=0, where=np.isfinite(ratio)))
-        worst = _find_worst_element(expected, found, errors, places)
         with self._lock:  # Other threads add the errors of other rows.
             self._raise_maxima(errors.ulps, largest_ratio, worst)
-            self.nonfinite_expected += _count_nonfinite(wide_expected, errors.alike)
-            self.nonfinite_found += _count_nonfinite(wide_found, errors.alike)
-        return ~self._passes(wide_expected, wide_found, errors)
+            self.nonfinite_expected += _count_nonfinite(expected, errors.alike)
+            self.nonfinite_found += _count_nonfinite(found, errors.alike)
 
     def _raise_maxima(
         self, ulps: AnyArray | None, largest_ratio: float, worst: WorstElement

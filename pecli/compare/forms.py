@@ -264,22 +264,30 @@ class Form:
             noise: The error, root mean square, by which doubled columns may differ, as a share of
                 the largest value. A few elements that differ by more become NaN.
         """
-        if self.padded:
+        if self.padded:  # A column of zeros makes the number of columns odd.
             if not _has_padding(array, noise):
                 return None
             array = array[:, :-1]
         cosines_and_sines = self.function_views(array)
         if cosines_and_sines is None:
             return None
-        tables = []
-        for function in cosines_and_sines:
-            table: Array | None = function.view.values
-            if self.doubled:
-                table = take_one_column(function.view.values, noise)
+        tables: list[Array] = []
+        for cosines_or_sines in cosines_and_sines:
+            table = self._with_single_columns(cosines_or_sines.view.values, noise)
             if table is None or not table.size:
-                return None  # Both columns of a frequency should be the same, and are not.
+                return None
             tables.append(table)
         return tuple(tables)
+
+    def _with_single_columns(self, table: Array, noise: float) -> Array | None:
+        """Return cosines or sines with one column per frequency.
+
+        None is returned if this form has two columns per frequency, which should be the same, and they
+        differ by more than the noise.
+        """
+        if not self.doubled:
+            return table
+        return take_one_column(table, noise)
 
     def join(self, *parts: Array) -> Array:
         """Return the array that holds some parts in this form, the inverse of `split`."""

@@ -176,24 +176,26 @@ class Reading:
         """Return one copy of the tables that were found, and the scheme that should have made them.
 
         A search for the reason of an error gets these: it changes parameters of the scheme until it
-        makes the tables. A batch of 3 cosines, (3, 64, 128), gives one table (64, 128).
+        makes the tables. A batch of 3 cosines, (3, 64, 128), gives one table (64, 128). Cosines alone
+        may have an axis per axis of positions, (3, L, D): these are one table of 3·L rows. A bias
+        (heads, L, L) stays as it is, since its heads differ.
         """
-        holds_cos_and_sin = self.form.function_count > 1
-        if holds_cos_and_sin:
-            return FoundTables(self.scheme, self.take_first_copies())
-        found = self._take_first_table()
-        if not self.candidate.has_frequencies:
-            return found  # A bias (heads, L, L), whose heads differ
-        # Tables of several axes of positions, (3, L, D), are one table of 3·L rows.
+        found = self._take_first_copies_with_both_columns()
+        is_one_table_of_frequencies = (
+            self.candidate.has_frequencies and self.form.function_count == 1
+        )
+        if not is_one_table_of_frequencies:
+            return found
         tables = {name: table.reshape(-1, table.shape[-1]) for name, table in found.tables.items()}
         return found._replace(tables=tables)
 
-    def _take_first_table(self) -> FoundTables:
-        """Return one copy of the only table that was found, with all of its columns, and its scheme.
+    def _take_first_copies_with_both_columns(self) -> FoundTables:
+        """Return one copy of each table that was found, with both columns per frequency if possible.
 
         A tensor may have two columns for each of 64 frequencies, of which one may be wrong and the
         other right. So both are returned, (64, 128), and the scheme is set to make them in the same
-        layout. A scheme without a layout makes one column per frequency, and only that is returned.
+        layout. A tensor that holds cosines and sines, or a scheme without a layout, has one column per
+        frequency: only that is returned.
         """
         scheme = self.scheme
         if scheme is None or not self.explains_both_columns:

@@ -47,7 +47,7 @@ HEADS_AT_ONCE = 16
 """Heads that are looked at together: copies of 65,536 keys take 8 MB each."""
 
 MAX_WRITTEN_DIGITS = 3
-"""Digits of a max_bias that somebody wrote."""
+"""Digits of a max_bias that somebody wrote, as in 12.5."""
 
 MAX_MISS_OF_FORM = 0.05
 """Share of the largest bias by which a form may miss a bias: bfloat16 rounds to a tenth of this."""
@@ -261,7 +261,7 @@ def _fit_slopes(biases: Floats, distances: Floats) -> Floats:
 
 
 def _schemes_of_rule(rule: str, bias: HeadBias) -> Iterator[Alibi]:
-    """Yield ALiBi with the usual max_bias of 8, and with the one that follows from measured slopes.
+    """Yield ALiBi schemes that may have made a bias: with the usual max_bias of 8, then with others.
 
     The slopes of 8 heads are 1/2, 1/4, … 1/256 = 2^−8. If the last one is 2^−16, max_bias is 16.
 
@@ -269,19 +269,33 @@ def _schemes_of_rule(rule: str, bias: HeadBias) -> Iterator[Alibi]:
         rule: The rule for numbers of heads that are no powers of two: paper or naive.
         bias: The tensor, (heads, queries, keys).
     """
-    heads = len(bias.values)
-    if not MIN_HEADS <= heads <= MAX_HEADS:
-        return
-    try:
-        usual = Alibi(heads, rule=rule, **_options_of(bias))
-    except ParameterError:  # Not every shape or dtype of a tensor is one that ALiBi can have.
+    usual = _usual_scheme(rule, bias)
+    if usual is None:
         return
     yield usual
     slopes = np.abs(bias.measured_slopes())
     for max_bias in near_max_bias(slopes, rule):
-        could_be_written = max_bias >= 1 and digits(max_bias) <= MAX_WRITTEN_DIGITS
-        if could_be_written and max_bias != usual.max_bias:
+        if max_bias != usual.max_bias and _may_be_written(max_bias):
             yield replace(usual, max_bias=max_bias)
+
+
+def _usual_scheme(rule: str, bias: HeadBias) -> Alibi | None:
+    """Return ALiBi with a max_bias of 8 for the shape and dtype of a bias; None if it cannot have these."""
+    heads = len(bias.values)
+    if not MIN_HEADS <= heads <= MAX_HEADS:
+        return None
+    try:
+        return Alibi(heads, rule=rule, **_options_of(bias))
+    except ParameterError:
+        return None
+
+
+def _may_be_written(max_bias: float) -> bool:
+    """Return True if somebody may have chosen a max_bias, such as 10 or 12.5.
+
+    Slopes of any other origin also have a max_bias that fits best, but it has more digits, as 9.8731.
+    """
+    return max_bias >= 1 and digits(max_bias) <= MAX_WRITTEN_DIGITS
 
 
 def _options_of(bias: HeadBias) -> dict[str, Any]:

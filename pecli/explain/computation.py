@@ -714,25 +714,32 @@ class FrequencyComputation(WaveComputation):
         return np.asarray(FREQUENCY_RTOL * np.abs(self.rendered(rows)))
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
-        """Return the frequencies that a vector states, as such or as wavelengths (2π / frequency).
+        """Return the frequencies that a vector holds, each with the error that it may have.
 
-        A vector in which a mistake doubled all numbers has the amplitude 2, by which they are divided.
-        A frequency is as uncertain as float32 powers leave it, and as the supposed storage rounds it.
-        None is returned if the vector holds NaN or infinity.
+        Numbers of the vector may be wavelengths, 2π / frequency. If a mistake is supposed that doubled
+        all of them, the supposed amplitude is 2, and they are halved first. A frequency is off by the
+        error of powers in float32, and by that of rounding to the supposed dtype.
+
+        Returns:
+            The frequencies; None if the vector holds NaN or infinity.
         """
         if not np.isfinite(sample).all():
             return None
-        phasors = self.form.phasors(sample, rows)
-        assert phasors is not None  # A vector holds every frequency.
-        values = phasors.real[0]  # The single row of a vector, without imaginary parts.
-        frequencies = self._frequencies_or_inverses(values / self.amplitude)
-        rounding = self.storage.half_unit(frequencies)
+        frequencies = self._frequencies_or_inverses(self._number_of_each_pair(sample, rows))
+        error_of_powers = standard_errors_of_powers(frequencies)
+        error_of_rounding = self.storage.half_unit(frequencies)
         return MeasuredFrequencies(
             values=frequencies,
-            errors=standard_errors_of_powers(frequencies) + rounding,
-            amplitude=1.0,
-            is_folded=False,  # A vector states the signs of frequencies, which cosines do not show.
+            errors=error_of_powers + error_of_rounding,
+            amplitude=1.0,  # A vector of frequencies shows no amplitude of cosines.
+            is_folded=False,  # It shows the signs of frequencies, which cosines do not.
         )
+
+    def _number_of_each_pair(self, sample: Floats, rows: Indices) -> Floats:
+        """Return the numbers of a vector (1, columns) in the order of pairs, as they were before scaling."""
+        one_row = self.form.phasors(sample, rows)  # complex numbers without imaginary parts
+        assert one_row is not None  # A vector holds every frequency.
+        return np.asarray(one_row[0].real / self.amplitude)
 
     def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
         return None

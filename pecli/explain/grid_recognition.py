@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Complex, Floats, Indices, dtype_name, widened
+from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices, dtype_name, widened
 from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.grid_styles import ADDED, ROTARY, GridStyle
 from pecli.engine.schemes.positions import Positioned
@@ -365,34 +365,35 @@ def _possible_keeps(prior: GridPrior, limit: float) -> list[int]:
         limit: How much cos + i·sin may differ from 1 if the angle is 0.
     """
     usual = prior.style.keep
-    most = _count_edge_rows_without_angle(prior, limit)
+    most = _count_edge_rows_without_place(prior, limit)
     all_but_first_point = max(0, most - 1)
     others = sorted({most, all_but_first_point} - {usual})
     return [usual, *others]
 
 
-def _count_edge_rows_without_angle(prior: GridPrior, limit: float) -> int:
-    """Return how many rows at the start of a table have no height and no width, or are zeros.
+def _count_edge_rows_without_place(prior: GridPrior, limit: float) -> int:
+    """Return how many rows at the edge of a table have no place in the image, as that of a class token.
 
-    Such a row may be that of a class token, which lies beside the grid, or that of a token of text,
-    which most models place along time or an axis of its own. If the style has such rows at the end
-    of the table, they are counted from there.
+    Such rows are zeros, or lie at height 0 and width 0, where each cos + i·sin is 1. Rows of text in a
+    table for images have no place either. They come before the rows of the grid, or after them if the
+    style has `keep_last`. If no row has a place, all are counted.
 
     Args:
         prior: The style, and cos + i·sin of all rows, (rows, pairs).
         limit: How much cos + i·sin may differ from 1 if the angle is 0.
     """
-    phasors = prior.phasors_of_image
-    if prior.style.keep_last:
-        phasors = phasors[::-1]  # Rows beside the grid come first now.
-    # cos 0 + i·sin 0 is 1. A table of few columns may have no pair for height and width.
-    distance_from_angle_0 = np.abs(phasors - 1).max(axis=1, initial=0.0)
+    phasors = prior.phasors_of_image  # of height and width; small tables may have no pair for these
     is_zeros = ~phasors.any(axis=1)
-    has_angle = (distance_from_angle_0 > limit) & ~is_zeros
-    rows_with_angle = np.flatnonzero(has_angle)
-    if not len(rows_with_angle):
-        return len(phasors)
-    return int(rows_with_angle[0])
+    distance_from_1 = np.abs(phasors - 1).max(axis=1, initial=0.0)
+    has_place = (distance_from_1 > limit) & ~is_zeros
+    if prior.style.keep_last:
+        has_place = has_place[::-1]
+    return _count_before_first_true(has_place)
+
+
+def _count_before_first_true(flags: Flags) -> int:
+    """Return how many flags come before the first True: 2 for 0 0 1 0, and all 3 for 0 0 0."""
+    return int(np.append(flags, True).argmax())
 
 
 def _phasors_of_points(prior: GridPrior, keep: int) -> Complex:

@@ -1,6 +1,6 @@
 """The order of the search: storage, a damaged part, one mistake, two, three, until time is up."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 
 import numpy as np
@@ -88,25 +88,20 @@ class Search:
     def __init__(self, cases: Sequence[Case], tolerance: float) -> None:
         """Begin a search that has no explanations yet.
 
-        Numbers that all have three decimals, such as 0.540 and −0.416, make several cases of one.
-        They may be the results of a computation as they are, or rounded to 0.001: these are two of
-        `cases`. They may also be results that were cut off after three decimals, toward zero or
-        down: these are two of `cut_off_cases`.
+        A case is a file's numbers with the scheme that should have made them. It is searched once for
+        each way in which its numbers may have been stored. The numbers 0.540 and −0.416 may be as they
+        were computed, or rounded to 0.001: these become two of `cases`. They may also have been cut off
+        after three decimals, toward zero or down: these become two of `cut_off_cases`.
 
         Args:
-            cases: The numbers of a file with the scheme that should have made them, one case per
-                way to read their shape.
+            cases: One case per way to read the shape of the numbers.
             tolerance: How far numbers may be off; 0 if they have to hold to the last place.
         """
         self.tolerance = tolerance
-        self.cases: list[Case] = []
-        self.cut_off_cases: list[Case] = []
-        for case in cases:
-            tolerant_case = case.within(tolerance)
-            as_rounded = with_storages(tolerant_case)  # as computed, then rounded
-            self.cases += [stored.in_arithmetic_of_data() for stored in as_rounded]
-            as_cut_off = _with_other_roundings(tolerant_case)
-            self.cut_off_cases += [stored.in_arithmetic_of_data() for stored in as_cut_off]
+        tolerant_cases = [case.within(tolerance) for case in cases]
+        self.cases = _with_each(with_storages, tolerant_cases)
+        self.cut_off_cases = _with_each(_with_other_roundings, tolerant_cases)
+        # Each edit of an explanation has a cost. Those of the shape, such as «transposed», are in all.
         self.least_cost = min((case.cost for case in self.cases), default=0.0)
         self.exact: list[Explanation] = []
         self.within_tolerance: list[Explanation] = []
@@ -298,45 +293,38 @@ def explain_by_small_damage(cases: Sequence[Case]) -> list[Explanation]:
 
 
 def _explain_by_runtime(
-    cases: Sequence[Case], explanations: Sequence[Explanation]
+    cases: Sequence[Case], without_mistake: Sequence[Explanation]
 ) -> list[Explanation]:
-    """Return the runtimes that compute a table, if it is explained by float32 arithmetic.
+    """Return explanations such as «as vLLM computes it», if a table may be right and a runtime's own.
 
-    «As vLLM computes it» says more than «computed in float32». A table of few rows may also be near the
-    exact one, within the error of float32 cosines. Then a runtime is named if its table is nearer.
+    Runtimes compute in float32, each in its own steps. If a table is «computed in float32», any runtime
+    that makes its numbers says more than that. If it is nearly the exact table, only a runtime whose
+    table is clearly nearer does: if it has few rows, it may be near both.
 
     Args:
-        cases: The file's numbers, in each way to read their shape.
-        explanations: The explanations without a mistake.
+        cases: The file's numbers with the scheme that should have made them, one case per way to read
+            their shape.
+        without_mistake: The explanations by which the table is right.
     """
-    if not explanations:
+    if not without_mistake:
         return []
-    shortest, *_ = ranked(explanations)
-    if not shortest.edits:
-        return _explain_by_runtimes_nearer_than(shortest.noise, cases)
+    shortest, *_ = ranked(without_mistake)
     if _is_by_float32(shortest):
         return _explain_by_any_runtime(cases)
-    return []
-
-
-def _explain_by_runtimes_nearer_than(noise: float, cases: Sequence[Case]) -> list[Explanation]:
-    """Return the runtimes whose tables leave clearly less unexplained than the exact table does.
-
-    Args:
-        noise: The root mean square of the differences from the exact table, 0 if there are none.
-        cases: The file's numbers, in each way to read their shape.
-    """
-    if noise == 0:
+    is_nearly_exact_table = not shortest.edits and shortest.noise > 0
+    if not is_nearly_exact_table:
         return []
-    by_runtime = _explain_by_any_runtime(cases)
-    return [explanation for explanation in by_runtime if explanation.noise <= NEARER * noise]
+    most_noise = NEARER * shortest.noise
+    by_runtimes = _explain_by_any_runtime(cases)
+    return [explanation for explanation in by_runtimes if explanation.noise <= most_noise]
 
 
 def _explain_by_any_runtime(cases: Sequence[Case]) -> list[Explanation]:
-    by_runtime: list[Explanation] = []
+    """Return an explanation for each runtime, such as vLLM, that computes the numbers of a case."""
+    by_runtimes: list[Explanation] = []
     for case in cases:
-        by_runtime += explain_by_kind(case, ComputedByRuntime)
-    return by_runtime
+        by_runtimes += explain_by_kind(case, ComputedByRuntime)
+    return by_runtimes
 
 
 def _is_by_float32(explanation: Explanation) -> bool:
@@ -352,6 +340,19 @@ def ranked(explanations: Iterable[Explanation]) -> list[Explanation]:
     return sorted(
         explanations, key=lambda explanation: (round(explanation.cost, 6), explanation.noise)
     )
+
+
+def _with_each(
+    ways_to_store: Callable[[Case], Iterator[Case]], cases: Iterable[Case]
+) -> list[Case]:
+    """Return every case in each way in which its numbers may have been stored.
+
+    Exact numbers are not supposed to be computed in float32: see `in_arithmetic_of_data`.
+    """
+    stored: list[Case] = []
+    for case in cases:
+        stored += ways_to_store(case)
+    return [case.in_arithmetic_of_data() for case in stored]
 
 
 def with_storages(case: Case) -> Iterator[Case]:

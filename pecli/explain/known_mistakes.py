@@ -343,23 +343,30 @@ def _with_other_styles(
         style: Its style, the way in which one project lays channels and positions out.
         styles: The styles that it could have by mistake, by name.
     """
-    changed_base: dict[str, object] = {}
     has_base_of_style = scheme.base == style.base
-    if has_base_of_style:
-        changed_base["base"] = None  # It is then the base of the other style.
     for name, other_style in styles.items():
-        if _lies_differently(scheme, style, other_style):
-            yield from _with_other_parameters(scheme, style=name, **changed_base)
+        with_same_base = replace(other_style, base=style.base)
+        if not _makes_other_tables(scheme, with_same_base):
+            continue
+        if has_base_of_style:
+            # Without a base of its own, a scheme has that of its new style.
+            yield from _with_other_parameters(scheme, style=name, base=None)
+        else:
+            yield from _with_other_parameters(scheme, style=name)
 
 
-def _lies_differently(scheme: Positioned, style: GridStyle, other_style: GridStyle) -> bool:
-    """Return True if another style gives a scheme other channels or positions, whatever its base is."""
-    with_same_base = replace(other_style, name=style.name, base=style.base)
-    has_channels_of_its_own = scheme.value_of("axes", None) is not None
-    if has_channels_of_its_own:
-        # It does not matter how a style splits channels among axes: the scheme has them by number.
-        return replace(with_same_base, split=style.split) != style
-    return with_same_base != style
+def _makes_other_tables(scheme: Positioned, other_style: GridStyle) -> bool:
+    """Return True if another style would give a scheme other channels or positions than its own does.
+
+    A style splits dim channels among the axes. That does not matter if the scheme has a number of
+    channels for each axis, such as `axes=(16, 56, 56)`.
+    """
+    style = _style_of(scheme)
+    renamed = replace(other_style, name=style.name)
+    has_channels_per_axis = scheme.value_of("axes", None) is not None
+    if has_channels_per_axis:
+        renamed = replace(renamed, split=style.split)
+    return renamed != style
 
 
 def _style_of(scheme: Positioned) -> GridStyle:
@@ -369,20 +376,20 @@ def _style_of(scheme: Positioned) -> GridStyle:
 
 
 def _with_points_at_wrong_positions(scheme: PlacedT) -> Iterator[Mistaken[PlacedT]]:
-    """Yield a grid with each known mistake in the positions of its points.
+    """Yield a scheme on a grid with each known mistake in the positions of its points.
 
-    The point at height 2 and width 5 of a grid with 16 points per row is by mistake at (5, 2), with
-    exchanged axes; at (37, 37), if both axes count the rows of the table; or at (3, 5), shifted along
-    the height. In DETR, whose positions are shares of the size, they may be 1, 2, … without
-    `normalize`.
+    The point at height 2 and width 5 of a grid with 16 points per row may be by mistake
 
-    Each wrong scheme lists its positions. Nothing is yielded if the table also has rows of zeros, which
-    no position has: those of class tokens, in a table that is added to embeddings.
+    - at (5, 2), with height and width exchanged;
+    - at (37, 37), if both axes count the rows of the table, of which it is row 2 · 16 + 5;
+    - at (3, 5), shifted along the height;
+    - at 3 and 6 in DETR without `normalize`, instead of shares of the size such as 3/12 and 6/16.
+
+    A wrong scheme has a list of positions instead of the grid. Rows of zeros have no position, so that
+    nothing is yielded for a table with such rows.
     """
     style = _style_of(scheme)
-    is_added_to_embeddings = style.layout != ""  # Only such styles lay sines and cosines out.
-    has_class_tokens = bool(scheme.keep)
-    if is_added_to_embeddings and has_class_tokens:
+    if _has_rows_of_zeros(scheme, style):
         return
     points = Points.of(scheme, style)
     yield from _with_height_and_width_exchanged(scheme, points)
@@ -392,6 +399,17 @@ def _with_points_at_wrong_positions(scheme: PlacedT) -> Iterator[Mistaken[Placed
     if has_shares_of_size:
         edit = Parameter("normalize", True, False)
         yield from _at_positions(scheme, points.numbered_from_one(), edit)
+
+
+def _has_rows_of_zeros(scheme: Positioned, style: GridStyle) -> bool:
+    """Return True if the table of a scheme on a grid has rows of zeros, which are those of class tokens.
+
+    Tables that are added to embeddings have them, and rotary ones give class tokens a position. Only
+    styles of added tables have a `layout`, the order of their sines and cosines.
+    """
+    is_added_to_embeddings = style.layout != ""
+    has_class_tokens = bool(scheme.keep)
+    return is_added_to_embeddings and has_class_tokens
 
 
 def _with_height_and_width_exchanged(

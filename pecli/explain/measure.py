@@ -529,16 +529,37 @@ def _may_turn_half(angles: Floats, expected: Floats) -> Flags:
     """
     slowest_first = np.argsort(expected, kind="stable")
     growing = angles[slowest_first]
-    sizes = np.abs(growing)
-    is_near_half = sizes > MAX_CERTAIN_ANGLE
-    largest_so_far = np.maximum.accumulate(sizes)
-    is_smaller = sizes < LEAST_GROWTH * largest_so_far
-    sum_of_slower = np.cumsum(growing) - growing  # Its sign is the direction of the slower pairs.
-    is_opposite = (growing * sum_of_slower < 0) & (sizes > LEAST_ANGLE)
+    is_near_half = np.abs(growing) > MAX_CERTAIN_ANGLE
+    is_strange = _is_smaller_than_slower(growing) | _is_opposite_to_slower(growing)
+    from_first_in_doubt_on = np.logical_or.accumulate(is_near_half | is_strange)
     may_turn_half = np.empty(len(angles), bool)
-    # From the first pair in doubt on, all are.
-    may_turn_half[slowest_first] = np.logical_or.accumulate(is_near_half | is_smaller | is_opposite)
+    may_turn_half[slowest_first] = from_first_in_doubt_on
     return may_turn_half
+
+
+def _is_smaller_than_slower(angles: Floats) -> Flags:
+    """Return for each angle True if one before it, of a slower pair, is clearly larger, whatever their signs.
+
+    >>> _is_smaller_than_slower(np.array([1.0, -2.0, 1.5])).tolist()
+    [False, False, True]
+    """
+    sizes = np.abs(angles)
+    largest_so_far = np.maximum.accumulate(sizes)
+    return np.asarray(sizes < LEAST_GROWTH * largest_so_far)
+
+
+def _is_opposite_to_slower(angles: Floats) -> Flags:
+    """Return for each angle True if its sign is not that of the angles before it, of slower pairs.
+
+    Their sum decides on the sign. Angles of less than LEAST_ANGLE are opposite to none, since noise may
+    change their signs.
+
+    >>> _is_opposite_to_slower(np.array([0.5, 1.0, -1.2])).tolist()
+    [False, False, True]
+    """
+    sums_before = np.cumsum(angles) - angles
+    has_other_sign = angles * sums_before < 0
+    return np.asarray(has_other_sign & (np.abs(angles) > LEAST_ANGLE))
 
 
 def _storage_error(phasors: Complex) -> float:

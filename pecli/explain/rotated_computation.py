@@ -242,11 +242,11 @@ def rotated_computation(
 
 
 class RotationFit(NamedTuple):
-    """The norm of some rows of a few rotated heads, and the norms of what rotations leave unexplained."""
+    """The norm of some rows of a few rotated heads, and the norms of their differences from two rotations."""
 
-    of_heads: float
-    left_by_best: float  # by the rotation of each row and pair that fits best
-    left_by_expected: float  # by the rotation that should have been used
+    norm_of_heads: float
+    error_of_best: float  # of the rotation of each row and pair that fits best
+    error_of_expected: float  # of the rotation that should have been used
 
     @property
     def shows_rotation(self) -> bool:
@@ -255,19 +255,19 @@ class RotationFit(NamedTuple):
         Some rotation always explains a single head. Several heads agree on one only if they were rotated
         by it.
         """
-        return self.left_by_best <= MAX_MISFIT * self.of_heads
+        return self.error_of_best <= MAX_MISFIT * self.norm_of_heads
 
     @property
     def is_noise(self) -> bool:
         """True if no other rotation explains notably more than the expected one: what is left is noise."""
-        return self.shows_rotation and self.left_by_expected <= NOISE_RATIO * self.left_by_best
+        return self.shows_rotation and self.error_of_expected <= NOISE_RATIO * self.error_of_best
 
 
 def rotation_fit(computation: RotatedComputation, matrix: Floats, rows: Indices) -> RotationFit:
-    """Return how well rotations explain some rows of the first few heads.
+    """Return how near rotations of the first few heads come to some rows that were found.
 
-    The heads before the rotation are rotated twice: by the phasors (cos + i·sin of each row and pair) that
-    lead nearest to the heads after it, and by the expected phasors. What both miss is compared.
+    It shows whether the heads were rotated at all, and whether as expected. Two rotations are tried: the
+    expected one, and the one that fits best, whose angles follow from the heads before and after it.
 
     Args:
         computation: The steps by which the heads should have been rotated.
@@ -275,24 +275,33 @@ def rotation_fit(computation: RotatedComputation, matrix: Floats, rows: Indices)
         rows: The indices of these rows.
 
     Returns:
-        The norms of both differences. That of the best phasors is infinite if none can be measured, as of
-        one head in which only half of each pair is rotated.
+        The norms of the differences from both. That of the best rotation is infinite if no angles can be
+        measured, as of one head in which only half of each pair is rotated.
     """
     heads = computation.heads.of_first_few
-
-    def norm_left_by(phasors: Complex) -> float:
-        rotated = heads.matrix_of(phasors, rows)
-        return float(np.linalg.norm(matrix - rotated))
-
-    best_phasors = heads.phasors(matrix, rows)
-    left_by_best = math.inf
+    best_phasors = heads.phasors(matrix, rows)  # cos + i·sin of the angle of each row and pair
+    error_of_best = math.inf
     if best_phasors is not None:
-        left_by_best = norm_left_by(best_phasors)
+        error_of_best = _rotation_error(heads, best_phasors, matrix, rows)
+    expected_phasors = computation.phasors_at(rows)
     return RotationFit(
-        of_heads=float(np.linalg.norm(matrix)),
-        left_by_best=left_by_best,
-        left_by_expected=norm_left_by(computation.phasors_at(rows)),
+        norm_of_heads=float(np.linalg.norm(matrix)),
+        error_of_best=error_of_best,
+        error_of_expected=_rotation_error(heads, expected_phasors, matrix, rows),
     )
+
+
+def _rotation_error(heads: RotatedHeads, phasors: Complex, matrix: Floats, rows: Indices) -> float:
+    """Return the norm of the difference between heads that are rotated by phasors and those found.
+
+    Args:
+        heads: The heads before the rotation.
+        phasors: cos + i·sin of the angle by which each row and pair is rotated.
+        matrix: The heads that were found after it, (rows, heads · channels).
+        rows: The indices of these rows.
+    """
+    rotated = heads.matrix_of(phasors, rows)
+    return float(np.linalg.norm(matrix - rotated))
 
 
 class HeadObservations(Observations):

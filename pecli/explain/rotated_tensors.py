@@ -80,17 +80,22 @@ class RotatedTensor:
     def with_only(self, selection: "SomeHeads") -> "RotatedTensor":
         """Return some heads of one sequence, as a tensor of shape (1, heads, rows, channels).
 
-        Positions count as stated: if only some heads are wrong, no option of a command places their rows.
+        A part of the heads may have a mistake of its own, which is looked for in these heads only. Their
+        positions count as stated: otherwise, «positions start at 5» would come with a command, and no
+        command rotates only some heads.
         """
-        selected = np.ix_([selection.sequence], selection.heads)
-        # Positions of all sequences are stored once if they are the same.
-        index_of_positions = 0 if self.has_common_positions else selection.sequence
+        sequence = slice(selection.sequence, selection.sequence + 1)  # A slice keeps the axis.
+        positions = self.positions
+        is_token = self.is_token
+        if not self.has_common_positions:
+            positions = positions[:, sequence]
+            is_token = is_token[sequence]
         return replace(
             self,
-            before=self.before[selected],
-            after=self.after[selected],
-            positions=self.positions[:, [index_of_positions]],
-            is_token=self.is_token[[index_of_positions]],
+            before=self.before[sequence][:, selection.heads],
+            after=self.after[sequence][:, selection.heads],
+            positions=positions,
+            is_token=is_token,
             are_stated=True,
             head_shape=(len(selection.heads),),
         )
@@ -298,18 +303,27 @@ def _explain_partly_finite(tensor: RotatedTensor, tolerance: float) -> list[Expl
 def _explain_finite_rows(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
     """Return the explanations of the finite rows, each of which also names the rows with infinities or NaN.
 
-    Rows of padding may hold anything, so that they are neither left out nor named. Nothing is returned
-    if no token has a finite row.
+    «Base is 10000» becomes «base is 10000, rows 5 and 6 differ». Nothing is returned if no token has a
+    finite row.
     """
-    is_token = tensor.is_token[0]  # (rows,)
-    is_finite = np.isfinite(tensor.after).all(axis=(0, 1, 3))  # in all sequences and heads
-    is_damaged = is_token & ~is_finite
-    is_measurable = is_token & is_finite
-    if not is_measurable.any():
+    is_damaged = _are_damaged_tokens(tensor)
+    is_finite_token = tensor.is_token[0] & ~is_damaged
+    if not is_finite_token.any():
         return []
-    explanations = _explain_finite(tensor.at_rows(~is_damaged), tolerance)
+    with_finite_tokens = tensor.at_rows(~is_damaged)
+    explanations = _explain_finite(with_finite_tokens, tolerance)
     damaged_rows = RowsWrong(tuple(np.flatnonzero(is_damaged).tolist()))
     return [explanation.beside(damaged_rows) for explanation in explanations]
+
+
+def _are_damaged_tokens(tensor: RotatedTensor) -> Flags:
+    """Return for each row True if it is a token that holds infinities or NaN in any sequence or head.
+
+    A row of padding may hold anything, and is not damaged.
+    """
+    is_element_finite = np.isfinite(tensor.after)  # (sequences, heads, rows, channels)
+    is_row_finite = is_element_finite.all(axis=(0, 1, 3))
+    return np.asarray(tensor.is_token[0] & ~is_row_finite)
 
 
 def _explain_finite(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:

@@ -31,9 +31,6 @@ MAX_PADDING = 0.25
 MIN_SOURCES = 4
 """Different rows that an order has to use: fewer repeat by chance."""
 
-SIGNS: dict[int, tuple[Edit, ...]] = {1: (), -1: (Negated("all"),)}
-"""Signs that all found slices may have, and the edits that say so."""
-
 
 class Slices(Enum):
     """The kinds of slices of an array along one of its axes (…, rows, channels)."""
@@ -97,24 +94,42 @@ def _can_be_matched(sources: Array, targets: Array) -> bool:
 def _reordered(expected: Array, found: Array, slices: Slices) -> Iterator[Candidate]:
     """Yield the expected slices in the order in which they were found, as they are or all negated.
 
-    Of expected rows a b c d, the found rows d c b a are «reversed», and 0 0 a b c d are «padded» by 2:
-    found slices that are near to no expected one are padding, if all of them hold one number.
+    Of expected rows a b c d, the found rows d c b a are «reversed», and −d −c −b −a also «negated».
 
     Args:
         expected: The slices along the first axis, in their right order.
         found: Those of the other array, whose number may differ.
         slices: What they are: rows, channels or heads.
     """
-    for sign, edits_of_sign in SIGNS.items():
-        # The index of the expected slice that each found one is; −1 if it is none of them.
-        sources = _matching_slices(expected, found, sign)
-        edit = _order_edit(sources, len(expected), slices)
-        if edit is None:
-            continue
-        padding = widened(found[sources < 0])
-        if _are_one_number(padding):
-            in_order_of_found = _slices_at(sources, sign * widened(expected), padding)
-            yield Candidate((*edits_of_sign, edit), in_order_of_found)
+    yield from _in_order_of_found(expected, found, slices, sign=1)
+    for reordered in _in_order_of_found(expected, found, slices, sign=-1):
+        yield reordered._replace(edits=(Negated("all"), *reordered.edits))
+
+
+def _in_order_of_found(
+    expected: Array, found: Array, slices: Slices, sign: int
+) -> Iterator[Candidate]:
+    """Yield the expected slices, times a sign, in the order in which they were found.
+
+    Found slices that are near to no expected one are padding, if all of them hold one number: of the
+    expected rows a b c d, the found rows 0 0 a b c d are «padded» by 2. Nothing is yielded for the
+    expected order, and for one that no edit can name.
+
+    Args:
+        expected: The slices along the first axis, in their right order.
+        found: Those of the other array, whose number may differ.
+        slices: What they are: rows, channels or heads.
+        sign: −1 if the found slices are supposed to be negated, or else 1.
+    """
+    # For each found slice, the index of the expected one that it is; −1 if it is none of them.
+    sources = _matching_slices(expected, found, sign)
+    order = _order_edit(sources, len(expected), slices)
+    if order is None:
+        return
+    padding = widened(found[sources < 0])
+    if not _are_one_number(padding):
+        return
+    yield Candidate((order,), _slices_at(sources, sign * widened(expected), padding))
 
 
 def _are_one_number(values: Floats) -> bool:
@@ -263,34 +278,39 @@ def _order_of_rows(sources: Indices, count: int) -> Rows | SomeRows | None:
 
 
 def _named_orders(sources: Indices, count: int) -> dict[Rows, Indices]:
-    """Return the named orders in which rows may have been found, each with the sources of such rows.
+    """Return each order that has a name, with the sources that the found rows have if it is theirs.
 
-    The caller looks for the order whose sources are those of the found rows. Most orders have a number:
-    «padded» has that of the rows of padding. It can only be the number in the found rows, 2 for the
-    sources −1 −1 0 1. Then rows that are «padded» by 2 have the sources −1 −1 0 1 as well: it is this
-    order. Rows that are «wrapped» have 0 1 0 1, and are not these.
+    Most orders have a number, which the found rows show. Sources of −1 −1 0 1 have two rows of padding:
+    if they are «padded», then by 2. Rows that are padded by 2 have just these sources, so that they are.
+    Rows that are «wrapped» have 0 1 0 1, so that they are not. The caller makes this comparison.
 
     Args:
         sources: The index of the expected row that each found row equals; −1 for padding.
         count: The number of expected rows.
     """
     length = len(sources)
-    row = np.arange(length)
     first_source = int(sources[0])
     padding_rows = int(np.count_nonzero(sources < 0))
-    padded = np.where(row < padding_rows, -1, row - padding_rows)
-    padded_at_end = np.where(row < length - padding_rows, row, -1)
+    padding = np.full(padding_rows, -1)
+    rows_beside_padding = np.arange(length - padding_rows)
     period = _period_of(sources)
-    # Wrapped rows do not begin with padding (−1): with 0 in its place, they are not the found rows.
-    wrapped = max(first_source, 0) + row % period
     return {
-        Rows("cut", length): row,  # 0 1 2 3
-        Rows("padded", padding_rows): padded,  # −1 −1 0 1
-        Rows("padded at the end", padding_rows): padded_at_end,  # 0 1 −1 −1
+        Rows("cut", length): np.arange(length),  # 0 1 2 3
+        Rows("padded", padding_rows): np.append(padding, rows_beside_padding),  # −1 −1 0 1
+        Rows("padded at the end", padding_rows): np.append(rows_beside_padding, padding),
         Rows("constant", first_source): np.full(length, first_source),  # 2 2 2 2
-        Rows("wrapped", period): wrapped,  # 0 1 0 1
+        Rows("wrapped", period): _wrapped_rows(first_source, period, length),  # 0 1 0 1
         Rows("reversed"): np.arange(count)[::-1],  # 3 2 1 0
     }
+
+
+def _wrapped_rows(first: int, period: int, length: int) -> Indices:
+    """Return the sources of rows that begin again after a period: 2 3 4 2 3 4 2 for 2, 3 and 7.
+
+    Wrapped rows do not begin with padding (−1). If the found ones do, 0 stands in its place, so that
+    they differ from these.
+    """
+    return max(first, 0) + np.arange(length) % period
 
 
 def _period_of(sources: Indices) -> int:

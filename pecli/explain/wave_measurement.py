@@ -546,37 +546,40 @@ def _fit_sinusoid(data: Floats, offsets: Floats, frequency: Floats) -> Sinusoid:
 def _refined_frequency(data: Floats, rows_from_0: Floats, frequency: Floats) -> Floats:
     """Return the frequencies f at which a·cos(f·p) + b·sin(f·p) comes nearest to each column of data.
 
-    Over 100 rows, a first guess of 0.3 is off by half a radian at the end if 0.305 is right. The numbers
-    a, b and f are changed in several steps. For small changes, the curve changes by
-    derivative(a) · change(a) + derivative(b) · change(b) + derivative(f) · change(f). Each step solves for
-    the changes with which this sum is nearest to what the curve leaves of the data.
+    Over 100 rows, a first guess of 0.3 is off by half a radian at the end if 0.305 is right. It is
+    improved by Gauss-Newton steps: what the curve leaves of the data is nearly a sum of its derivatives
+    by a, b and f, each times the change that this number needs. Every step finds these changes by least
+    squares. Steps lead to the right frequency if the guess is off by less than about a quarter turn at
+    the first and last rows, so that the caller begins with few rows.
 
     Args:
         data: Columns of only cosines or only sines, (rows, channels).
         rows_from_0: The rows, counted from the first.
         frequency: A first guess per channel, in radians per row.
     """
+    # Rows are counted from the middle one, so that a change of f turns no row more than it has to.
     offsets = rows_from_0 - float(rows_from_0.mean())
-    # The sum holds for small changes: no step turns the last row by more than a quarter turn.
+    # Derivatives hold for small changes: no step turns the last row by more than a quarter turn.
     largest_change = np.pi / (2 * rows_from_0[-1])
-    cosine_part = np.zeros(data.shape[1])
-    sine_part = np.zeros(data.shape[1])
+    # With a = b = 0, f changes nothing: the first step finds a and b for the guess, others all three.
+    a = np.zeros(data.shape[1])
+    b = np.zeros(data.shape[1])
     for _ in range(FIT_STEPS):
-        curve = Sinusoid(cosine_part, sine_part, *_cos_sin(offsets, frequency))
+        curve = Sinusoid(a, b, *_cos_sin(offsets, frequency))
         changes = _least_squares(curve.derivatives(offsets), curve.subtracted_from(data))
-        cosine_change, sine_change, frequency_change = changes
-        cosine_part = cosine_part + cosine_change
-        sine_part = sine_part + sine_change
-        frequency = frequency + np.clip(frequency_change, -largest_change, largest_change)
+        change_of_a, change_of_b, change_of_f = changes
+        a = a + change_of_a
+        b = b + change_of_b
+        frequency = frequency + np.clip(change_of_f, -largest_change, largest_change)
     return frequency
 
 
 def _amplitude_error(data: Floats, offsets: Floats, frequency: Floats) -> float:
     """Return the relative standard error of the amplitude of one column (rows, 1) of less than one turn.
 
-    The column is a·cos(f·p) + b·sin(f·p), with the amplitude A = √(a² + b²). If a and b are off by δa
-    and δb, then A is off by (a·δa + b·δb) / A, which is at most √(δa² + δb²). This bound is returned,
-    divided by A.
+    The column is a·cos(f·p) + b·sin(f·p). Its amplitude √(a² + b²) is the distance of the point (a, b)
+    from 0. If the point is off by √(δa² + δb²), its distance is off by that at most: this is returned,
+    divided by the amplitude.
 
     The errors of a and b are large, since another frequency nearly makes up for a wrong amplitude: over
     20 rows, sin(0.01·p) and 2·sin(0.005·p) differ by 0.001 at most.
@@ -588,15 +591,22 @@ def _amplitude_error(data: Floats, offsets: Floats, frequency: Floats) -> float:
     """
     curve = _fit_sinusoid(data, offsets, frequency)
     amplitude = float(np.hypot(curve.cosine_part, curve.sine_part).max(initial=TINY))
-    residual = curve.subtracted_from(data)
-    # Numbers in float32 are off by that much, even if those of one channel happen to leave less.
-    float32_error = np.finfo(np.float32).eps * amplitude
-    noise = float(np.sqrt((residual**2).mean())) + float32_error
-    # By least squares, the error of a number is noise · √variance, if noise of size 1 gives the variance.
+    noise = _noise_beside(curve, data, amplitude)
     variances = _variances_at_unit_noise(curve.derivatives(offsets))
-    variance_of_a, variance_of_b, _variance_of_f = variances
-    largest_error = noise * np.sqrt((variance_of_a + variance_of_b).sum())
-    return float(largest_error) / amplitude
+    variance_of_a, variance_of_b, _variance_of_f = variances  # if the noise had size 1
+    error_of_point = noise * np.sqrt((variance_of_a + variance_of_b).sum())
+    return float(error_of_point) / amplitude
+
+
+def _noise_beside(curve: Sinusoid, data: Floats, amplitude: float) -> float:
+    """Return the noise of data: the root mean square of what a curve leaves, plus the error of float32.
+
+    Numbers in float32 are off by that error, even if those of one channel happen to leave less.
+    """
+    residual = curve.subtracted_from(data)
+    float32_error = np.finfo(np.float32).eps * amplitude
+    rms_of_residual = float(np.sqrt((residual**2).mean()))
+    return float(rms_of_residual + float32_error)
 
 
 def _refit_slow_columns(
@@ -781,19 +791,24 @@ class TurnedAngle(NamedTuple):
 def _angle_over_lag(data: Floats, lag: int) -> TurnedAngle:
     """Return the angle by which each column (rows, channels) turns over a lag, without sign and whole turns.
 
-    A cosine or sine of frequency f has x[p + k] + x[p − k] = 2·cos(k·f)·x[p]. So cos(k·f) is fitted by
-    least squares to all rows p that have both neighbours at the lag k.
+    A cosine or sine x of frequency f has x[p + k] + x[p − k] = 2·cos(k·f)·x[p] at a lag of k. With y for
+    the sums on the left, this is a line y = m·x through 0, whose slope m = 2·cos(k·f) is Σ x·y / Σ x² by
+    least squares. Its standard error is √(Σ r² / n / Σ x²), if the line leaves r of y in n rows.
     """
-    middle = data[lag:-lag]  # x[p]
-    sums_of_neighbours = data[2 * lag :] + data[: -2 * lag]  # x[p + k] + x[p − k]
-    power = np.maximum((middle**2).sum(axis=0), TINY)
-    cosine = np.clip((sums_of_neighbours * middle).sum(axis=0) / (2 * power), -1, 1)
-    residual = sums_of_neighbours - 2 * cosine * middle
-    error_of_cosine = np.sqrt((residual**2).sum(axis=0) / power / max(1, len(residual)))
+    x = data[lag:-lag]
+    y = data[2 * lag :] + data[: -2 * lag]  # the sums of both neighbours of each x
+    sum_of_squares = np.maximum((x**2).sum(axis=0), TINY)
+    slope = (x * y).sum(axis=0) / sum_of_squares
+    cosine = np.clip(slope / 2, -1, 1)
+    residual = y - 2 * cosine * x
+    row_count = max(1, len(residual))
+    error_of_slope = np.sqrt((residual**2).sum(axis=0) / sum_of_squares / row_count)
+    # It is twice that of the cosine, and is taken for it: x is not free of noise either.
+    error_of_cosine = error_of_slope
     angle = np.arccos(cosine)
     # The cosine changes by sin(angle) per radian. Near 0, that says nothing about the angle.
-    slope = np.maximum(np.sin(angle), LEAST_SLOPE)
-    return TurnedAngle(angle, np.asarray(error_of_cosine / slope))
+    change_per_radian = np.maximum(np.sin(angle), LEAST_SLOPE)
+    return TurnedAngle(angle, np.asarray(error_of_cosine / change_per_radian))
 
 
 def _nearest_turn(angle: Floats, estimate: Floats) -> Floats:

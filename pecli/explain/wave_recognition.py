@@ -468,22 +468,36 @@ def _prefer_usual_base(
     """Return the explanation by a usual base, if a runtime computes the table from it; else the given one.
 
     llama.cpp multiplies frequencies by a rounded ratio again and again: those of base 1000000 are nearer
-    to base 1000002, which is then what was fitted.
+    to base 1000002, which is then what was fitted. So a usual base is tried if the given explanation
+    names a runtime, whose rounding may have moved the base.
 
     Args:
         table: The cosines and sines.
-        prior: The schedule with the fitted base.
+        prior: The schedule with the fitted base: a formula of the frequencies.
         explanation: The explanation of the table by this schedule.
     """
     usual_base = _usual_base_before_rounding(prior.schedule.base)
-    if usual_base is None or not explanation.has_edit(Runtime):
+    is_by_runtime = explanation.has_edit(Runtime)
+    if usual_base is None or not is_by_runtime:
         return explanation
-    with_usual_base = prior.schedule.having("base", usual_base)
-    likeliest_scheme = next(table.schemes(with_usual_base), None)
+    by_usual_base = _explain_by_schedule_of_runtime(
+        table, prior.schedule.having("base", usual_base)
+    )
+    return explanation if by_usual_base is None else by_usual_base
+
+
+def _explain_by_schedule_of_runtime(
+    table: OrientedTable, schedule: FrequencySchedule
+) -> Explanation | None:
+    """Return the first explanation that a runtime computes a table from a schedule; None if none does.
+
+    Of the schemes with these frequencies, only the likeliest one is tried, which comes first.
+    """
+    likeliest_scheme = next(table.schemes(schedule), None)
     if likeliest_scheme is None:
-        return explanation
+        return None
     by_runtimes = _explain_by_runtimes(_case(table.reading, likeliest_scheme))
-    return next(by_runtimes, explanation)
+    return next(by_runtimes, None)
 
 
 def _usual_base_before_rounding(base: float) -> float | None:
@@ -493,7 +507,8 @@ def _usual_base_before_rounding(base: float) -> float | None:
     """
     if base in USUAL_BASES:
         return None
-    return next(iter(numbers_near(USUAL_BASES, base, SAME_ROUNDED_BASE * base)), None)
+    usual_nearby = numbers_near(USUAL_BASES, base, error=SAME_ROUNDED_BASE * base)
+    return next(iter(usual_nearby), None)
 
 
 def _explain_by_runtimes(case: Case) -> Iterator[Explanation]:

@@ -239,25 +239,31 @@ def _display_name(name: str, context: Context) -> str:
 
 
 def _parameter_template(edit: Parameter) -> _Template:
-    """Return the words for another value of a parameter, from the most special ones that there are.
+    """Return the words for another value of a parameter, with fields for the values.
 
-    A scale of 2 where 1 is expected has words of its own: «… as by a second rotation». Any other scale has
-    the words for its name, «positions are multiplied by 3», and a parameter without any «base is 10000».
+    For the base, they are «{name} is {found}»: «base is 10000».
     """
-    name = edit.name
-    expected = edit.expected
-    found = edit.found
-    if expected == found:
+    if edit.expected == edit.found:
         # A factor is stated beside another kind of scaling: «factor is 4, as the spec says».
         return _Template("{name} is {found}{agreement}")
-    if found == f"{expected}, applied twice":  # a scaling: «yarn, applied twice»
+    is_scaling_applied_twice = edit.found == f"{edit.expected}, applied twice"
+    if is_scaling_applied_twice:
         return _Template("the {expected} scaling is applied twice")
-    if name == "attention_factor" and _is_square(found, expected or 1.0):
+    if edit.name == "attention_factor" and _is_square(edit.found, edit.expected or 1.0):
         return _Template("the attention factor is applied twice: {found}, not {expected}")
-    general = _Template("{name} is {found}", is_quoted=expected is not None)
-    by_name = _BY_NAME.get(name, general)
-    by_found = _BY_FOUND.get((name, found), by_name)
-    return _BY_CHANGE.get((name, expected, found), by_found)
+    return _most_special_template(edit)
+
+
+def _most_special_template(edit: Parameter) -> _Template:
+    """Return the words for another value of a parameter from the tables above, the most special ones there are.
+
+    A scale of 2 where 1 is expected has words of its own: «… as by a second rotation». Any other scale has
+    the words for its name, «positions are multiplied by 3». A base is in no table: «base is 10000».
+    """
+    general = _Template("{name} is {found}", is_quoted=edit.expected is not None)
+    by_name = _BY_NAME.get(edit.name, general)
+    by_found = _BY_FOUND.get((edit.name, edit.found), by_name)
+    return _BY_CHANGE.get((edit.name, edit.expected, edit.found), by_found)
 
 
 def _is_square(value: float, root: float) -> bool:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -73,13 +74,13 @@ class Trial:
     checked: ModelFiles
     tolerance: Tolerance
 
-    def explains(self, stored: StoredTensor, order: Indices | None) -> bool:
-        """Return True if the checked tensor has these rows of another one."""
+    def has_rows_of(self, stored: StoredTensor, order: Indices | None) -> bool:
+        """Return True if the checked tensor has some rows of another one; all in order for None."""
         expected = _ExpectedValues(stored, order, factor=1.0, offset=self.pair.added_by_converter)
         return self._has_values(expected, self.tolerance)
 
-    def explains_values(self, mistake: ValueMistake, order: Indices) -> bool:
-        """Return True if the checked tensor has the values that a mistake leads to."""
+    def has_values_of(self, mistake: ValueMistake, order: Indices) -> bool:
+        """Return True if the checked tensor has the values that a mistake makes of rows of the reference."""
         expected = _ExpectedValues(self.pair.reference, order, mistake.factor, mistake.offset)
         loose = replace(self.tolerance, rtol=self.tolerance.rtol + FACTOR_SLACK)
         return self._has_values(expected, loose)
@@ -109,26 +110,46 @@ class Trial:
         return not errors.is_bad.any()
 
 
-@np.errstate(all="ignore")
+@np.errstate(all="ignore")  # Weights may be infinite, or overflow when they are multiplied.
 def find_reason(
     pair: Pair, reference: ModelFiles, checked: ModelFiles, tolerance: Tolerance
 ) -> Finding:
     """Return the mistake of a converter that explains how a tensor differs, or that none does.
 
-    Tried are, in this order: rows in a wrong order, wrong values (zeros, a factor), a transposed
-    matrix, and the values of another tensor.
+    Each known mistake is made with the tensor of the reference. The first one that gives the checked
+    tensor is returned, `BeyondRounding` if none does.
+
+    Args:
+        pair: The tensor in both models, which are one model in two formats.
+        reference: The model that defines what is right.
+        checked: The model that may have the mistake.
+        tolerance: The errors that pass.
     """
     trial = Trial(pair=pair, reference=reference, checked=checked, tolerance=tolerance)
-    for mistake in find_row_mistakes(pair, reference, checked):
-        if trial.explains(pair.reference, mistake.order):
-            return mistake.finding
-    order = np.arange(len(pair.checked.rows)) if pair.order is None else pair.order
-    for value_mistake in _find_value_mistakes(pair, order):
-        if trial.explains_values(value_mistake, order):
-            return value_mistake.finding
-    if _is_transposed(trial):
-        return ConverterMistake.TRANSPOSED
-    return _find_swap(trial) or BeyondRounding(pair.checked.dtype)
+    reasons = chain(
+        _find_wrong_rows(trial),
+        _find_wrong_values(trial),
+        _find_transposition(trial),
+        _find_swaps(trial),
+    )
+    return next(reasons, BeyondRounding(pair.checked.dtype))
+
+
+def _find_wrong_rows(trial: Trial) -> Iterator[Finding]:
+    """Yield the mistakes in the order of rows, such as exchanged halves, that make the checked tensor."""
+    for mistake in find_row_mistakes(trial.pair, trial.reference, trial.checked):
+        if trial.has_rows_of(trial.pair.reference, mistake.order):
+            yield mistake.finding
+
+
+def _find_wrong_values(trial: Trial) -> Iterator[Finding]:
+    """Yield the mistakes with values, such as zeros or a factor, that make the checked tensor."""
+    order = trial.pair.order
+    if order is None:  # A right converter leaves rows in order.
+        order = np.arange(len(trial.pair.checked.rows))
+    for mistake in _find_value_mistakes(trial.pair, order):
+        if trial.has_values_of(mistake, order):
+            yield mistake.finding
 
 
 def _find_value_mistakes(pair: Pair, order: Indices) -> Iterator[ValueMistake]:
@@ -175,22 +196,22 @@ def _find_wrong_factors(pair: Pair, order: Indices) -> Iterator[ValueMistake]:
             yield ValueMistake(finding=Multiplied(factor), factor=factor, offset=offset)
 
 
-def _is_transposed(trial: Trial) -> bool:
-    """Return True if a square matrix is that of the reference, transposed."""
+def _find_transposition(trial: Trial) -> Iterator[Finding]:
+    """Yield the mistake of a transposed matrix if the checked tensor is a square one of the reference, transposed."""
     stored = trial.pair.reference
     if stored.is_quantised or stored.shards or len(stored.shape) != 2:
-        return False
+        return
     rows, columns = stored.shape
-    return rows == columns and trial.explains(StoredTensor.of(stored.values.T), None)
+    if rows == columns and trial.has_rows_of(StoredTensor.of(stored.values.T), None):
+        yield ConverterMistake.TRANSPOSED
 
 
-def _find_swap(trial: Trial) -> Finding | None:
-    """Return the tensor that was stored instead; None if there is none."""
+def _find_swaps(trial: Trial) -> Iterator[Finding]:
+    """Yield the mistake to store another tensor, for each of the reference that the checked one equals."""
     for swap in _find_possible_swaps(trial):
         order = find_expected_order(swap.name, swap.stored, trial.reference, trial.checked)
-        if trial.explains(swap.stored, order):
-            return swap.finding
-    return None
+        if trial.has_rows_of(swap.stored, order):
+            yield swap.finding
 
 
 class _PossibleSwap(NamedTuple):

@@ -36,21 +36,23 @@ class CallTokens:
             axes: The axes of a position in the model's encoding.
         """
         assert call.positions is not None  # Runs without positions are refused before.
-        self.axes = axes
-        self.right_ids: Indices = _arrange_by_axis(call.positions, axes)
-        self.is_token: Flags = np.ones(self.right_ids[0].shape, bool)
-        if call.attention_mask is not None:
-            self.is_token = np.asarray(call.attention_mask != 0)
-        self.used_ids: Indices = self.right_ids
-        self.has_images = False
+        expected_ids = _arrange_by_axis(call.positions, axes)
+        used_ids = expected_ids
         if call.position_ids is not None:
-            self.used_ids = _arrange_by_axis(call.position_ids, axes)
-            # A token of text has the same time, row and column, which are arranged as one axis.
-            self.has_images = len(self.used_ids) > 1
+            used_ids = _arrange_by_axis(call.position_ids, axes)
+        self.axes = axes
+        self.used_ids: Indices = used_ids
+        # A token of text has the same time, row and column, which are arranged as one axis.
+        self.has_images = call.position_ids is not None and len(used_ids) > 1
+        self.right_ids: Indices
+        self.is_token: Flags
         if self.has_images:
-            self.right_ids = self.used_ids
-            # The ids of padding count as right as well, so that it needs no exception.
-            self.is_token = np.ones(self.right_ids[0].shape, bool)
+            # The ids of padding count as right as well, so that nothing has to be left out.
+            self.right_ids = used_ids
+            self.is_token = np.ones(used_ids[0].shape, bool)
+        else:
+            self.right_ids = expected_ids
+            self.is_token = _find_tokens(call.attention_mask, expected_ids[0].shape)
 
     @property
     def positions(self) -> Indices:
@@ -133,6 +135,18 @@ class CallTokens:
                 # Wrong ids beside padding are most likely wrong because they count it.
                 yield WrongIds(sequence, ids=used, expected=expected, count_padding=has_padding)
                 return
+
+
+def _find_tokens(attention_mask: Array | None, shape: tuple[int, ...]) -> Flags:
+    """Return True for each token of a call, and False for padding; without a mask, all are tokens.
+
+    Args:
+        attention_mask: 1 for tokens and 0 for padding, (batch, L); None if the call had none.
+        shape: The shape (batch, L) of the flags without a mask.
+    """
+    if attention_mask is None:
+        return np.ones(shape, bool)
+    return np.asarray(attention_mask != 0)
 
 
 def _arrange_by_axis(ids: Array, axes: int) -> Indices:

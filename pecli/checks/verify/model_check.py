@@ -12,7 +12,7 @@ from pecli.checks.verification import Verification
 from pecli.checks.verify.missing_tables import find_lost_scalings, make_no_tables_error
 from pecli.checks.verify.model_tensors import ModelTensors
 from pecli.checks.verify.table_search import Tables, find_tables
-from pecli.checks.verify.unreadable_tables import check_unreadable
+from pecli.checks.verify.unreadable_tables import make_shape_failure
 from pecli.compare.reading import Reading
 from pecli.compare.reading_conflicts import Doubling, find_doubling_problems
 from pecli.compare.reading_notes import note_on
@@ -94,7 +94,7 @@ class ModelCheck:
         checked = []
         for name, reading in tables.items():
             if reading is None:
-                checked.append(check_unreadable(self.tensors, name))
+                checked.append(make_shape_failure(self.tensors, name))
             else:
                 checked.append(self._check(name, reading, tolerance))
         return checked
@@ -177,10 +177,10 @@ class ModelCheck:
     def _make_remarks(
         self, name: str, label: str, layer_type: str, reading: Reading
     ) -> Iterator[str]:
-        """Yield remarks for the user: which table a tensor is, of which layers, and how it was read.
+        """Yield remarks for the user, such as «cos» and «sliding_attention layers, which it fits best».
 
-        «cos», «sliding_attention layers, which it fits best», «columns doubled as halves». Some may
-        be empty, as the one on a tensor that is read as it stands.
+        They state what the name of a tensor leaves open: the table that it is, the type of the layers
+        that it is of, and how it was read, as in «columns doubled as halves». Some may be empty.
 
         Args:
             name: The name of the tensor in the file.
@@ -191,11 +191,17 @@ class ModelCheck:
         if not _names_table(label, reading):
             yield reading.name
         if layer_type:
-            is_layer_stated = bool(self.tensors.layer_named(name))
-            if_guessed = "" if is_layer_stated else ", which it fits best"
-            yield f"{layer_type} layers{if_guessed}"
+            yield self._remark_on_layers(name, layer_type)
         yield note_on(reading)
         yield self.notes.get(name, "")
+
+    def _remark_on_layers(self, name: str, layer_type: str) -> str:
+        """Return «sliding_attention layers» for a tensor, and a hint if only its values show that."""
+        layers = f"{layer_type} layers"
+        is_stated_by_name = bool(self.tensors.layer_named(name))
+        if is_stated_by_name:
+            return layers
+        return f"{layers}, which it fits best"
 
 
 def _names_table(label: str, reading: Reading) -> bool:

@@ -58,28 +58,30 @@ def _differs_in_other_tokens_only(resizing: Resizing) -> bool:
 
 
 def _make_known_mistakes(resizing: Resizing) -> Iterator[_Mistake]:
-    """Yield wrong ways to resize a table, each as the resizing that a port made by mistake.
+    """Yield known mistakes, each with the resizing that has made the new table if it is the one.
 
-    The caller tries which of them makes the new table.
+    A port may use the kernel of Pillow, write the new rows column by column, exchange height and width,
+    or resize rows of a grid as a line. Rows beside the grid, such as that of a class token, may be
+    resized with the others, or be missing.
     """
-    yield _make_kernel_of_pillow(resizing)
+    yield _use_kernel_of_pillow(resizing)
     if resizing.is_on_grid:
-        yield from _make_rows_written_by_column(resizing)
-        yield from _make_swapped_sides(resizing)
-        yield _make_line_of_patches(resizing)
-    # Only tables with rows of other tokens, such as CLS, can have the last two mistakes. Without
-    # such rows these are resizings that were tried before and do not fit, so that they do no harm.
-    yield _make_line_of_all_rows(resizing)
-    yield _make_missing_tokens(resizing)
+        yield from _write_columns_as_rows(resizing)
+        yield from _swap_height_and_width(resizing)
+        yield _resize_grid_as_line(resizing)
+    # Without rows beside the grid, these two are no mistakes. But then they do not fit the new table:
+    # the caller has found before that no right resizing does.
+    yield _resize_all_rows_as_line(resizing)
+    yield _leave_out_other_tokens(resizing)
 
 
-def _make_kernel_of_pillow(resizing: Resizing) -> _Mistake:
+def _use_kernel_of_pillow(resizing: Resizing) -> _Mistake:
     """Return the mistake to use Pillow's cubic kernel instead of torch's."""
     reason = f"the cubic kernel has the coefficient {ANTIALIASED_CUBIC}, not torch's {CUBIC}"
     return _Mistake(reason, resizing, coefficient=ANTIALIASED_CUBIC)
 
 
-def _make_line_of_patches(resizing: Resizing) -> _Mistake:
+def _resize_grid_as_line(resizing: Resizing) -> _Mistake:
     """Return the mistake to resize a grid along one axis: 4 rows to 16 instead of 2x2 to 4x4."""
     line = TableGrid(resizing.grid.cells, 1)
     new_line = TableGrid(len(resizing.new) - resizing.keep, 1)
@@ -87,7 +89,7 @@ def _make_line_of_patches(resizing: Resizing) -> _Mistake:
     return _Mistake(reason, replace(resizing, grid=line, to=new_line))
 
 
-def _make_line_of_all_rows(resizing: Resizing) -> _Mistake:
+def _resize_all_rows_as_line(resizing: Resizing) -> _Mistake:
     """Return the mistake to resize the rows of CLS and of patches along one axis: 1 + 4 to 1 + 16."""
     line = TableGrid(len(resizing.old), 1)
     new_line = TableGrid(len(resizing.new), 1)
@@ -96,7 +98,7 @@ def _make_line_of_all_rows(resizing: Resizing) -> _Mistake:
     return _Mistake(reason, replace(resizing, grid=line, to=new_line, keep=0))
 
 
-def _make_missing_tokens(resizing: Resizing) -> _Mistake:
+def _leave_out_other_tokens(resizing: Resizing) -> _Mistake:
     """Return the mistake to leave out the rows of other tokens: 1 + 4 rows become 16."""
     patches_only = resizing.old[resizing.keep :]
     reason = f"{_describe_other_tokens(resizing)} are missing"
@@ -107,7 +109,7 @@ def _describe_other_tokens(resizing: Resizing) -> str:
     return f"rows for other tokens ({resizing.keep} at the start)"
 
 
-def _make_rows_written_by_column(resizing: Resizing) -> Iterator[_Mistake]:
+def _write_columns_as_rows(resizing: Resizing) -> Iterator[_Mistake]:
     """Yield the mistake to write the cells of the right new grid column by column, not row by row.
 
     A new table that lacks cells or rows of other tokens cannot be put in order, and yields nothing.
@@ -119,11 +121,11 @@ def _make_rows_written_by_column(resizing: Resizing) -> Iterator[_Mistake]:
         yield _Mistake(reason, replace(resizing, new=row_by_row))
 
 
-def _make_swapped_sides(resizing: Resizing) -> Iterator[_Mistake]:
+def _swap_height_and_width(resizing: Resizing) -> Iterator[_Mistake]:
     """Yield the mistakes to take the height of a grid for its width: of the old grid, the new, or both.
 
     If 2x3 should become 4x6, these are 3x2 to 4x6, 2x3 to 6x4, and 3x2 to 6x4. Of a square grid,
-    some are no mistake; but then they were tried before, and do not fit.
+    some are no mistake, but then they do not fit the new table: no right resizing does.
     """
     old_swapped = _swap_sides(resizing.grid)
     new_swapped = _swap_sides(resizing.to)

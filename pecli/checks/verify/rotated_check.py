@@ -339,22 +339,34 @@ class RotatedCheck:
             yield f"{self.name}: right for a layer without rope; {advice}"
 
     def find_weaknesses(self) -> Iterator[Doubt]:
-        """Yield a doubt for each known mistake that the same data would have passed as well.
-
-        One row at position 0 passes without any rotation, for example: cos 0 is 1, and sin 0 is 0.
-        """
-        if self.job.tokens.shift == 0:
-            return  # A shift by 0 rotates nothing, so that a missing rotation is right.
+        """Yield why a pass proves little: padding that is not stated, or mistakes that would pass as well."""
+        is_shift_by_0 = self.job.tokens.shift == 0
+        if is_shift_by_0:
+            return  # It rotates nothing, so that a missing rotation is right.
         if not self.job.tokens.are_placed:
             yield from self._find_unstated_padding()
-        subject = counted(self.after.shape[-2], "row")  # of doubts: «q: 2 rows» or «2 rows»
-        if self.tensor.pair.is_one_of_several:
-            subject = f"{self.name}: {subject}"
-        for edits in undetected_mistakes(self.searched_tensor, self._passes):
-            if edits == (Rotation("none"),):  # Then no other mistake shows.
-                yield MissingRotation(subject)
+        yield from self._find_undetected_mistakes()
+
+    def _find_undetected_mistakes(self) -> Iterator[Doubt]:
+        """Yield a doubt for each known mistake with which the tensor would have passed as well.
+
+        One row at position 0 passes without any rotation, for example: cos 0 is 1, and sin 0 is 0. Then
+        no mistake shows in it, and this is the only doubt.
+        """
+        missing_rotation = (Rotation("none"),)
+        for mistake in undetected_mistakes(self.searched_tensor, self._passes):
+            if mistake == missing_rotation:
+                yield MissingRotation(self._rows_in_words)
                 return
-            yield UndetectedRotation(subject, edits)
+            yield UndetectedRotation(self._rows_in_words, mistake)
+
+    @property
+    def _rows_in_words(self) -> str:
+        """The rows of the tensor for a sentence: «2 rows», or «q: 2 rows» if it is one of several tensors."""
+        rows = counted(self.after.shape[-2], "row")
+        if not self.tensor.pair.is_one_of_several:
+            return rows
+        return f"{self.name}: {rows}"
 
     def _passes(self, expected: Array, found: Array) -> bool:
         """Return True if a tensor `found` would have passed as one that should be `expected`.

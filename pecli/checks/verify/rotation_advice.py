@@ -181,21 +181,30 @@ def _find_applied_rotation(
 
     Args:
         wrong: The wrong tensor, and the expected rotation.
-        reason: The explanation, whose scheme has the wrong parameters.
+        reason: The mistake, with the rotary scheme that has its parameters: another base, say.
         as_found: The axis of positions and the layout of pairs, if these are wrong.
     """
-    if not _has_apply_options_for(reason.mistakes):
-        return None
-    # All tensors here are rotated, so that the scheme of a reason is a Rope if it has one.
-    rope = cast("Rope | None", reason.scheme)
-    # `pecli apply` computes exactly, and has no option for recipes such as float32.
-    if rope is None or rope.recipe != "exact":
-        return None
+    rope = _find_rope_to_apply(reason)
     layout = as_found.pair_layout or wrong.layout
-    if layout not in LAYOUTS:
+    if rope is None or layout not in LAYOUTS:
         return None
     axis = wrong.tensor.axis if as_found.position_axis is None else as_found.position_axis
     return _AppliedRotation(rope=rope, layout=layout, axis=axis)
+
+
+def _find_rope_to_apply(reason: Explanation) -> Rope | None:
+    """Return the rotary scheme that has a mistake's parameters; None if `pecli apply` cannot use it.
+
+    The command has no options for mistakes such as exchanged heads, and none for recipes such as
+    float32, since it computes exactly.
+    """
+    if not _has_apply_options_for(reason.mistakes):
+        return None
+    # All tensors here are rotated, so that a reason has a rotary scheme, or none.
+    rope = cast("Rope | None", reason.scheme)
+    if rope is None or rope.recipe != "exact":
+        return None
+    return rope
 
 
 def _has_apply_options_for(mistakes: Iterable[Edit]) -> bool:

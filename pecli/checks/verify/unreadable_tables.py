@@ -18,12 +18,11 @@ EXPLAINED_TABLES = ("cos", "sin", "inv_freq")
 """Tables that a search for reasons knows by these names; any other array may hold cosines and sines."""
 
 
-def check_unreadable(tensors: ModelTensors, name: str) -> CheckedTensor:
+def make_shape_failure(tensors: ModelTensors, name: str) -> CheckedTensor:
     """Return the failure of a tensor whose shape is that of no table of the model.
 
-    The failure lists the shapes that were expected, and states whether the tensor fits transposed.
-    It also has a scheme of the model: a search for reasons changes its parameters, such as the rotary
-    dimension, until it makes a table of this shape.
+    The failure lists the shapes that were expected, and states whether the tensor fits transposed. It
+    also holds what a search for the reason starts from.
 
     Args:
         tensors: The tensors of a file, and the encodings of a model.
@@ -33,13 +32,13 @@ def check_unreadable(tensors: ModelTensors, name: str) -> CheckedTensor:
     encodings = tensors.find_likely_encodings(name)
     possible_shapes = dict.fromkeys(map(_describe_possible_shapes, encodings))
     problem = OtherShape(shape, " or ".join(possible_shapes), _fits_transposed(tensors, name))
-    to_explain = _find_tables_to_explain(tensors, name)
+    start_of_search = _find_start_of_search(tensors, name)
     return CheckedTensor(
         tensor=name,
         result=Comparison.impossible(name, shape, problem),
-        scheme=to_explain.scheme,
-        found_tables=to_explain.tables,
-        has_length=False,
+        scheme=start_of_search.scheme,
+        found_tables=start_of_search.tables,
+        has_length=False,  # The number of rows of the scheme is a guess.
     )
 
 
@@ -52,12 +51,13 @@ def _fits_transposed(tensors: ModelTensors, name: str) -> bool:
     return reading.is_learned or reading.is_near
 
 
-def _find_tables_to_explain(tensors: ModelTensors, name: str) -> FoundTables:
-    """Return a tensor of a wrong shape, and the rotary scheme from which a search for reasons starts.
+def _find_start_of_search(tensors: ModelTensors, name: str) -> FoundTables:
+    """Return a tensor of a wrong shape, and the rotary scheme that a search for the reason changes.
 
-    A table of 128 columns instead of 64, for example, may be that of another rotary dimension. If
-    the tensor may belong to several rotary encodings, the first is as good as any other: none makes
-    its shape. Without a rotary one, there is no scheme, and nothing is searched for.
+    A table of 128 columns instead of 64, for example, may be that of another rotary dimension: the
+    search changes parameters of the scheme until it makes a table of this shape. If the tensor may
+    belong to several rotary encodings, it starts from the first. Without any, there is no scheme, and
+    nothing is searched for.
     """
     array = tensors.tensors[name]
     settings = tensors.choose_settings(name)
@@ -67,20 +67,29 @@ def _find_tables_to_explain(tensors: ModelTensors, name: str) -> FoundTables:
     if not ropes or not array.size:
         return FoundTables(None, {})
     first_rope = ropes[0]
-    # Any axis may be that of positions: as many rows as the longest axis are enough.
-    rows = max(array.shape, default=1)
-    compact = settings.rope(first_rope, rows, layout="compact")
-    layout = _guess_layout(first_rope, compact, array)
-    scheme = replace(compact, layout=layout)
-    role = tensors.role(name)
-    # A tensor whose name states no table may hold cosines, sines or both.
-    table_name = role if role in EXPLAINED_TABLES else "cos_sin"
-    return FoundTables(scheme, {table_name: array})
+    compact = settings.rope(first_rope, _most_rows(array), layout="compact")
+    scheme = replace(compact, layout=_guess_layout(first_rope, compact, array))
+    return FoundTables(scheme, {_name_of_table(tensors.role(name)): array})
 
 
 def _makes_table(encoding: Encoding, *, has_grid: bool) -> bool:
     """Return True for a rotary encoding, if it has a table: that of an image needs a grid."""
     return encoding.is_rotary and (has_grid or not encoding.no_table)
+
+
+def _most_rows(array: Array) -> int:
+    """Return the number of rows that is enough for a table, whichever of its axes is that of positions."""
+    return max(array.shape, default=1)
+
+
+def _name_of_table(role: str | None) -> str:
+    """Return the name by which a search for reasons knows a table: `cos`, `sin`, `inv_freq` or `cos_sin`.
+
+    A tensor whose name states none of the first three may hold cosines, sines or both.
+    """
+    if role in EXPLAINED_TABLES:
+        return role
+    return "cos_sin"
 
 
 def _guess_layout(encoding: Encoding, compact: Rope, array: Array) -> str:

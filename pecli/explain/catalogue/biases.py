@@ -32,8 +32,11 @@ USUAL_MAX_BIAS = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)
 SLOPE_ERROR = 1e-3
 """Relative error of a slope that is measured in coarsely stored biases."""
 
-MAX_BIAS_ERROR = 0.01
+MAX_BIAS_RTOL = 0.01
 """Relative error of a max_bias, which is the logarithm of such slopes."""
+
+WRITTEN_MAX_BIAS_ATOL = 0.01
+"""Absolute error of a max_bias that is rounded to a plain number: 8.2 for 8.203."""
 
 LARGEST_MAX_BIAS = 256
 """Largest max_bias that is considered: the last slope is 2^−256, which no dtype in use holds."""
@@ -94,10 +97,28 @@ def slopes_of(heads: int, rule: str, max_bias: float) -> Floats:
 
 
 def near_max_bias(slopes: Floats, rule: str) -> Iterator[float]:
-    """Yield values of max_bias with which a rule comes near to measured slopes, usual ones first.
+    """Yield values of max_bias that may have led to measured slopes, usual ones first.
 
-    The slopes of 8 heads are 2^(−m/8), 2^(−2m/8), … 2^−m for a max_bias of m. So their exponents
-    are m times those of m = 1, and m follows by least squares; 8.003 may be 8.
+    If the slopes show 8.003, somebody most likely wrote 8, and may have written 8.003.
+
+    Args:
+        slopes: The measured slope of each head.
+        rule: The rule for numbers of heads that are no powers of two: paper or naive.
+    """
+    fitted = _fitted_max_bias(slopes, rule)
+    usual = numbers_near(USUAL_MAX_BIAS, fitted, error=MAX_BIAS_RTOL * abs(fitted))
+    plain = plain_numbers(fitted, error=WRITTEN_MAX_BIAS_ATOL)
+    for max_bias in dict.fromkeys((*usual, *plain)):
+        if 0 < max_bias <= LARGEST_MAX_BIAS:
+            yield max_bias
+
+
+def _fitted_max_bias(slopes: Floats, rule: str) -> float:
+    """Return the max_bias whose slopes come nearest to measured ones; NaN if no slope is positive.
+
+    The slopes of 8 heads are 2^(−m·1/8), 2^(−m·2/8), … 2^(−m·8/8) for a max_bias of m. So each measured
+    exponent y = −log2(slope) should be m times the exponent x for a max_bias of 1. By least squares, m
+    is Σ x·y / Σ x².
 
     Args:
         slopes: The measured slope of each head.
@@ -105,16 +126,10 @@ def near_max_bias(slopes: Floats, rule: str) -> Iterator[float]:
     """
     exponents_for_one = -np.log2(slopes_of(len(slopes), rule, max_bias=1.0))
     is_usable = np.isfinite(slopes) & (slopes > 0) & (exponents_for_one > 0)
-    exponents = exponents_for_one[is_usable]
-    measured_exponents = -np.log2(slopes[is_usable])
-    with np.errstate(invalid="ignore"):
-        # Without a usable slope, this is NaN, and no number is near NaN.
-        fitted = float(measured_exponents @ exponents / (exponents @ exponents))
-    error = MAX_BIAS_ERROR * max(1.0, abs(fitted))
-    candidates = dict.fromkeys((*USUAL_MAX_BIAS, *plain_numbers(fitted, MAX_BIAS_ERROR)))
-    for candidate in numbers_near(candidates, fitted, error):
-        if 0 < candidate <= LARGEST_MAX_BIAS:
-            yield candidate
+    x = exponents_for_one[is_usable]
+    y = -np.log2(slopes[is_usable])
+    with np.errstate(invalid="ignore"):  # Without a usable slope, it is 0/0.
+        return float((y @ x) / (x @ x))
 
 
 def measured_slopes(case: Case, bias: BiasComputation) -> Floats:

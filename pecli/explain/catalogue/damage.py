@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -87,18 +87,19 @@ class Damage(Mistake):
         if that is more than MAX_SHARE of a tensor, or if two tensors are damaged in different rows.
         """
         wrong_by_tensor = case.observations.by_tensor(case.wrong_elements)
-        wrong_tensors = {name: wrong for name, wrong in wrong_by_tensor.items() if wrong.any()}
-        parts = [cls._damaged_part(case.specification, wrong) for wrong in wrong_tensors.values()]
-        if not _are_one_small_part(parts):
+        damage_by_tensor = {
+            name: cls._damaged_part(case.specification, wrong)
+            for name, wrong in wrong_by_tensor.items()
+        }
+        damaged_tensors = [name for name, damage in damage_by_tensor.items() if damage.any()]
+        if not _are_one_small_part([damage_by_tensor[name] for name in damaged_tensors]):
             return
-        # All wrong tensors have the same damage, so that the first one shows it.
-        damaged_part, *_ = parts
-        wrong_in_first_tensor, *_ = wrong_tensors.values()
+        first, *_ = damaged_tensors  # It stands for all, which have the same damage.
         yield cls(
-            damaged=_side_by_side(wrong_by_tensor, wrong_tensors, damaged_part),
-            tensors=tuple(wrong_tensors),
-            wrong_elements=wrong_in_first_tensor,
-            share=float(damaged_part.mean()),
+            damaged=np.concatenate(list(damage_by_tensor.values()), axis=1),
+            tensors=tuple(damaged_tensors),
+            wrong_elements=wrong_by_tensor[first],
+            share=float(damage_by_tensor[first].mean()),
         )
 
     @classmethod
@@ -106,7 +107,8 @@ class Damage(Mistake):
         """Return the whole rows, columns or heads of a tensor in which some element is wrong.
 
         If only the element in row 5 and column 3 is wrong, the part is all of row 5 for damaged rows,
-        and all of column 3 for damaged columns. For damaged elements, it is this element.
+        and all of column 3 for damaged columns. For damaged elements, it is this element. A tensor
+        without a wrong element has no damaged part.
 
         Args:
             computation: The steps that make the tensor: they state which columns are which head's.
@@ -176,23 +178,6 @@ class Damage(Mistake):
 
     def affected(self, case: Case) -> tuple[str, ...]:
         return self.tensors
-
-
-def _side_by_side(names: Iterable[str], wrong_tensors: Iterable[str], damaged_part: Flags) -> Flags:
-    """Return the damaged elements of all tensors side by side, (rows, columns).
-
-    If `cos` is wrong and `sin` is right, the left half is the damaged part, and the right half has
-    no damage.
-
-    Args:
-        names: The names of all tensors, in their order.
-        wrong_tensors: The names of those that are damaged.
-        damaged_part: The damaged elements of each of these, (rows, columns).
-    """
-    undamaged = np.zeros(damaged_part.shape, bool)
-    damage_by_tensor = dict.fromkeys(names, undamaged)
-    damage_by_tensor.update(dict.fromkeys(wrong_tensors, damaged_part))
-    return np.concatenate(list(damage_by_tensor.values()), axis=1)
 
 
 def _are_one_small_part(parts: list[Flags]) -> bool:
