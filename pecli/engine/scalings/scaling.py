@@ -38,16 +38,10 @@ class NewParameter(NamedTuple):
     Attributes:
         help: The text of the command's help.
         above: The number must exceed this one.
-        search_from: The least number that a search for a wrong value tries.
-        search_to: The largest number that it tries.
-        usual: Numbers that models have, the likeliest first.
     """
 
     help: str
     above: float = 0.0
-    search_from: float = 0.01
-    search_to: float = 100.0
-    usual: tuple[float, ...] = (1.0, 2.0, 4.0)
 
 
 def new_parameter(declaration: NewParameter) -> object:
