@@ -186,8 +186,8 @@ def _find_wrong_factors(pair: Pair, order: Indices) -> Iterator[ValueMistake]:
     checked_rows = np.arange(0, len(order), stride)
     expected = pair.reference.sample(order[checked_rows]) + np.float32(added)
     values = pair.checked.sample(checked_rows)
-    expected_energy = np.vdot(expected, expected) or 1  # Zeros have no factor: then it is 0.
-    measured_factor = np.vdot(expected, values) / expected_energy  # by least squares
+    # By least squares. Zeros have no factor: it is NaN, with which no tensor is made.
+    measured_factor = np.vdot(expected, values) / np.vdot(expected, expected)
     rounded_factors = dict.fromkeys(float(f"{measured_factor:.{digits}g}") for digits in (1, 2, 4))
     for factor in rounded_factors:
         if factor != 1:

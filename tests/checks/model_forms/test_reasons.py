@@ -195,6 +195,12 @@ def test_a_tensor_that_is_multiplied_is_named_with_its_factor(
     assert reason_of_difference(RANDOM_TABLES[0], RANDOM_TABLES[0] * factor) == expected
 
 
+def test_a_tensor_of_zeros_is_not_multiplied_by_any_factor() -> None:
+    """A holds zeros, of which no factor makes the values of B: their difference has no known reason."""
+    reason = reason_of_difference(np.zeros_like(RANDOM_TABLES[0]), RANDOM_TABLES[0])
+    assert reason == BeyondRounding("float64")
+
+
 def test_exchanged_halves_are_named() -> None:
     """A has 12 rows; B has its rows 6 to 11 before rows 0 to 5."""
     table = RANDOM_TABLES[0]
