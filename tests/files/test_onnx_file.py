@@ -127,6 +127,14 @@ def test_a_constant_has_the_name_of_its_nodes_output(onnx: Any, working_folder: 
     assert loaded == {"a": [0, 1, 2, 3], "b": [0, 1, 2, 3]}
 
 
+def test_a_byte_of_a_name_that_is_not_utf_8_is_replaced(onnx: Any, working_folder: Path) -> None:
+    """No character of UTF-8 begins with the byte FF; U+FFFD stands for it in the name."""
+    data = onnx_model(onnx, onnx_tensor(onnx, "a?b"))
+    Path("x.onnx").write_bytes(data.replace(b"a?b", b"a\xffb"))
+
+    assert [*load("x.onnx")] == ["a\ufffdb"]
+
+
 def onnx_text(onnx: Any) -> Any:
     """Return a tensor of texts called «words»."""
     return onnx.helper.make_tensor("words", onnx.TensorProto.STRING, [1], [b"word"])

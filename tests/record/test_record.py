@@ -90,6 +90,14 @@ def test_a_right_model_passes(
     assert result.unchecked == ()
 
 
+def test_a_right_rotation_of_fewer_heads_than_tokens_leaves_no_doubt() -> None:
+    """A call has 12 tokens, and the stand-in for a Llama 4 heads: only one axis can be that of
+    positions.
+    """
+    result = record_call(llama_model(), token_ids()).verify()
+    assert result.weak == ()
+
+
 def test_tables_queries_and_keys_are_recorded_layer_by_layer() -> None:
     """A call keeps the tables of the rotary module, and queries and keys of every layer before and
     after the rotation. The stand-in for a Llama has 3 layers with 4 heads of queries, 2 of keys, 16

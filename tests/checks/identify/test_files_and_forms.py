@@ -218,3 +218,21 @@ def test_numbers_that_bfloat16_does_not_have_are_not_identified_as_bfloat16(tmp_
     dtypes = {match.scheme.dtype for match in pecli.identify(str(file)).matches}
 
     assert "bfloat16" not in dtypes
+
+
+def test_numbers_with_all_digits_are_identified_in_the_dtype_that_prints_them_so(
+    tmp_path: Path,
+) -> None:
+    """The lists in the file are NumPy's cosines and sines of 9 positions and base 10000 in float16,
+    each number with the fewest digits that identify it: 0.5405, and not the exact 0.54052734375.
+    """
+    angles = np.outer(np.arange(9), 10_000.0 ** (-np.arange(0, 8, 2) / 8))
+    lists = []
+    for name, table in {"cos": np.cos(angles), "sin": np.sin(angles)}.items():
+        rows = [", ".join(map(str, row)) for row in table.astype(np.float16)]
+        lists.append(f'"{name}": [[{"], [".join(rows)}]]')
+    file = tmp_path / "printed.json"
+    file.write_text(f"{{{', '.join(lists)}}}", encoding="utf-8")
+
+    command = "pecli rope --seq-len 9 --dim 8 --dtype float16 -o again.safetensors"
+    assert pecli.identify(str(file)).matches[0].command == command

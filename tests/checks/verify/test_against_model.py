@@ -513,6 +513,13 @@ def test_whisper_has_a_sinusoidal_table_beside_a_learned_one() -> None:
     assert result.readings[ENCODER_TABLE] == "encoder layers, as in whisper"
 
 
+def test_the_scheme_of_a_result_is_that_of_the_tables_that_are_there() -> None:
+    """Whisper has sinusoids in the encoder, and learned rows in the decoder. Only those of the
+    encoder are given, by tensor2tensor's formula (`sinusoids`, in NumPy).
+    """
+    assert verify_with_config({ENCODER_TABLE: sinusoids(10)}, WHISPER).scheme == "sinusoidal"
+
+
 def test_a_part_of_a_sinusoidal_table_is_checked_from_an_offset_on() -> None:
     """The dump has rows 3 to 9 of the table of Whisper's encoder, by tensor2tensor's formula
     (`sinusoids`, in NumPy); the reading states the offset.

@@ -438,6 +438,17 @@ def test_queries_that_are_not_finite_are_reported(tokens: dict[str, Any]) -> Non
     assert "no finite numbers" in str(result)
 
 
+def test_no_mistake_is_named_if_a_value_before_the_rotation_is_not_a_number() -> None:
+    """Nothing is rotated, and one value is NaN, before and after: the only finding is that this
+    value is not finite.
+    """
+    q = queries_of_two_sequences()
+    q[0, 0, 5, 3] = np.nan
+    result = pecli.verify(q, llama_of_base_10000(), before=q, atol=1e-3)
+
+    assert result.explanations == ()
+
+
 @pytest.mark.parametrize(
     "tokens",
     [{}, {"shift": 5}, {"attention_mask": LEFT_PADDED_MASK}],

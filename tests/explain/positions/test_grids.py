@@ -132,6 +132,8 @@ MROPE = {"dim": 128, "theta": 1e6, "mrope_section": (16, 24, 24)}
             "keep is 0 (the spec says 1)"),
         (Sinusoidal(grid=(6, 6), dim=32, style="sd3", grid_base=(4.0,)),
             Sinusoidal(grid=(6, 6), dim=32, style="sd3", grid_base=(8.0,)), "grid_base is 4 (the spec says 8)"),
+        (Rope(grid=(4, 5), dim=32, style="eva", axis_factors=(1.0, 3.0)),
+            Rope(grid=(4, 5), dim=32, style="eva", axis_factors=(1.0, 2.0)), "axis_factors is 1,3 (the spec says 1,2)"),
         (Rope(positions=MROPE_POSITIONS[[0, 2, 1]], **MROPE), Rope(positions=MROPE_POSITIONS, **MROPE),
             "positions are those of the axes t,w,h (the spec says t,h,w)"),
         (Rope(positions=MROPE_POSITIONS, **{**MROPE, "mrope_section": (24, 24, 16)}), Rope(positions=MROPE_POSITIONS, **MROPE),
