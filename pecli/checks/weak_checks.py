@@ -114,9 +114,7 @@ def _has_unused_sections(scheme: Scheme) -> bool:
 
 
 def _has_several_axes(scheme: Scheme) -> bool:
-    """Return True if tokens have a position on each of several axes: on a grid, or as they are listed."""
-    if scheme.value_of("grid") is not None:
-        return True
+    """Return True if the positions of a scheme are listed for several axes, such as (time, row, column)."""
     positions = scheme.value_of("positions")
     return positions is not None and len(positions.axes) > 1
 

@@ -15,7 +15,7 @@ import numpy as np
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.named_values import JsonObject, MutableValues
 from pecli.engine.table import Table
-from pecli.errors import FileError, ParameterError, PecliError
+from pecli.errors import FileError, ParameterError, PecliError, counted
 from pecli.files.contents import Contents, LazyTensors, LoadedFile, package
 from pecli.files.npy import ARRAY_NAME, CODES
 from pecli.files.output import KEY, check_free_space, temporary_name
@@ -250,6 +250,11 @@ def _check_array(
     packing = ", ".join(codecs).lower() or "shards"
     is_packed = array.shards or codecs
     contents.refuse_if(is_packed, f"{name} is stored with {packing}, which is not read")
+    # The chunks of an array that claims a billion of them would take too long to count.
+    chunks = counted(array.nchunks, "chunk")
+    files = counted(len(sizes), "file")
+    problem = f"is not complete: {name} has {chunks}, and the store {files}"
+    contents.refuse_if(array.nchunks > len(sizes), problem)
     missing = array.nchunks - _complete_chunks(contents, array, sizes)
     contents.refuse_if(
         missing > 0,
@@ -259,8 +264,6 @@ def _check_array(
 
 def _complete_chunks(contents: Contents, array: ZarrArray, sizes: Mapping[Path, int]) -> int:
     """Return how many chunks of an array have the size of a whole chunk."""
-    if array.nchunks > len(sizes):
-        return 0  # More chunks than files cannot be complete, and may be too many to count.
     folder = Path(contents.path, array.path)
     chunk_bytes = math.prod(array.chunks) * array.dtype.itemsize
     encode = array.metadata.encode_chunk_key

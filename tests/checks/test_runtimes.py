@@ -282,6 +282,14 @@ def test_an_error_within_the_tolerance_is_no_departure_but_has_its_cause() -> No
     assert found.causes
 
 
+def test_pairs_without_an_error_do_not_depart_at_a_tolerance_of_0() -> None:
+    """llama.cpp rounds YaRN's limits of gpt-oss-20b from 8.1 and 17.4 to 8 and 18: all pairs up to 8
+    and from 18 on have the same frequency by both, and those between have others.
+    """
+    found = pecli.runtimes("gpt-oss-20b", 64, names=["llama.cpp"], tolerance=0).layers[""]
+    assert found[0].pairs == (9, 17)
+
+
 @pytest.mark.parametrize(("stated", "agree"), [({}, True), (YARN, False)])
 def test_exllamav3_agrees_about_yarn_only_without_a_stated_original_length(
     stated: dict[str, Any], agree: bool

@@ -24,6 +24,21 @@ def test_a_list_of_more_than_a_million_items_is_refused(axes: object) -> None:
         pecli.Rope(4, 8, axes=axes)
 
 
+class _UnreadList:
+    """A list of more than 2^20 items that fails if its items are read, such as a file of 64 GiB."""
+
+    def __len__(self) -> int:
+        return (1 << 20) + 1
+
+    def __iter__(self) -> NoReturn:
+        raise AssertionError
+
+
+def test_a_list_that_states_its_length_is_refused_without_reading_its_items() -> None:
+    with pytest.raises(ResourceError, match="axes has more than 1,048,576 items"):
+        pecli.Rope(4, 8, axes=_UnreadList())
+
+
 def test_as_many_items_as_the_limit_are_listed() -> None:
     """A generator has no length: its items are counted as they come."""
     assert items_of("x", iter("abc"), "it must be a list", max_items=3) == ["a", "b", "c"]

@@ -48,6 +48,7 @@ CHANGED: list[tuple[Any, dict[str, Any]]] = [
     (replace(ROPE, seq_len=64, layout="interleaved"), {"offset": 5}),
     (pecli.Alibi(12, 32), {"rule": "naive"}),
     (pecli.Alibi(12, 32, form="causal"), {"max_bias": 16.0}),
+    (pecli.Alibi(12, 32), {"form": "causal"}),
     (pecli.Alibi(8), {"max_bias": 4.0}),
     (pecli.Relative("t5", seq_len=32), {"max_distance": 64}),
     (pecli.Relative("t5", seq_len=16, buckets=4, max_distance=8, weights=WEIGHTS), {"max_distance": 16}),
@@ -95,7 +96,7 @@ def numbers(file: Path, name: str) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("cases", "count"),
-    [(changed, 13), pytest.param(planted, 90, marks=pytest.mark.thorough)],
+    [(changed, 14), pytest.param(planted, 90, marks=pytest.mark.thorough)],
 )
 def test_printed_commands_make_the_tables(
     run_pecli: Any, tmp_path: Path, monkeypatch: Any, cases, count

@@ -334,6 +334,21 @@ def test_other_sections_of_mrope_are_named(sections: tuple[int, ...], dtype: typ
     ]
 
 
+def test_queries_of_mrope_whose_axes_show_no_position_have_no_reason() -> None:
+    """57 tokens of text are followed by the first 7 patches of an image. NumPy rotates them 1000
+    positions too far, and by angles with errors of 0.02. The pairs of all axes together would show
+    the positions of text, but those of time, row or column alone show none in any row.
+    """
+    text = np.tile(np.arange(57), (3, 1))
+    positions = np.concatenate([text, 52 + IMAGE[:, :7]], axis=1)
+    axis_of_pair = np.repeat(range(3), (8, 12, 12))
+    angles = (positions[axis_of_pair].T + 1000) * frequencies()
+    noise = np.random.default_rng(0).normal(scale=0.02, size=angles.shape)
+    after = rotated_in_layouts(QUERIES, angles + noise)
+
+    assert edits_found_in(after, model=QWEN2, positions=positions) == []
+
+
 @pytest.mark.parametrize(
     ("used", "reason"),
     [(0, "it was not moved"), (10, "it was moved twice"), (3, "it was moved by 3, not 5")],

@@ -372,6 +372,13 @@ def test_npy_versions_that_do_not_exist_are_refused_as_numpy_refuses_them(
         load_file("a.npy")
 
 
+def test_the_version_of_the_shortest_npy_file_is_read(working_folder: Path) -> None:
+    """Twelve bytes are the magic, the version, and the length of a header of version 2 or 3."""
+    Path("a.npy").write_bytes(b"\x93NUMPY\x04\x00" + bytes(4))
+    with pytest.raises(FileError, match=r"has \.npy version 4\.0"):
+        load_file("a.npy")
+
+
 def test_bfloat16_that_numpy_wrote_without_a_name_is_read(working_folder: Path) -> None:
     """NumPy has no name for bfloat16, and writes elements of two bytes of no kind (V2); they are
     read as bfloat16.

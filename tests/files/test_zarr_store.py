@@ -207,7 +207,12 @@ def hand_written_store(store: Path, chunk: bytes = bytes(64), **changes: object)
         pytest.param(
             bytes(64), {"shape": [10**9, 64]}, "more than 4,294,967,296 bytes", id="256 GB"
         ),
-        pytest.param(bytes(64), {"shape": [10**6, 64]}, "chunks are missing", id="256 MB"),
+        pytest.param(
+            bytes(64),
+            {"shape": [10**6, 64]},
+            "4,000,000 chunks, and the store 2 files",
+            id="256 MB",
+        ),
         pytest.param(bytes(64), {"chunks": [0, 0]}, "store", id="chunks without elements"),
         pytest.param(bytes(64), {"dtype": "<M8[s]"}, "dtype datetime64", id="dates"),
         pytest.param(bytes(8), {}, "missing, or of another size", id="a chunk of 8 bytes"),

@@ -263,6 +263,16 @@ def test_a_layer_without_rotation_is_named() -> None:
     assert "layer 2 is the first that does not rotate" in "\n".join(result.diagnosis)
 
 
+def test_all_layers_without_rotation_are_listed() -> None:
+    """Every layer of a Llama rotates; layers 1 and 2 of this one forget to."""
+    model = llama_model()
+    model.layers[1].self_attn.rotates = False
+    model.layers[2].self_attn.rotates = False
+    result = record_call(model, token_ids()).verify()
+
+    assert any("does not rotate (layers 1, 2)" in line for line in result.diagnosis)
+
+
 def test_a_layer_that_should_not_rotate_need_not() -> None:
     """The configuration has `no_rope_layers` [1, 0, 1], as SmolLM3 has it: layer 1 does not rotate."""
     model = Transformer(SMOLLM)

@@ -77,6 +77,16 @@ def test_a_bias_is_identified_whatever_its_sign_mask_and_axes(name: str) -> None
     assert match.form == form
 
 
+def test_a_bias_with_more_keys_than_any_table_has_columns_is_identified() -> None:
+    """Rows of 32,800 numbers are too wide for cosines, and are the biases of 64 heads for one query.
+    By the paper, the slopes of 64 heads are 2^(−1/8), 2^(−2/8), …, 2^(−8).
+    """
+    slopes = 2.0 ** (-np.arange(1, 65) / 8)
+    by_key = (slopes[:, None] * np.arange(32_800)).astype(np.float32)
+    (match,) = matches(by_key)
+    assert match.scheme == pecli.Alibi(64, 32_800, form="key")
+
+
 @pytest.mark.parametrize("max_bias", [1.0, 4.0, 12.5, 16.0])
 def test_another_max_bias_is_measured(max_bias: float) -> None:
     """Slopes of 8 heads are powers of 2^(−max_bias/8)."""

@@ -222,6 +222,25 @@ ENDS = {"low": 1.0, "high": 10.0, "next to high": 9.9, "gone": 5.0}
 """The heights at which four curves end, by their names. «gone» ends before the right edge."""
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("largest error, relative to the largest of all rows", "largest error"),
+        ("largest error, relative to the largest of a row", None),
+    ],
+    ids=["50 letters", "47 letters"],
+)
+def test_a_long_name_of_the_vertical_axis_loses_what_follows_its_comma(
+    name: str, shown: str | None
+) -> None:
+    """13 letters take an inch. Of the 4.8 inches of a figure, the title and the numbers below the
+    axes take one: 3.8 inches have room for 49 letters.
+    """
+    curve = Curve("", POSITIONS_0_TO_49, POSITIONS_0_TO_49)
+    (axes,) = render(Picture("", [Chart("", [curve], y=name)]), size=(8.0, 4.8)).axes
+    assert axes.get_ylabel() == (shown or name)
+
+
 def axes_with_names_at_ends(*, log: bool) -> Axes:
     curves = [
         Curve(name, POSITIONS_0_TO_49, np.linspace(5.0, end, 50)) for name, end in ENDS.items()

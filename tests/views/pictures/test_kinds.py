@@ -436,6 +436,19 @@ def test_tables_on_grids_are_maps_of_channels() -> None:
     assert panel.shape == (3, 5)
 
 
+def test_all_channels_of_a_narrow_table_are_maps() -> None:
+    """There is room for 8 maps. Four numbers per patch, as large as each other, vary alike, so that
+    none is left out, and no subtitle counts them.
+    """
+    table = np.random.default_rng(0).choice([-1.0, 1.0], size=(15, 4))
+    _, file = opened({"x": table})
+    (source,) = of_file("x", file)
+    picture = kinds.picture("heatmap", [source._replace(grid=(3, 5))], PlotRequest())
+
+    assert [panel.title for panel in picture.panels] == [f"channel {k}" for k in range(4)]
+    assert picture.subtitle == ""
+
+
 VIT_TABLE = np.random.default_rng(0).normal(size=(1, 16, 8))
 """A learned table as ViT has it: a class token, then 3 × 5 patches, of 8 channels."""
 
