@@ -17,6 +17,9 @@ A text is loaded as float64, so that it need not be read as float64 again.
 ROUNDING_SLACK = 1e-3
 """Share by which half a unit of the last decimal may be exceeded: decimals are not exact in float64."""
 
+DIGITS = {"float32": 9, "float16": 5, "bfloat16": 4}
+"""Significant digits that are enough to tell all numbers of a dtype apart, as C's `%.9g` prints float32."""
+
 MAX_REPRINTED = 4096
 """Numbers of a text that are printed again, to test whether they are the shortest decimals of a dtype."""
 
@@ -39,7 +42,12 @@ def find_readings_of_text(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
         return
     for dtype in NARROW_DTYPES:
         in_dtype = file.read_as(dtype)
-        if _may_be_printed_from(in_dtype, file):
+        if file.rounding:
+            may_be_printed = _may_be_printed_from(in_dtype, file)
+        else:
+            decimals = [array for array in file.tensors.values() if array.dtype == np.float64]
+            may_be_printed = all(_has_all_digits(dtype, array) for array in decimals)
+        if may_be_printed:
             yield in_dtype.tensors
 
 
@@ -53,8 +61,6 @@ def _may_be_printed_from(in_dtype: LoadedFile, text: LoadedFile) -> bool:
         in_dtype: The file, with its numbers rounded to the dtype.
         text: The file, with its numbers as they are.
     """
-    if not text.rounding:
-        return True  # All digits were printed, and show the dtype of the numbers.
     largest_move = text.rounding * (1 + ROUNDING_SLACK)
     for name, array in text.tensors.items():
         numbers = widened(array)
@@ -63,6 +69,22 @@ def _may_be_printed_from(in_dtype: LoadedFile, text: LoadedFile) -> bool:
         if (moves > largest_move).any():
             return False
     return True
+
+
+def _has_all_digits(dtype: str, array: Array) -> bool:
+    """Return True if numbers of a text may be those of a dtype, printed with all their digits.
+
+    A third in float32 is 0.3333333432674408. `%.9g` prints it as 0.333333343, and other programs as
+    0.33333334, with the fewest digits that identify it. Numbers of float64 are no such numbers.
+    """
+    numbers = widened(array).reshape(-1)[:MAX_REPRINTED]
+    finite = numbers[np.isfinite(numbers)]
+    distances = np.abs(widened(round_to(finite, dtype)) - finite)
+    with np.errstate(divide="ignore"):  # The logarithm of 0 is −inf, and its unit is 0.
+        place_of_first_digit = np.floor(np.log10(np.abs(finite)))
+    half_unit_of_last_digit = 0.5 * 10.0 ** (place_of_first_digit + 1 - DIGITS[dtype])
+    have_enough_digits = distances <= half_unit_of_last_digit * (1 + ROUNDING_SLACK)
+    return bool(have_enough_digits.all()) or _prints_as(dtype, np.atleast_2d(numbers))
 
 
 def _holds_only_lines(file: LoadedFile) -> bool:

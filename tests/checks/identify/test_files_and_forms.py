@@ -6,6 +6,7 @@ are those of a scheme, or COS and SIN: NumPy's of 12 positions, 16 channels and 
 (rope_dumps.py). Expected commands are the parameters of that scheme.
 """
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -236,3 +237,32 @@ def test_numbers_with_all_digits_are_identified_in_the_dtype_that_prints_them_so
 
     command = "pecli rope --seq-len 9 --dim 8 --dtype float16 -o again.safetensors"
     assert pecli.identify(str(file)).matches[0].command == command
+
+
+ANGLES = np.outer(np.arange(12), 500_000.0 ** (-np.arange(0, 32, 2) / 32))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "dtype"),
+    [
+        (np.cos(ANGLES).tolist(), "float64"),
+        (np.cos(ANGLES).astype(np.float32).tolist(), "float32"),
+        (
+            [[float(f"{x:.9g}") for x in row] for row in np.cos(ANGLES).astype(np.float32)],
+            "float32",
+        ),
+        ([[float(str(x)) for x in row] for row in np.cos(ANGLES).astype(np.float16)], "float16"),
+    ],
+    ids=["float64", "float32 with all digits", "float32 with nine digits", "float16, shortest"],
+)
+def test_lists_of_numbers_are_identified_in_the_dtype_that_has_all_of_them(
+    tmp_path: Path, numbers: list[list[float]], dtype: str
+) -> None:
+    """Cosines of one head of 32 channels, base 500000, in JSON. bfloat16 and float32 have numbers
+    near most of them, which is not enough.
+    """
+    file = tmp_path / "cos.json"
+    file.write_text(json.dumps({"cos": numbers}), encoding="utf-8")
+    (match,) = pecli.identify(str(file)).matches
+
+    assert match.scheme.dtype == dtype
