@@ -80,7 +80,7 @@ def _settings_of_rope(rope: Rope, source: PlotSource) -> RopeSettings | None:
         dim=rope.rotary_dim,
         base=rope.base,
         method=rope.scaling,
-        # Llama 3.1 was trained on 8,192 positions and extended to 131,072: the shortest is the original.
+        # The shortest: Llama 3.1 was trained on 8,192 positions and then extended to 131,072.
         original_length=min(context_lengths),
         length=max(2, *context_lengths),  # Two positions at least have a distance.
     )
