@@ -163,22 +163,31 @@ def fit_parameter(
 
 
 def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveTable:
-    """Return cosines and sines (rows, dim/2) with a schedule's frequencies, from position 0 on."""
-    unscaled = WaveTable(
-        dim=dim,
-        exponent=dim / 2,
+    """Return the numbers that describe the usual table with a schedule's frequencies.
+
+    A search that has found the frequencies of a file makes its candidate for the whole table from
+    this one. The usual table holds `cos` and `sin` as two tensors (rows, dim/2), and begins at
+    position 0. Callers replace what they know to be different, such as the offset.
+
+    Args:
+        schedule: The rule for the frequencies, such as base 10000 without a scaling.
+        dim: The number of channels that the table rotates.
+        rows: The number of its positions.
+    """
+    return WaveTable(
         base=schedule.base,
-        scale=1.0,
-        scaling=NO_SCALING,
-        rotating=dim // 2,
-        amplitude=schedule.scaling.attention_value,
+        exponent=schedule.denominator,
+        scale=schedule.scale,
+        scaling=schedule.scaling.brief(),
+        rotating=schedule.rotating_pairs,
+        amplitude=schedule.scaling.attention_value,  # YaRN multiplies cosines by 1.14, for example.
+        dim=dim,
         offset=0,
         length=rows,
         layout="compact",
         cos_first=True,
         separate=True,
     )
-    return with_frequencies_of(schedule, unscaled)
 
 
 def with_frequencies_of(schedule: FrequencySchedule, waves: WaveTable) -> WaveTable:

@@ -260,22 +260,27 @@ class Case:
         observations: Observations,
         arranged: tuple[Edit, ...] = (),
     ) -> "Case":
-        """Return the case in which no mistake is supposed: the data should be what a scheme makes.
+        """Return the comparison of a file with a scheme, from which a search for mistakes begins.
+
+        No mistake is supposed yet: the numbers of the file should be those that the scheme makes. The
+        search then supposes mistakes, one after another, by `supposing`.
 
         Args:
-            scheme: The scheme.
-            computation: The steps by which it makes the tensors, in any arithmetic.
-            observations: The numbers that a file holds.
-            arranged: Edits that say how these were transposed or resized to get there.
+            scheme: The scheme, such as `pecli rope --base 500000`.
+            computation: The steps by which it makes its tensors: frequencies, angles, cosines. Their
+                arithmetic is replaced by float32.
+            observations: The numbers that the file holds.
+            arranged: Changes of shape, such as a transposition, that lead from the tensors of the scheme
+                to those of the file.
         """
         # Nearly all projects compute in float32, so this is tried first (see `in_arithmetic_of_data`).
-        computed_in_float32 = replace(computation, arithmetic=FLOAT32)
+        right_computation = replace(computation, arithmetic=FLOAT32)
         return cls(
             scheme=scheme,
-            specification=computed_in_float32,
             observations=observations,
-            computation=computed_in_float32,  # As specified, until a mistake is supposed.
             arranged=arranged,
+            specification=right_computation,  # stays as it is
+            computation=right_computation,  # will have the mistakes that are supposed
         )
 
     def supposing(self, mistake: Mistake) -> "Case":
@@ -343,20 +348,25 @@ class Case:
         return self.measured[key]  # type: ignore[return-value]
 
     def in_arithmetic_of_data(self) -> "Case":
-        """Return the case with exact angles if most columns have them; else the case as it is.
+        """Return the case with exact angles instead of float32 ones, if the numbers of the file show those.
 
-        If three frequencies of 64 are off by 1e-7, float32 arithmetic would be a false reason, and
-        would hide that only six columns of the cosines and sines are wrong.
+        A case begins with angles (position · frequency) that were computed in float32, which changes
+        nearly all columns of a table. If most columns hold the numbers of exact angles, float32 cannot
+        be the reason why a few others are wrong. As long as the case has it, it would hide these.
         """
         if not self._are_most_columns_exact:
             return self
-        in_exact_arithmetic = replace(
+        exact_specification = self.specification.exactly()
+        without_mistakes = replace(
             self,
-            specification=self.specification.exactly(),
+            specification=exact_specification,
+            computation=exact_specification,
+            mistakes=(),
+            computations=(exact_specification,),
+            # The cosines of exact angles may still be computed in float32.
             computing_error=self.error_of_cosines,
-            computations=(),
         )
-        return in_exact_arithmetic._with_mistakes(self.mistakes)
+        return without_mistakes._with_mistakes(self.mistakes)
 
     @property
     def _are_most_columns_exact(self) -> bool:

@@ -55,10 +55,10 @@ def _is_square(array: Array) -> bool:
 def _explain_by_style(
     index: Array, schemes_of_length: Callable[[int], Iterator[Relative]]
 ) -> list[Explanation]:
-    """Return the explanation of an index by the first scheme of a style that makes the same integers.
+    """Return the explanation of an index by one style, such as T5's: the settings that make its integers.
 
-    The list has this one explanation, or none. An index may be too short to show the `max_distance` of
-    the scheme: then other distances that it may have are stated as a doubt.
+    Usual settings are tried one after another, until some make all integers. The list has only these, or
+    is empty if none do. If the index is too short to distinguish them from others, a doubt names those.
 
     Args:
         index: The integers (queries, keys).
@@ -66,13 +66,13 @@ def _explain_by_style(
             buckets up to a distance of 128.
     """
     schemes = schemes_of_length(len(index))
-    # One row is soon made, and few of about a hundred schemes have it.
+    # Comparing one row is fast, and rejects nearly all of about a hundred schemes.
     candidates = [scheme for scheme in schemes if _has_last_row(scheme, index)]
-    for number, scheme in enumerate(candidates):
+    for number, scheme in enumerate(candidates, start=1):
         explanation = _explain_by_scheme(index, scheme)
         if explanation is not None:
-            later_candidates = candidates[number + 1 :]  # Earlier ones do not make the whole index.
-            doubts = _doubts_about_distance(scheme, later_candidates)
+            untried_candidates = candidates[number:]  # These may make the same integers.
+            doubts = _doubts_about_distance(scheme, untried_candidates)
             return [explanation.with_doubts(doubts)]
     return []
 

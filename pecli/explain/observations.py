@@ -80,22 +80,30 @@ class Observations:
 
     @cached_property
     def sampled_rows(self) -> Indices:
-        """Rows to measure: a run from the first one on, and some of the rest.
+        """The indices of the rows from which frequencies are measured: all rows of a short table.
 
-        They are rows 0 to 511, and 128 of the later ones, ever farther apart. If rows are longer than
-        13,107 elements, as those of a transposed table may be, fewer rows are measured, to save
-        memory: one in five of them is spread over the rest.
+        Of a long table, they are the first 512 rows (MEASURED_ROWS), which show how far pairs turn from
+        row to row, and 128 later ones (SPREAD_ROWS), ever farther apart, which make the result precise.
+        They are fewer if rows are so long that these would take too much memory.
+        """
+        most_rows = self._most_sampled_rows
+        later_count = min(SPREAD_ROWS, most_rows // 5)
+        first_count = min(MEASURED_ROWS, most_rows - later_count)
+        if self.rows <= first_count + later_count:
+            return np.arange(self.rows)
+        first_rows = np.arange(first_count)
+        last_row = self.rows - 1
+        later_rows = np.geomspace(first_count, last_row, later_count).astype(np.intp)
+        return np.unique(np.concatenate([first_rows, later_rows]))
+
+    @property
+    def _most_sampled_rows(self) -> int:
+        """The number of rows that fit the memory for measurements, and at least MIN_SAMPLED_ROWS.
+
+        For rows of 100,000 numbers, as a transposed table may have, it is 83.
         """
         columns = max(1, self.measured_columns)
-        most_rows = max(MIN_SAMPLED_ROWS, SAMPLED_ELEMENTS // columns)
-        spread_count = min(SPREAD_ROWS, most_rows // 5)
-        consecutive_count = min(MEASURED_ROWS, most_rows - spread_count)
-        if self.rows <= consecutive_count + spread_count:
-            return np.arange(self.rows)
-        consecutive = np.arange(consecutive_count)
-        last_row = self.rows - 1
-        spread = np.geomspace(consecutive_count, last_row, spread_count).astype(np.intp)
-        return np.unique(np.concatenate([consecutive, spread]))
+        return max(MIN_SAMPLED_ROWS, SAMPLED_ELEMENTS // columns)
 
     @property
     def measured_columns(self) -> int:

@@ -210,23 +210,32 @@ class Formula:
         """Return the equations for the cosine c and the sine s by which each pair was rotated.
 
         By the right formula, the pair (3, 4) became (3c − 4s, 4c + 3s). If it is (−4, 3) now, there are
-        two equations: 3c − 4s = −4 and 4c + 3s = 3. A wrong formula may have other signs, or leave a
-        channel as it is, which then gives no equation.
+        two equations: 3c − 4s = −4 and 4c + 3s = 3. A wrong formula may have other signs. A channel that it
+        does not rotate has no signs, and gives no equation.
         """
         equations = NO_EQUATIONS
-        if self.first is not None:
-            cos_sign, sin_sign = self.first
+        signs = self.first
+        if signs is not None:
             equations = equations.with_equation(
-                a=cos_sign * before.first, b=sin_sign * before.second, y=after.first
+                a=signs.cos * before.first, b=signs.sin * before.second, y=after.first
             )
-        # In place, the second channel is computed from the new first one: 4c + (3c − 4s)·s. That has
-        # products of c and s, which linear equations cannot have.
-        if self.second is not None and not self.in_place:
-            cos_sign, sin_sign = self.second
+        signs = self._signs_of_linear_second
+        if signs is not None:
             equations = equations.with_equation(
-                a=cos_sign * before.second, b=sin_sign * before.first, y=after.second
+                a=signs.cos * before.second, b=signs.sin * before.first, y=after.second
             )
         return equations
+
+    @property
+    def _signs_of_linear_second(self) -> ProductSigns | None:
+        """The signs of the second channel; None also if it has products of cosine and sine.
+
+        A formula that works in place computes the second channel from the rotated first one. So (3, 4)
+        becomes 3c − 4s, and then 4c + (3c − 4s)·s. No linear equation describes that.
+        """
+        if self.in_place:
+            return None
+        return self.second
 
 
 RIGHT = Formula()

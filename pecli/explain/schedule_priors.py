@@ -494,31 +494,35 @@ def _cost_of_number(value: float) -> float:
 
 
 def _ntk_schedules(unscaled: FrequencySchedule, measured_base: Fit) -> Iterator[SchedulePrior]:
-    """Yield schedules in which NTK scaling stretches a usual base to the measured one.
+    """Yield usual bases with NTK scaling, if they give the frequencies of a measured, unusual base.
 
-    NTK scaling by a factor s uses the base b · s^(d/(d − 2)) in place of b, for d channels. So the base
-    40889.94, which nobody writes, is 10000 scaled by 4 if d = 128. Only factors of few digits are
-    yielded, since some factor of many digits stretches any usual base to any measured one.
+    NTK scaling by a factor s replaces the base b by b · s^(d/(d − 2)), for d channels. So the base
+    40889.94, which nobody writes, may be 10000 with the factor 4, if d = 128.
 
     Args:
-        unscaled: The schedule without scaling; its `denominator` is d/2.
+        unscaled: The schedule without a scaling, whose `denominator` is d/2.
         measured_base: The base that the frequencies show, and its error.
     """
-    # A schedule that is not the only one with its frequencies is reported with a doubt.
-    same_table = (
-        f"base {measured_base.value:.6g} without scaling is the same table, "
-        "and so is dynamic scaling with that factor"
-    )
     for usual_base in USUAL_BASES:
         if measured_base.value / usual_base <= MIN_STRETCH:
             continue  # It is the usual base, or smaller: NTK scaling only makes bases larger.
-        factor = _plainest(_ntk_factor(measured_base, usual_base, unscaled.denominator))
+        fitted_factor = _ntk_factor(measured_base, usual_base, unscaled.denominator)
+        factor = _plainest(fitted_factor)
+        # Some factor of many digits leads from any usual base to any other base, by chance.
         if digits(factor) <= MAX_NTK_DIGITS:
             yield SchedulePrior(
                 schedule=replace(unscaled, base=usual_base, scaling=Ntk(factor)),
                 cost=NTK_COST + _cost_of_number(factor),
-                doubts=(same_table,),
+                doubts=(_doubt_of_ntk(measured_base),),
             )
+
+
+def _doubt_of_ntk(measured_base: Fit) -> str:
+    """Return the sentence that warns of NTK scaling: other settings make the very same frequencies."""
+    return (
+        f"base {measured_base.value:.6g} without scaling is the same table, "
+        "and so is dynamic scaling with that factor"
+    )
 
 
 def _ntk_factor(measured_base: Fit, usual_base: float, half_dim: float) -> Fit:

@@ -149,22 +149,30 @@ def _slices_at(sources: Indices, slices: Floats, padding: Floats) -> Floats:
 
 
 def _with_added_rows(expected: Array, found: Array, slices: Slices) -> Iterator[Candidate]:
-    """Yield the found rows if all expected ones are among them, in their order.
+    """Yield the expected rows with others added between them, if the found array seems to be made so.
 
-    If rows 0, 4, 8 and 12 are expected and rows 0 to 12 found, then 1–3, 5–7 and 9–11 are added.
+    If the expected rows a b c d are found as a x b c d y, then x and y, the rows 1 and 5, were added.
+    A caller compares the result with the found array. So it has the expected numbers in a, b, c and d,
+    which may differ slightly from the found ones, and copies of x and y, of which nothing is expected.
+
+    Args:
+        expected: The slices along the first axis, in their right order.
+        found: Those of the other array.
+        slices: What they are: rows, channels or heads. Nothing is yielded unless they are rows.
     """
     may_have_added_rows = MIN_SOURCES <= len(expected) < len(found)
     if slices is not Slices.ROWS or not may_have_added_rows:
         return
-    places = _matching_slices(found, expected, sign=1)  # of the expected rows among the found ones
-    is_any_missing = places.min() < 0
+    # The place of each expected row among the found ones, 0 2 3 4; −1 for a row that is not there.
+    places = _matching_slices(found, expected, sign=1)  # as they are, not negated
+    are_all_found = places.min() >= 0
     are_in_order = (np.diff(places) > 0).all()
-    if is_any_missing or not are_in_order:
+    if not (are_all_found and are_in_order):
         return
-    rows = widened(found).copy()
-    rows[places] = widened(expected)
+    with_added_rows = widened(found).copy()
+    with_added_rows[places] = widened(expected)
     added = np.setdiff1d(np.arange(len(found)), places)
-    yield Candidate((AddedRows(tuple(added.tolist())),), rows)
+    yield Candidate((AddedRows(tuple(added.tolist())),), with_added_rows)
 
 
 def _matching_slices(expected: Array, found: Array, sign: int) -> Indices:

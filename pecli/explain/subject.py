@@ -298,35 +298,34 @@ def _offset_of(positions: Floats) -> int:
 
 
 def _scheme_of_rotation(
-    specification: Scheme, schedule: FrequencySchedule, computation: WaveComputation
+    expected: Scheme, found_frequencies: FrequencySchedule, rotation: WaveComputation
 ) -> Scheme | None:
-    """Return the scheme whose tables rotate queries or keys as they were found to be rotated.
+    """Return the scheme that rotates queries or keys as those of a file were rotated, mistakes included.
 
-    If they are rotated as specified, but from another position on, only the offset of the specification
-    is changed, so that its command keeps all other options. Otherwise a scheme is made for the base,
-    scaling, amplitude and offset that were found.
+    If `pecli rope --base 10000` is expected, and a file was rotated with the base 500000 from position 1
+    on, the scheme is that of `pecli rope --base 500000 --offset 1`.
 
     Args:
-        specification: The scheme that should have rotated them.
-        schedule: The formula of the frequencies that were found, such as base^(−i/32) with base 500000.
-        computation: The rotation that was found; its positions and amplitude are used here.
+        expected: The scheme that should have rotated them.
+        found_frequencies: The formula of the frequencies by which they were rotated.
+        rotation: The steps of their rotation, with its positions, and the factor of cosines and sines.
 
     Returns:
         The scheme; None if none has such parameters.
     """
-    specified_table = _table_of(specification)
-    found_offset = _offset_of(computation.positions[0])
-    has_specified_frequencies = schedule == schedule_of(specified_table)
-    has_specified_amplitude = computation.amplitude == specified_table.amplitude
-    if has_specified_frequencies and has_specified_amplitude:
-        return with_parameter(specification, "offset", found_offset)
-    # The specified cosines and sines, with everything replaced that was found to be otherwise.
-    found_table = with_frequencies_of(schedule, specified_table)._replace(
-        dim=2 * schedule.pairs,  # A pair is two channels.
-        amplitude=computation.amplitude,
+    expected_table = _table_of(expected)
+    found_offset = _offset_of(rotation.positions[0])
+    are_frequencies_expected = found_frequencies == schedule_of(expected_table)
+    is_amplitude_expected = rotation.amplitude == expected_table.amplitude
+    if are_frequencies_expected and is_amplitude_expected:
+        # Only positions may differ. The command keeps all options of the expected scheme.
+        return with_parameter(expected, "offset", found_offset)
+    found_table = with_frequencies_of(found_frequencies, expected_table)._replace(
+        dim=2 * found_frequencies.pairs,  # A pair is two channels.
+        amplitude=rotation.amplitude,
         offset=found_offset,
     )
-    return scheme_of_waves(found_table, dtype=specification.dtype)
+    return scheme_of_waves(found_table, dtype=expected.dtype)
 
 
 def _table_of(scheme: Scheme) -> WaveTable:

@@ -155,39 +155,35 @@ class MeasuredTable:
     @cached_property
     def oriented(self) -> "list[OrientedTable]":
         """The table with the frequencies that were measured, turned so that most are positive."""
-        return [*self.turning_forwards(self.frequencies)]
+        return [*self._turning_forwards(self.frequencies)]
 
-    def turning_forwards(
+    def _turning_forwards(
         self, candidates: Iterable[MeasuredFrequencies]
     ) -> "Iterator[OrientedTable]":
-        """Yield the table with each candidate for its frequencies, and with positive frequencies.
+        """Yield this table with each of some lists of frequencies, made positive if they are not.
 
-        All schemes have positive frequencies. If the measured ones are negative, the signs are reversed:
-        sines are negated or rows reversed, or cosines and sines are taken for each other. The slow half
-        of the pairs decides. Fast ones may have lost whole turns, and with them their sign: 6 radians per
-        row look like −0.28.
+        The frequencies of all schemes are positive. They are measured as negative if the table has a
+        mistake that makes angles run backwards, such as negated sines. The mistake itself is found later.
 
         Args:
             candidates: Frequencies that the table may have, one per pair.
         """
         for frequencies in candidates:
-            first_slow = len(frequencies.values) // 2
-            are_positive = np.median(frequencies.values[first_slow:]) >= 0
-            if are_positive:
+            if _are_positive(frequencies):
                 yield OrientedTable(self.reading, frequencies, self.schedules_in_file)
             else:
-                yield from self._turned_round(frequencies)
+                yield from self._with_other_signs(frequencies)
 
-    def _turned_round(self, frequencies: MeasuredFrequencies) -> "Iterator[OrientedTable]":
-        """Yield the table with frequencies of the other sign, once for each possible reason.
+    def _with_other_signs(self, frequencies: MeasuredFrequencies) -> "Iterator[OrientedTable]":
+        """Yield this table with frequencies times −1, once for each possible reason.
 
-        Cosines and sines that are taken for each other turn backwards. So in an added table, the other
-        function may come first; otherwise sines are negated or rows are reversed, which is found later.
+        Frequencies are measured as negative if cosines and sines are taken for each other. So in an added
+        table, the other function may come first; otherwise sines are negated or rows are reversed.
         """
-        forwards = frequencies._replace(values=-frequencies.values)
+        positive = frequencies._replace(values=-frequencies.values)
         if self.reading.is_added:
-            yield OrientedTable(self.reading.flipped, forwards, self.schedules_in_file)
-        yield OrientedTable(self.reading, forwards, self.schedules_in_file)
+            yield OrientedTable(self.reading.flipped, positive, self.schedules_in_file)
+        yield OrientedTable(self.reading, positive, self.schedules_in_file)
 
     @property
     def before_rounded_steps(self) -> "Iterator[OrientedTable]":
@@ -204,7 +200,17 @@ class MeasuredTable:
         if self.reading.rows > EXACT_ROWS:
             for exact in self.reading.first_rows(EXACT_ROWS).measured_frequencies():
                 candidates += (exact, _before_rounding(exact, "bfloat16"))
-        return self.turning_forwards(candidates)
+        return self._turning_forwards(candidates)
+
+
+def _are_positive(frequencies: MeasuredFrequencies) -> bool:
+    """Return True if most of the slower half of frequencies are 0 or more.
+
+    The sign of fast ones is no evidence: 6 radians per row look like −0.28, since a whole turn, 6.28, does
+    not show. The second half of the pairs are the slow ones.
+    """
+    first_slow = len(frequencies.values) // 2
+    return bool(np.median(frequencies.values[first_slow:]) >= 0)
 
 
 def _may_have_dtype(measured: MeasuredFrequencies, dtype: str) -> bool:

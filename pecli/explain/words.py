@@ -768,27 +768,41 @@ def _is_parameter_reproduced(edit: Parameter, scheme_of_command: Scheme) -> bool
 
 
 def reproduction(explanation: Explanation) -> Iterator[str]:
-    """Yield «reproduce with pecli rope … --base 10000», the command that makes the table at hand.
+    """Yield a line with the command that makes the table of a file again, mistakes included.
 
-    Edits that no option makes come first: «apart from that (sin is negated), reproduce with …». Nothing
-    is yielded if the table has no mistake, if no option makes any of its mistakes, or if the command is
-    too long to be read.
+    The line is «reproduce with pecli rope … --base 10000» for a table with this wrong base. Nothing is
+    yielded for a right table, for mistakes that no option of a command makes, and for a command that is too
+    long to be read.
     """
     scheme = explanation.scheme
     if scheme is None:
         return
-    without_option = lacking(explanation.edits, scheme)
-    has_reproduced_mistake = any(edit not in without_option for edit in explanation.mistakes)
+    edits_without_option = lacking(explanation.edits, scheme)
+    # Edits are mistakes, and ways in which values were stored, which need no command.
+    has_reproduced_mistake = any(edit not in edits_without_option for edit in explanation.mistakes)
     if not has_reproduced_mistake:
         return
     command = command_of(scheme, output=False)
-    if not is_readable(command):
-        return
-    exception = ""
-    if without_option:
-        statements = [_WRITERS[type(edit)](edit, BY_SPEC).statement for edit in without_option]
-        exception = f"apart from that ({', '.join(statements)}), "
-    yield f"{exception}reproduce with {command}"
+    if is_readable(command):
+        yield f"{_exception_for(edits_without_option)}reproduce with {command}"
+
+
+def _exception_for(edits: Sequence[Edit]) -> str:
+    """Return «apart from that (sin is negated), », what a command does not make; empty without edits."""
+    if not edits:
+        return ""
+    statements = [_statement_of(edit) for edit in edits]
+    return f"apart from that ({', '.join(statements)}), "
+
+
+def _statement_of(edit: Edit) -> str:
+    """Return an edit in words, without the expected value that `clause` adds in brackets.
+
+    >>> _statement_of(Parameter("base", 500000.0, 10000.0))
+    'base is 10000'
+    """
+    write = _WRITERS[type(edit)]
+    return write(edit, BY_SPEC).statement
 
 
 def is_readable(command: str) -> bool:

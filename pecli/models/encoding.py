@@ -400,25 +400,25 @@ class Encoding:
     def inverse_frequencies(self, seq_len: int | None = None) -> list[float] | None:
         """Return the frequencies in radians per position; None unless the encoding is rotary.
 
-        They are in the order in which the model stores them: those of rows before those of columns
-        in Pixtral. An encoding of several axes has the frequencies of all axes, one after another.
+        They are in the order in which the model stores them. Image models whose axes (row, column)
+        have channels of their own, such as Flux with 16, 56 and 56, have the frequencies of one axis
+        after those of another. All other models have one list.
 
         Args:
             seq_len: The context length, on which dynamic and longrope scaling depend.
         """
         if not self.is_rotary:
             return None
-        axis_channels = self.grid.axis_channels  # (16, 56, 56) in Flux; None if axes share equally.
-        style_divides_head = axis_channels is not None and bool(self.grid.style)
-        if style_divides_head:
+        channels_of_axes = self.grid.axis_channels
+        if channels_of_axes is None:
+            return self._frequencies_in_stored_order(seq_len)
+        if self.grid.style:  # The conventions of a project, such as Flux, which the engine knows.
             return self._frequencies_of_style()
-        if axis_channels:
-            return self._frequencies_by_axis(axis_channels)
-        frequencies = self.frequency_rope(seq_len).frequencies().floats()
-        return self._in_stored_order(frequencies)
+        return self._frequencies_by_axis(channels_of_axes)
 
-    def _in_stored_order(self, frequencies: list[float]) -> list[float]:
-        """Return frequencies in the order in which the model stores them."""
+    def _frequencies_in_stored_order(self, seq_len: int | None) -> list[float]:
+        """Return the frequencies as the model stores them: those of rows before columns in Pixtral."""
+        frequencies = self.frequency_rope(seq_len).frequencies().floats()
         if self.order is None:
             return frequencies
         return [frequencies[index] for index in self.order]

@@ -9,7 +9,7 @@ and 64 values per axis. A small table is made of the values, and rows are gather
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property, partial
@@ -112,7 +112,7 @@ class AxisFiller:
         self._waves_of_axes = _waves_of_axes(axis_of_wave, axis_count=len(coordinates.values))
 
         # Both take long to compute, and are needed again for every block of rows.
-        self._waves_of_unit = cache(make_waves)
+        self._frequencies_per_unit = cache(make_waves)
         self._kept_table_of_axis = cache(self._table_of_axis)
         # Not cached: if a rounding is hard to decide, this makes waves with more bits than usual.
         self._make_waves = make_waves
@@ -247,27 +247,31 @@ class AxisFiller:
     def _rows_of_multiples(
         self, function: str, unit: Fraction, multiples: list[int], waves: Indices, dtype: str
     ) -> Array:
-        """Return one row per multiple of a unit, each element computed by itself.
+        """Return the cosines or sines at positions that are multiples of one unit, a row each.
+
+        Such a position is a fraction, but its number of units is an integer n, and the angle
+        position · frequency is n · (frequency per unit). The code that makes tables at integers
+        thus serves fractions as well, without any rounding of positions.
 
         Args:
             function: "cos" or "sin".
             unit: The unit of the positions, such as 1/256.
-            multiples: The positions as numbers of units: 192 is the position 3/4.
-            waves: The indices of the waves, one per column.
+            multiples: The number of units of each position: 192 for the position 3/4.
+            waves: The indices of the frequencies, one per column.
             dtype: The dtype of the result (multiples, waves).
         """
-        frequencies = self._waves_of_unit(unit)
-        # Called only for roundings that need frequencies with more bits.
-        make_again = partial(self._make_waves, unit)
-        is_sine = np.array([[function == "sin"]])
+        frequencies = self._frequencies_per_unit(unit)
+        # The same with more bits, for the few elements whose rounding is hard to decide.
+        make_finer_frequencies = partial(self._make_waves, unit)
         out = np.empty((len(multiples), len(waves)), numpy_dtype(dtype))
-        # About _CHUNK elements are computed at a time, so that they stay in the cache.
-        rows_at_once = max(1, _CHUNK // max(1, len(waves)))
-        for start in range(0, len(multiples), rows_at_once):
-            rows = slice(start, start + rows_at_once)
-            positions = np.array(multiples[rows], np.uint64)[:, None]  # (rows, 1)
+        for rows in _blocks_in_cache(len(multiples), len(waves)):
             out[rows] = round_waves(
-                frequencies, make_again, positions, waves[None, :], is_sine, dtype
+                frequencies,
+                make_finer_frequencies,
+                positions=np.array(multiples[rows], np.uint64)[:, None],  # (rows, 1)
+                wave_indices=waves[None, :],  # (1, waves)
+                is_sine=np.array([[function == "sin"]]),
+                dtype=dtype,
             )
         return out
 
@@ -284,6 +288,17 @@ def _waves_of_axes(axis_of_wave: Sequence[int], axis_count: int) -> list[Indices
     """
     axes = np.array(axis_of_wave)
     return [np.flatnonzero(axes == axis) for axis in range(axis_count)]
+
+
+def _blocks_in_cache(row_count: int, column_count: int) -> Iterator[slice]:
+    """Yield blocks of rows, each with so few elements that the processor's cache holds them.
+
+    >>> [*_blocks_in_cache(5, column_count=4096)]
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
+    """
+    rows_per_block = max(1, _CHUNK // max(1, column_count))
+    for start in range(0, row_count, rows_per_block):
+        yield slice(start, start + rows_per_block)
 
 
 def _as_slice(indices: Indices) -> slice | Indices:

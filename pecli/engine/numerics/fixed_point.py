@@ -97,27 +97,31 @@ def power(base: Fraction, exponent: Fraction, bits: int) -> int:
 
 
 def cos_sin(turns: int, bits: int) -> tuple[int, int]:
-    """Return the cosine and sine of an angle; it and they are integers over 2**bits.
+    """Return the cosine and sine of an angle in turns; a full turn is 2π, or 360 degrees.
 
-    The angle is in turns, so that 1 << bits is a full turn. It is split into quarter turns, which
-    only swap and negate the results, and a remainder of at most half a quarter turn: 0.3 turns are
-    one quarter turn and 0.2 quarter turns. Multiples of a quarter turn are exact:
+    The angle and both results are integers that stand for themselves / 2**bits. With 8 bits, 64 is a
+    quarter turn, 64/256, whose cosine is 0 and whose sine is 256/256 = 1:
 
-    >>> cos_sin(1 << 62, 64) == (0, 1 << 64)
-    True
+    >>> cos_sin(64, 8)
+    (0, 256)
+
+    The angle is split into whole quarter turns, which only swap and negate the results, and a
+    remainder of at most an eighth of a turn: 0.3 turns are one quarter turn and 0.05 turns.
     """
-    work_bits = bits + GUARD
-    angle = 4 * turns << GUARD  # in quarter turns, over 2**work_bits
-    quarter_turns = round_shift(angle, work_bits)  # the nearest integer
-    remainder = angle - (quarter_turns << work_bits)
+    work_bits = bits + GUARD  # From here on, integers stand for themselves / 2**work_bits.
+    angle = turns << GUARD
+    quarter_turns = round_shift(angle, work_bits - 2)  # the nearest whole number of them
+    quarter_turn = 1 << (work_bits - 2)
+    remainder = angle - quarter_turns * quarter_turn
 
-    # The remainder times π/2. A product of two numbers is over 2**(2 · work_bits).
-    radians = remainder * pi(work_bits) >> (work_bits + 1)
+    # A product of two such integers is over 2**(2 · work_bits), and is shifted back.
+    radians = (2 * pi(work_bits) * remainder) >> work_bits
     cosine, sine = _cos_sin_series(radians, work_bits)
-    cosine = round_shift(cosine, GUARD)
+    cosine = round_shift(cosine, GUARD)  # over 2**bits again
     sine = round_shift(sine, GUARD)
     for _ in range(quarter_turns % 4):
-        cosine, sine = -sine, cosine  # i·(c + i·s) = −s + i·c
+        # A quarter turn further, the cosine is minus the sine, and the sine is the cosine.
+        cosine, sine = -sine, cosine
     return cosine, sine
 
 

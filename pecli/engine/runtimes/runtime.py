@@ -258,24 +258,41 @@ def recurrence(
     scale: float = 1.0,
     keep: Singles | None = None,
 ) -> Singles:
-    """Return float32 angles (n, pairs) as ggml computes them: multiplied by one ratio per pair.
+    """Return the angles by which pairs rotate, with the float32 roundings of ggml (llama.cpp).
 
-    Position 8 and ratio 1/2 have the angles 8, 4, 2, 1, …
+    From pair to pair, ggml multiplies the angle by one ratio, instead of computing powers of the
+    base: position 8 and ratio 1/2 have the angles 8, 4, 2, 1, … A scaling then changes these.
 
     Args:
-        positions: Positions (n, 1), which are the angles of the first pair.
+        positions: Positions (n, 1).
         pairs: The number of pairs.
-        ratio: b^(−2/d).
-        divisors: The factor tensor of llama3 and longrope, by which angles are divided.
-        scale: A factor of all angles, which is 1/f of linear scaling and YaRN.
-        keep: The share of each angle that YaRN leaves unscaled.
+        ratio: b^(−2/d), the angle of a pair over that of the pair before it.
+        divisors: The numbers by which llama3 and longrope scalings divide the angle of each pair.
+        scale: The number by which linear scaling and YaRN multiply angles: 1/4 for a factor of 4.
+        keep: Only for YaRN, which mixes scaled and unscaled angles: the share of the unscaled one in
+            each pair, from 1 for the fastest pairs to 0 for the slowest. None if all are scaled.
+
+    Returns:
+        The angles (n, pairs).
     """
-    angles = np.full((len(positions), pairs), ratio, np.float32)
-    angles[:, :1] = positions
-    np.multiply.accumulate(angles, axis=1, out=angles)  # p, p·ratio, p·ratio·ratio, …
+    angles = _angles_by_ratio(positions, pairs, ratio)
     if divisors is not None:
         angles /= divisors
     scaled = np.float32(scale) * angles
     if keep is None:
         return scaled
-    return fused(scaled, np.float32(1) - keep, angles * keep)
+    kept_part = angles * keep
+    scaled_share = np.float32(1) - keep
+    return fused(scaled, scaled_share, kept_part)  # scaled · scaled_share + kept_part, rounded once
+
+
+def _angles_by_ratio(positions: Singles, pairs: int, ratio: float) -> Singles:
+    """Return float32 angles (n, pairs): each position p is followed by p·ratio, p·ratio·ratio, …
+
+    >>> _angles_by_ratio(np.array([[8]], np.float32), pairs=4, ratio=0.5).tolist()
+    [[8.0, 4.0, 2.0, 1.0]]
+    """
+    angles = np.full((len(positions), pairs), ratio, np.float32)
+    angles[:, :1] = positions
+    np.multiply.accumulate(angles, axis=1, out=angles)  # Each column times all columns before it.
+    return angles

@@ -15,36 +15,46 @@ from pecli.engine.scalings.ntk import Dynamic, Ntk
 from pecli.errors import UnsupportedError
 
 _ROUNDING = 1e-12
-"""Relative difference of factors that are the same but for float64's rounding. With a prompt longer
-by one position, the factor is larger by more than 1e-9.
+"""Relative difference of factors that are the same except for float64's rounding: 3.7, for example,
+is no exact float. With a prompt longer by one position, the factor is larger by more than 1e-9.
 """
 
 
 def _read_dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Ntk]:
-    """Return dynamic NTK as SGLang reads it: as NTK with the same factor at any length.
+    """Return the scaling that SGLang computes for a model with dynamic NTK, and how it differs.
 
-    NTK replaces the base of the frequencies by a larger one, which follows from its factor. Dynamic
-    NTK has a factor that grows with the length L of the prompt beyond the context M: with f in the
-    config, f·L/M − (f − 1). SGLang computes it once, for L = f·M: f² − f + 1, or 3 for f = 2.
-
-    The reading states as a cause that the tables differ from the model's. If they are the same at
-    this length, it states what differs for shorter prompts.
+    NTK scaling makes the base of the frequencies larger, the more so the larger its factor is. The
+    factor of dynamic NTK grows with the prompt; SGLang uses one factor for prompts of any length. So
+    its result is NTK scaling that is not dynamic. With that comes a remark for the user: that tables
+    differ from the model's, or that only those of shorter prompts do, or none.
     """
     dynamic = definition.scaling
-    sglang_factor = dynamic.factor**2 - dynamic.factor + 1
-    scaling = Ntk(sglang_factor)
+    sglang_factor = _factor_at_longest_prompt(dynamic.factor)
     model_factor = float(dynamic.stretch())  # at the length of the table
-    # A factor of 3.7 has no exact float, so that the two differ by a rounding for L = 3.7·M.
-    if not math.isclose(model_factor, sglang_factor, rel_tol=_ROUNDING):
+    scaling = Ntk(sglang_factor)
+    are_tables_equal = math.isclose(model_factor, sglang_factor, rel_tol=_ROUNDING)
+    if not are_tables_equal:
         cause = (
             "its dynamic NTK is not dynamic: the base is that of NTK with factor "
             f"{sglang_factor:g}, at any length"
         )
         return RuntimeReading(scaling, causes=(cause,))
-    if sglang_factor == 1:  # Neither changes the base, up to this length.
+    if sglang_factor == 1:  # The base stays as it is, also for shorter prompts.
         return RuntimeReading(scaling)
     difference = "shorter prompts get the same base; the model's base follows their length"
     return RuntimeReading(scaling, short_prompts=difference)
+
+
+def _factor_at_longest_prompt(factor: float) -> float:
+    """Return the factor that dynamic NTK reaches at the longest prompt that it is meant for.
+
+    It is f·L/M − (f − 1) for a prompt of length L, if the model was trained on M positions and its
+    config states f. The longest prompt is L = f·M, which gives f² − f + 1.
+
+    >>> _factor_at_longest_prompt(2.0)
+    3.0
+    """
+    return factor**2 - factor + 1
 
 
 def _adapted_to_sglang(encoding: ModelRope) -> Adaptation:

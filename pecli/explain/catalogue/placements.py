@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from pecli.engine.arrays import Complex, Floats, Indices
+from pecli.engine.arrays import Complex, Flags, Floats, Indices
 from pecli.engine.edits import Edit, Parameter
 from pecli.engine.named_values import required
 from pecli.engine.schemes.positions import Positioned
@@ -444,7 +444,10 @@ def _axis_factors(scheme: Scheme) -> tuple[float, ...]:
 def _fitted_axis_factor(
     scheme: Positioned, axis: int, measured: MeasuredFrequencies, axis_of_pair: Indices
 ) -> Fit:
-    """Return the NTK factor with which one axis has its measured frequencies; NO_FIT if none does.
+    """Return the NTK factor that one axis has in a table, found from its frequencies; NO_FIT if there is none.
+
+    On a grid, some pairs follow rows and others columns. Each axis may have a factor, by which NTK scaling
+    makes the frequencies of its pairs lower.
 
     Args:
         scheme: The scheme on the grid, with the expected factors.
@@ -453,14 +456,25 @@ def _fitted_axis_factor(
         axis_of_pair: The axis that each pair follows.
     """
     expected = _axis_factors(scheme)
-    errors = np.where(axis_of_pair == axis, measured.errors, np.inf)  # Others are not fitted.
 
     def frequencies_with(factor: float) -> Floats:
         factors = (*expected[:axis], factor, *expected[axis + 1 :])
         return _frequencies_with(scheme, axis_factors=factors)
 
+    frequencies_of_axis = _of_some_pairs(measured, axis_of_pair == axis)
+    # Beside the expected factor, a second one shows the fit which frequencies depend on the factor.
     first_guesses = (expected[axis], 2 * expected[axis])
-    return fitted_number(frequencies_with, measured._replace(errors=errors), first_guesses)
+    return fitted_number(frequencies_with, frequencies_of_axis, first_guesses)
+
+
+def _of_some_pairs(measured: MeasuredFrequencies, is_fitted: Flags) -> MeasuredFrequencies:
+    """Return measured frequencies of which a fit ignores all but some pairs: those with infinite errors.
+
+    Args:
+        measured: The frequencies of all pairs.
+        is_fitted: True for each pair that is not to be ignored.
+    """
+    return measured._replace(errors=np.where(is_fitted, measured.errors, np.inf))
 
 
 class OtherPlacementAndBase(OtherPlacement):

@@ -57,29 +57,43 @@ def slider_settings(sources: Sequence[PlotSource]) -> list[RopeSettings]:
 
 @singledispatch
 def _settings(scheme: Scheme, source: PlotSource) -> RopeSettings | None:
+    """Return where the sliders of a scheme start; None if it has none, as all schemes but RoPE."""
     return None
 
 
 @_settings.register
-def _(scheme: Rope, source: PlotSource) -> RopeSettings | None:
-    """Return the settings of a rope; None if the formulas of the page's script do not cover it.
+def _settings_of_rope(rope: Rope, source: PlotSource) -> RopeSettings | None:
+    """Return where the sliders of a rotary encoding start in an interactive page; None if it has none.
+
+    When a slider is moved, the page's script (page.js) computes the curves again. Encodings that its
+    formulas do not cover have no sliders.
+
+    Args:
+        rope: The encoding, which may have a scaling such as YaRN.
+        source: The encoding as it is plotted, with the context lengths of its model.
+    """
+    if not _is_covered_by_script(rope):
+        return None
+    context_lengths = [round(context.length) for context in contexts_of(source)]
+    unscaled = RopeSettings(
+        label=source.label,
+        dim=rope.rotary_dim,
+        base=rope.base,
+        method=rope.scaling,
+        # The shortest: Llama 3.1 was trained on 8,192 positions and then extended to 131,072.
+        original_length=min(context_lengths),
+        length=max(2, *context_lengths),  # Two positions at least have a distance.
+    )
+    return _with_scaling(rope.defined_scaling, rope, unscaled)
+
+
+def _is_covered_by_script(rope: Rope) -> bool:
+    """Return True if the formulas of page.js hold for an encoding.
 
     They need a scaling that the script computes, a base that gives falling frequencies, and more
     than one pair of channels.
     """
-    is_covered = scheme.scaling in METHODS and scheme.base > 1 and scheme.rotary_dim >= 4
-    if not is_covered:
-        return None
-    lengths = [round(context.length) for context in contexts_of(source)]
-    unscaled = RopeSettings(
-        label=source.label,
-        dim=scheme.rotary_dim,
-        base=scheme.base,
-        method=scheme.scaling,
-        original_length=min(lengths),
-        length=max(2, *lengths),
-    )
-    return _with_scaling(scheme.defined_scaling, scheme, unscaled)
+    return rope.scaling in METHODS and rope.base > 1 and rope.rotary_dim >= 4
 
 
 @singledispatch

@@ -436,12 +436,11 @@ def _braille_bits(mask: Flags, size: _Size) -> Indices:
 
 
 def _owners_of_characters(layers: Sequence[Indices], curve_count: int) -> Indices:
-    """Return which curve or level each character of a chart belongs to, or `NOBODY`.
+    """Return the number of the curve or level whose colour each character has, or `NOBODY`.
 
-    A character has one colour, although several curves may have dots in it. Levels lie below all
-    curves, and each curve lies over those before it. Curves with the same dots in a character take
-    turns, so that all are seen: 0 0 1 1 0 0 1 1 are the owners along a line that curves 0 and 1
-    share.
+    A character has one colour, although several curves may have dots in it. Levels (horizontal
+    lines) lie below all curves, and each curve lies over those before it. Their numbers are their
+    places in `layers`.
 
     Args:
         layers: The dots of each curve, then of each level: (lines, columns), 0 if there are none.
@@ -450,20 +449,36 @@ def _owners_of_characters(layers: Sequence[Indices], curve_count: int) -> Indice
     owners: Indices = np.full(layers[0].shape, NOBODY, np.intp)
     for level in range(curve_count, len(layers)):
         owners[layers[level] > 0] = level
-    _, column_count = layers[0].shape
     dots_of_owner = np.zeros_like(layers[0])  # Dots of the curve that owns a character so far.
     for curve in range(curve_count):
         dots = layers[curve]
-        lies_on_top = dots != dots_of_owner
-        has_turn = _columns_in_turn(curve, column_count)
-        is_taken = (dots > 0) & (lies_on_top | has_turn)
+        is_taken = _characters_of_curve(curve, dots, dots_below=dots_of_owner)
         owners[is_taken] = curve
         dots_of_owner[is_taken] = dots[is_taken]
     return owners
 
 
+def _characters_of_curve(curve: int, dots: Indices, dots_below: Indices) -> Flags:
+    """Return True for each character that a curve takes from the curves below it.
+
+    It takes all characters in which it has dots. If a curve below has the very same dots there, both
+    can only be seen by turns: along a line that curves 0 and 1 share, their owners are 0 0 1 1 0 0 1 1.
+
+    Args:
+        curve: The number of the curve.
+        dots: The dots of the curve in each character (lines, columns), 0 if there are none.
+        dots_below: Those of the curve that has each character so far.
+    """
+    has_dots = dots > 0
+    _, column_count = dots.shape
+    has_other_dots_than_below = dots != dots_below
+    is_in_turn = _columns_in_turn(curve, column_count)
+    is_taken: Flags = has_dots & (has_other_dots_than_below | is_in_turn)
+    return is_taken
+
+
 def _columns_in_turn(number: int, column_count: int) -> Flags:
-    """Return the columns in which a curve is seen instead of equal ones below it, two at a time.
+    """Return True for the columns that a curve takes from curves with the same dots, two at a time.
 
     Curve 1 takes every second pair of columns from curve 0: 2 3, 6 7, 10 11. Curve 2 takes every
     third pair of both: 4 5, 10 11.

@@ -112,28 +112,47 @@ def _wave(source: PlotSource, read_at: str) -> Wave:
 
 
 def _lengths_to_draw(rope: Rope, context: int | None) -> dict[int, str]:
-    """Return two lengths at which a scaling is drawn that depends on the length, with their labels.
+    """Return the prompt lengths for which wavelengths are drawn, with the labels of their curves.
 
-    Dynamic scaling starts at the trained length, and is strongest at the longest one: {4096: "up to
-    4,096", 16384: "at length 16,384"}. LongRoPE has two lists of factors, and changes to the second
-    one beyond the trained length: {4096: "short factors, up to 4,096", 4097: "long factors, beyond
-    4,096"}.
+    Dynamic scaling and LongRoPE give shorter and longer prompts different wavelengths, so that the
+    chart has a curve for each.
 
     Args:
-        rope: The rope, which states no length to draw it at.
+        rope: An encoding with such a scaling.
         context: The longest context that its model declares, if there is a model.
     """
     length_of_table = rope.effective_length
     trained = trained_length(rope) or length_of_table
     is_longrope = rope.long_factor is not None
     if is_longrope:
-        return {
-            trained: f"short factors, up to {trained:,}",
-            trained + 1: f"long factors, beyond {trained:,}",
-        }
+        return _lengths_of_longrope(trained)
     declared = context or rope.max_position_embeddings or 0
-    longest = max(declared, length_of_table, trained)
-    return {trained: f"up to {trained:,}", longest: f"at length {longest:,}"}
+    return _lengths_of_dynamic(trained, longest=max(declared, length_of_table, trained))
+
+
+def _lengths_of_longrope(trained: int) -> dict[int, str]:
+    """Return a length for each list of factors: the long ones are used beyond the trained length.
+
+    >>> _lengths_of_longrope(4096)
+    {4096: 'short factors, up to 4,096', 4097: 'long factors, beyond 4,096'}
+    """
+    return {
+        trained: f"short factors, up to {trained:,}",
+        trained + 1: f"long factors, beyond {trained:,}",
+    }
+
+
+def _lengths_of_dynamic(trained: int, longest: int) -> dict[int, str]:
+    """Return the longest length, and before it the trained one, up to which nothing is scaled.
+
+    >>> _lengths_of_dynamic(trained=4096, longest=16384)
+    {4096: 'up to 4,096', 16384: 'at length 16,384'}
+    >>> _lengths_of_dynamic(trained=4096, longest=4096)
+    {4096: 'at length 4,096'}
+    """
+    labels = {trained: f"up to {trained:,}"}
+    labels[longest] = f"at length {longest:,}"  # Replaces the other label if both are one length.
+    return labels
 
 
 def unscaled_wavelengths(rope: Rope) -> Floats:
