@@ -102,9 +102,12 @@ def compare_reading(
 ) -> Comparison:
     """Compare a tensor with the tables that it should hold.
 
-    A learned table has no expected values: it passes unless training cannot have left it so. If a
-    tensor holds several copies of a table, such as one per sequence, and they are not wrong alike,
-    the finding is `CopiesDiffer`: no single mistake can explain them, so none is searched for.
+    A learned table has no expected values. It fails only if it is damaged: if it holds infinities or
+    NaN, or the same number everywhere.
+
+    A tensor may hold several copies of a table, such as one per sequence of a batch. If their values
+    are wrong, and one copy differs from another, the result has the finding `CopiesDiffer`: no
+    single mistake explains all copies, so that callers search for none.
 
     Args:
         label: Its name in the result.
@@ -117,8 +120,9 @@ def compare_reading(
         problem = _find_problem_of_learned(reading.array)
         return Comparison.learned(label, reading.array.shape, problem)
     result = reading.compare(tolerance, name=label, any_dtype=any_dtype)
-    has_only_wrong_values = bool(result.mismatched) and result.finding is None
-    if has_only_wrong_values and not _are_copies_alike(reading, tolerance):
+    # A result has one finding, and one such as another dtype is already an explanation.
+    are_only_values_wrong = bool(result.mismatched) and result.finding is None
+    if are_only_values_wrong and not _are_copies_alike(reading, tolerance):
         return replace(result, finding=CopiesDiffer())
     return result
 

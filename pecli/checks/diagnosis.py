@@ -134,7 +134,7 @@ def _add_advice_on_rounding(
         failed: The comparisons of the tensors that did not pass.
         tolerance: The errors that pass.
     """
-    if _have_findings(failed):
+    if _have_problems_beside_values(failed):
         return lines
     coarse_dtype = _find_coarse_dtype(failed, tolerance)
     ulps = _find_rounding_ulps(failed, is_coarse=bool(coarse_dtype))
@@ -172,7 +172,7 @@ def _describe_coarse_dtype(dtype: str, tolerance: Tolerance, ulps: int) -> Line:
     return Line(f"{dtype} cannot hold {tolerance.atol:g}: {step}; allow --max-ulp {ulps}")
 
 
-def _have_findings(results: Sequence[Comparison]) -> bool:
+def _have_problems_beside_values(results: Sequence[Comparison]) -> bool:
     """Return True if some tensor has a problem beside its values, such as another shape."""
     return any(result.finding for result in results)
 
@@ -180,29 +180,38 @@ def _have_findings(results: Sequence[Comparison]) -> bool:
 def _advise_on_quantised_tables(failed: Sequence[Comparison]) -> Iterator[Line]:
     """Yield advice on `--atol` for quantised tables, if all their errors are within one step.
 
-    In int8 with a scale of 1/128, the largest number is 127/128, so that a cosine of 1 is off by a
-    step of 0.0078; programs that truncate instead of rounding are off by up to a step everywhere.
+    A quantised table holds integers n that stand for n · step. In int8 with a step of 1/128, the
+    largest number is 127/128, so that a cosine of 1 is off by a step, 0.0078. Programs that truncate
+    instead of rounding are off by up to a step everywhere. Neither is a mistake of the encoding.
     """
-    # A comparison of other shapes has no parts, as no values were compared.
-    measured = [result for result in failed if result.parts]
-    step = _find_common_step(measured)
-    if not step or _have_findings(measured):
+    # A tensor of another shape has no parts, as its values were not compared.
+    compared = [result for result in failed if result.parts]
+    step = _find_common_step(compared)
+    if not step or _have_problems_beside_values(compared):
         return
-    largest_error = max(result.largest_error for result in measured)
-    allowed = step * (1 + STEP_SLACK) + FLOAT32_ROUNDING
-    if 0 < largest_error <= allowed:
+    largest_error = max(result.largest_error for result in compared)
+    if 0 < largest_error <= _bound_error_of_one_step(step):
         scale = f"integers with a scale of 1/{round(1 / step)} have steps of {step:.2g}"
         yield Line(f"{scale}; allow --atol {_round_up(step)}", is_advice=True)
 
 
-def _find_common_step(measured: Sequence[Comparison]) -> float:
+def _bound_error_of_one_step(step: float) -> float:
+    """Return the largest error that is measured for a number that is wrong by one step.
+
+    It is a little more than the step, since both sides are rounded to float32: the product of an
+    integer and the step, and the expected value.
+    """
+    return step * (1 + STEP_SLACK) + FLOAT32_ROUNDING
+
+
+def _find_common_step(compared: Sequence[Comparison]) -> float:
     """Return the step that all quantised tensors have; 0 if they differ, or are not of integers."""
-    steps = {result.parts[0].step for result in measured}
+    steps = {result.parts[0].step for result in compared}
     return steps.pop() if len(steps) == 1 else 0.0
 
 
 def _round_up(number: float) -> str:
-    """Return two digits of a number, rounded up.
+    """Return two digits of a tolerance, rounded up so that errors of this size pass.
 
     >>> _round_up(1 / 127)
     '0.0079'

@@ -383,7 +383,12 @@ def _require_in_config(model_type: str | None, method: str) -> None:
 
 
 class Lengths(NamedTuple):
-    """The positions of a model without any scaling, and as it is."""
+    """The numbers of positions that a model has before it is extended.
+
+    Attributes:
+        original: Without any scaling.
+        longest: With the scaling that its configuration has.
+    """
 
     original: int
     longest: int
@@ -395,31 +400,38 @@ def _read_model_lengths(
     chosen: ChosenMethod,
     original_len: int | str | None,
 ) -> Lengths:
-    """Return how many positions a model has without any scaling, and as its configuration has it.
+    """Return how many positions a model has without any scaling, and with its own one.
 
-    A model of 4,096 positions with YaRN of factor 40 has the lengths 4,096 and 163,840.
+    A model of 4,096 positions whose configuration has YaRN with factor 40 has the lengths 4,096 and
+    163,840. The factor of a new scaling is computed from the first; one is needed beyond the second.
 
     Args:
         model: The model.
         encoding: Its rotary encoding, with the scaling that it has already.
         chosen: The new scaling, for which the model's makers may recommend an original length.
-        original_len: The original length that the user gave; None for the makers' or the model's own.
+        original_len: The original length that the user gave, if any.
 
     Raises:
         ParameterError: They are unknown, or the model's scaling cannot be replaced.
     """
     _require_replaceable_scaling(model, encoding)
-    by_config = _read_original_length(model, encoding)
-    stretched = _compute_stretched_length(encoding, by_config)
+    original_by_config = _read_original_length(model, encoding)
+    stretched = _compute_stretched_length(encoding, original_by_config)
     longest = max(stretched, int(model.context or 0))
     if original_len is not None:
-        by_user: int = ORIGINAL_LEN.check("original_len", original_len)
-        return Lengths(original=by_user, longest=longest)
+        original_by_user: int = ORIGINAL_LEN.check("original_len", original_len)
+        return Lengths(original_by_user, longest)
+    original_by_makers = _find_original_by_makers(encoding, chosen)
+    return Lengths(original_by_makers or original_by_config, longest)
+
+
+def _find_original_by_makers(encoding: Encoding, chosen: ChosenMethod) -> int | None:
+    """Return the original length that the model's makers recommend; None if the config's counts.
+
+    A config that has a scaling already was changed, and states its own original length.
+    """
     is_unscaled = encoding.parameters["scaling"] == "none"
-    if is_unscaled and chosen.original:
-        return Lengths(original=chosen.original, longest=longest)
-    # A config with a scaling was changed already, and states its own original length.
-    return Lengths(original=by_config, longest=longest)
+    return chosen.original if is_unscaled else None
 
 
 def _require_replaceable_scaling(model: ModelEncodings, encoding: Encoding) -> None:

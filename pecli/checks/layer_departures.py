@@ -191,7 +191,7 @@ def _find_cause(difference: Explained) -> object:
 def _compare_rotations(
     a: Dump, b: Dump, before: str, after: str, compare: Compare
 ) -> Explained | None:
-    """Compare the cosines and sines by which two runs rotated the same queries or keys.
+    """Return how the cosines and sines differ by which two runs rotated the same queries or keys.
 
     They are computed back from the tensors before and after the rotation, so that a wrong base or
     scaling can be found without a table in the dump.
@@ -206,15 +206,34 @@ def _compare_rotations(
     Returns:
         The difference; None if the runs do not rotate the tensor, or rotate it alike.
     """
-    for pair_layout in DOUBLED_LAYOUTS:  # A single row fits either.
-        tables_a = compute_rotation_tables(a[before], a[after], pair_layout)
-        tables_b = compute_rotation_tables(b[before], b[after], pair_layout)
-        if tables_a is None or tables_b is None:
-            continue
+    # If several layouts of pairs are possible, the first that shows a difference is the one meant.
+    for tables_a, tables_b in _compute_tables_of_runs(a, b, before, after):
         difference = compare(tables_a, tables_b, atol=TABLE_ATOL)
         if difference.diagnosis:
             return difference
     return None
+
+
+def _compute_tables_of_runs(
+    a: Dump, b: Dump, before: str, after: str
+) -> Iterator[tuple[dict[str, Array], dict[str, Array]]]:
+    """Yield the cosines and sines of two runs, for each layout of pairs that both may have used.
+
+    A dump does not state which channels make a pair: 0 and 1 (`interleaved`), or 0 and 64 of 128
+    (`halves`). Usually the values are a rotation in one layout only. Those of a single vector are one
+    in both, as any pair can be turned and stretched into any other.
+
+    Args:
+        a: The tensors of one run.
+        b: The tensors of the other.
+        before: The name of queries or keys before the rotation, in both runs.
+        after: Their name after it.
+    """
+    for pair_layout in DOUBLED_LAYOUTS:
+        tables_a = compute_rotation_tables(a[before], a[after], pair_layout)
+        tables_b = compute_rotation_tables(b[before], b[after], pair_layout)
+        if tables_a is not None and tables_b is not None:
+            yield tables_a, tables_b
 
 
 def compute_rotation_tables(before: Array, after: Array, layout: str) -> dict[str, Array] | None:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from pecli.checks.manifest_keys import COMMON, TARGETS, Keys, require_known, text_of
@@ -174,10 +174,11 @@ def _read_added_table(keys: Keys, folder: str) -> Target:
 
 
 def _read_model_tables(keys: Keys, model_key: str, models: Models) -> Target:
-    """Return the arguments of `verify` for a file that is compared with a model.
+    """Return the target of a check that compares its file with a model.
 
-    The file holds tables such as cosines; or, if the check has before = "q.npy", the queries or keys
-    that the model's rotation makes of those in q.npy.
+    A wrong name in model = "qwen3-8b" is a mistake of the manifest, and is raised. A config.json that
+    cannot be read fails only its own check, so that the others still run: the target holds that
+    problem.
 
     Args:
         keys: The keys of the check.
@@ -189,25 +190,47 @@ def _read_model_tables(keys: Keys, model_key: str, models: Models) -> Target:
     """
     name = text_of(keys, model_key)
     require_known(keys, (*COMMON, *TARGETS, *MODEL_KEYS))
-    layer_type = text_of(keys, "layer_type") or None
-    before = text_of(keys, "before")
-    arrays = _read_arrays(keys, models.folder, has_before=bool(before))
-    options = {**_read_row_options(keys, arrays), "layer_type": layer_type}
+    target = _read_layers_and_rows(keys, models.folder)
     try:
         model = models.find(model_key, name)
     except PecliError as problem:
         if model_key == "model":
-            raise  # A wrong name is a mistake of the manifest.
-        return Target(problem=problem)  # A config.json that cannot be read only fails this check.
+            raise
+        return Target(problem=problem)
+    return _with_model(target, model)
+
+
+def _read_layers_and_rows(keys: Keys, folder: str) -> Target:
+    """Return the target of a check against a model that is not read yet.
+
+    It has the layers and the positions that the check states. With before = "q.npy", the file holds
+    queries or keys that the model's rotation makes of those in q.npy; otherwise it holds tables.
+
+    Args:
+        keys: The keys of the check.
+        folder: The folder of the manifest.
+    """
+    layer_type = text_of(keys, "layer_type") or None
+    before = text_of(keys, "before")
+    arrays = _read_arrays(keys, folder, has_before=bool(before))
+    options = {**_read_row_options(keys, arrays), "layer_type": layer_type}
+    if before:
+        options["before"] = os.path.join(folder, before)
+    return Target(options, arrays)
+
+
+def _with_model(target: Target, model: FoundModel) -> Target:
+    """Return a target with the model that the file is compared with, `spec` in `verify`.
+
+    Raises:
+        PecliError: The model has no layers of the type that the check states.
+    """
+    layer_type = target.options["layer_type"]
     if layer_type is not None:
         _require_layer_type(model, layer_type)
-    if before:
-        options["before"] = os.path.join(models.folder, before)
-        # From the path, `verify` reads the numbers of heads as well, which encodings do not have.
-        options["spec"] = model.path
-    else:
-        options["spec"] = model.encodings
-    return Target(options, arrays)
+    # For queries, `verify` reads the numbers of heads from the path: encodings do not have them.
+    spec = model.path if "before" in target.options else model.encodings
+    return replace(target, options={**target.options, "spec": spec})
 
 
 def _require_layer_type(model: FoundModel, layer_type: str) -> None:

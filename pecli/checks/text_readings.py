@@ -42,33 +42,47 @@ def find_readings_of_text(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
         return
     for dtype in NARROW_DTYPES:
         in_dtype = file.read_as(dtype)
-        if file.rounding:
-            may_be_printed = _may_be_printed_from(in_dtype, file)
+        are_rounded = file.rounding > 0
+        if are_rounded:
+            may_be_printed = _may_be_rounded_from(in_dtype.tensors, file)
         else:
-            decimals = [array for array in file.tensors.values() if array.dtype == np.float64]
-            may_be_printed = all(_has_all_digits(dtype, array) for array in decimals)
+            may_be_printed = all(_has_all_digits(dtype, array) for array in _decimals(file))
         if may_be_printed:
             yield in_dtype.tensors
 
 
-def _may_be_printed_from(in_dtype: LoadedFile, text: LoadedFile) -> bool:
-    """Return True if numbers in a dtype may have been printed as those of a text.
+def _may_be_rounded_from(originals: Mapping[str, Array], text: LoadedFile) -> bool:
+    """Return True if a text may be a print of tensors in a narrow dtype, such as bfloat16.
 
-    Printed with four decimals, a number moves by 5e-5 at most. bfloat16 has 0.5391 and 0.543 beside
-    0.5403, which are farther away, so that 0.5403 was not printed from it.
+    A text with four decimals does not state the dtype of its numbers. But printing moves a number by
+    5e-5 at most, so that a dtype is possible only if it has a number so near to each of them. The
+    numbers of bfloat16 beside 0.5403 are 0.5391 and 0.543: it was not printed from bfloat16.
 
     Args:
-        in_dtype: The file, with its numbers rounded to the dtype.
-        text: The file, with its numbers as they are.
+        originals: The tensors that may have been printed: for each number of the text, the nearest
+            one of the dtype.
+        text: The text. Its `rounding` is the error of its decimals, 5e-5 for four of them.
     """
-    largest_move = text.rounding * (1 + ROUNDING_SLACK)
-    for name, array in text.tensors.items():
-        numbers = widened(array)
-        finite = np.isfinite(numbers)
-        moves = np.abs(widened(in_dtype.tensors[name])[finite] - numbers[finite])
-        if (moves > largest_move).any():
-            return False
-    return True
+    largest_error = text.rounding * (1 + ROUNDING_SLACK)
+    return all(
+        _are_near(originals[name], printed, largest_error) for name, printed in text.tensors.items()
+    )
+
+
+def _are_near(numbers: Array, printed: Array, largest_error: float) -> bool:
+    """Return True if no number differs by more than an error from the one that was printed for it.
+
+    Infinities and NaN are printed as words, which have no decimals.
+    """
+    wide = widened(printed)
+    is_finite = np.isfinite(wide)
+    errors = np.abs(widened(numbers)[is_finite] - wide[is_finite])
+    return not (errors > largest_error).any()
+
+
+def _decimals(text: LoadedFile) -> list[Array]:
+    """Return the tensors of a text whose numbers have fractions or exponents; the others are integers."""
+    return [array for array in text.tensors.values() if array.dtype == np.float64]
 
 
 def _has_all_digits(dtype: str, array: Array) -> bool:

@@ -257,8 +257,7 @@ def _list_orders(rules: IdRules, expected: Indices) -> Iterator[_WrongNumbering]
     M-RoPE's ids are (3, L), with an axis each for time, rows and columns; those of diffusion models
     such as Flux, which have a style, are (L, 3) or (L, 4). In other models a position is one number.
     """
-    is_diffusion_model = bool(rules.style)
-    if is_diffusion_model:
+    if _is_diffusion_model(rules):
         yield from _permute_numbers(expected, -1, ("time", "rows", "columns", "text"))
     elif rules.mrope is not None:
         yield from _permute_numbers(expected, 0, AXES)
@@ -283,24 +282,37 @@ def _permute_numbers(
 
 
 def _list_mistakes(case: _Case, expected: Indices) -> Iterator[_WrongNumbering]:
-    """Yield the known mistakes that are possible for such prompts and such a model.
+    """Yield the known mistakes with which a port may number the tokens of such prompts.
 
-    For a model with M-RoPE (ids for time, rows and columns of images), the ids are built again by
-    rules with one mistake each, such as numbering patches instead of tokens. Only ids of a batch,
-    or with a mask, can count padding like text.
+    Each comes with the ids that it leads to, so that ids of the user can be compared with them.
     """
-    mrope = case.rules.mrope
-    if mrope is not None:
-        for sentence, wrong_mrope in _make_wrong_rules(mrope):
-            wrong_rules = replace(case.rules, mrope=wrong_mrope)
-            yield _WrongNumbering(sentence, partial(case.ids, wrong_rules))
-    is_diffusion_model = bool(case.rules.style)
-    if is_diffusion_model:
+    yield from _list_mistakes_of_mrope(case)
+    if _is_diffusion_model(case.rules):
         yield from _list_ids_before_packing(case, expected)
+    # Prompts of a batch are padded to one length. One prompt is padded only if a mask states it.
     may_be_padded = case.attention_mask is not None or len(case.prompts) > 1
     if may_be_padded:
         sentence = "padding is counted: the attention mask is ignored"
         yield _WrongNumbering(sentence, partial(case.ids_counting_padding, expected.shape))
+
+
+def _is_diffusion_model(rules: IdRules) -> bool:
+    """Return True for a model such as Flux, whose ids follow a style; language models have none."""
+    return bool(rules.style)
+
+
+def _list_mistakes_of_mrope(case: _Case) -> Iterator[_WrongNumbering]:
+    """Yield the mistakes of models with M-RoPE, which have ids for the time, row and column of a token.
+
+    The ids are built again by rules with one mistake each, such as numbering patches instead of
+    tokens. Nothing is yielded for models without M-RoPE.
+    """
+    mrope = case.rules.mrope
+    if mrope is None:
+        return
+    for sentence, wrong_mrope in _make_wrong_rules(mrope):
+        wrong_rules = replace(case.rules, mrope=wrong_mrope)
+        yield _WrongNumbering(sentence, partial(case.ids, wrong_rules))
 
 
 def _make_wrong_rules(rules: MropeRules) -> Iterator[tuple[str, MropeRules]]:
@@ -381,7 +393,7 @@ def _has_tokens_in_order(case: _Case, expected: Indices) -> bool:
     have a style, have ids (L, axes).
     """
     has_one_prompt = len(case.prompts) <= 1
-    is_language_model = not case.rules.style
+    is_language_model = not _is_diffusion_model(case.rules)
     return has_one_prompt and is_language_model and expected.ndim == 2
 
 

@@ -266,17 +266,22 @@ def _flat_vector(unread: _UnreadArray) -> Iterator[Folding]:
     96 / 8 = 12 rows. If cosines and then sines are expected, 192 elements are 192 / (2 · 8) = 12
     rows of each, (2, 12, 8).
     """
-    if not unread.is_vector or not unread.candidate.row_lengths:
+    expects_rows = bool(unread.candidate.row_lengths)  # Frequencies are a vector as they stand.
+    if not unread.is_vector or not expects_rows:
         return
     axes_before_rows = _axes_before_rows(unread)  # () in the first example, (2,) in the second
     axes_after_rows = unread.column_axes  # (8,)
-    (size,) = unread.long_axes
-    rows, elements_over = divmod(size, math.prod((*axes_before_rows, *axes_after_rows)))
-    expected_rows = unread.candidate.row_lengths[-1]  # None for any number
-    has_expected_rows = expected_rows is None or rows == expected_rows
-    if elements_over == 0 and has_expected_rows and rows > 1:
+    elements_per_row = math.prod((*axes_before_rows, *axes_after_rows))  # 8, or 2 · 8
+    rows, elements_over = divmod(math.prod(unread.shape), elements_per_row)
+    if elements_over == 0 and rows > 1 and _may_have_rows(unread.candidate, rows):
         shape = (*axes_before_rows, rows, *axes_after_rows)
         yield Folding(shape, f"read as {bracketed(shape)}")
+
+
+def _may_have_rows(candidate: CandidateTable, rows: int) -> bool:
+    """Return True if a table is expected to have so many rows, or any number of them."""
+    expected_rows = candidate.row_lengths[-1]
+    return expected_rows in (None, rows)
 
 
 def _axes_before_rows(unread: _UnreadArray) -> Shape:

@@ -297,11 +297,11 @@ def _is_possible(reading: Reading) -> bool:
 
 
 def _is_likely(reading: Reading) -> bool:
-    """Return True if programs write tables in this way, so that a tensor is likely to be meant so.
+    """Return True if there is a sign that a tensor with wrong values holds a table in this way.
 
-    The values of the tensor are wrong, so that only its shape and how its values repeat are left to
-    judge by. A shape allows ways that no program meant: (64, 64) may be a table, its transpose, or
-    64 copies of a vector.
+    Its shape often allows several ways: (64, 64) may be a table, its transpose, or 64 copies of a
+    vector. As the values are wrong, they do not decide. The more unusual a way is, the more has to
+    speak for it.
     """
     if reading.is_learned:
         return True  # No values are expected, so none are wrong.
@@ -309,14 +309,10 @@ def _is_likely(reading: Reading) -> bool:
         return _is_transposed_wave(reading)
     is_vector = reading.array.ndim < 2
     expects_vector = len(reading.parts[0].expected.shape) < 2
-    if is_vector and not expects_vector:
-        return _has_enough_rows(reading)
-    if expects_vector and not is_vector:
-        # (12, 64) is a table of its own rather than 12 copies of 64 frequencies.
-        return reading.copy_count == 1
-    # A model has such a table, and the tensor's name allows it.
+    if is_vector != expects_vector:
+        return _is_likely_with_other_axes(reading)
     is_table_of_model = reading.candidate.origin is not None
-    # Wrong values that are read in the right way still have equal copies, and a constant cos² + sin².
+    # Even wrong tables have equal copies, and a constant cos² + sin²: these are plausible.
     return is_table_of_model or _holds_one_table_once(reading) or reading.is_plausible
 
 
@@ -330,13 +326,18 @@ def _is_transposed_wave(reading: Reading) -> bool:
     return begins_with_position_0(upright_table)
 
 
-def _has_enough_rows(reading: Reading) -> bool:
-    """Return True if the table that a vector is read as has enough rows to be written without axes.
+def _is_likely_with_other_axes(reading: Reading) -> bool:
+    """Return True if a vector is likely a table without its axes, or an array with axes a vector.
 
-    128 numbers are hardly 2 rows of 64: they are rather 128 frequencies.
+    512 numbers may be 8 rows of 64, as a C program dumps them. But 128 numbers are hardly 2 rows of
+    64: they are rather 128 frequencies. An array (1, 64) may be 64 frequencies. But (12, 64) is a
+    table of its own rather than 12 copies of them.
     """
-    row_count = reading.parts[0].expected.shape[-2]
-    return row_count >= MIN_FLAT_ROWS
+    is_vector = reading.array.ndim < 2
+    if is_vector:
+        row_count = reading.parts[0].expected.shape[-2]
+        return row_count >= MIN_FLAT_ROWS
+    return reading.copy_count == 1
 
 
 def _holds_one_table_once(reading: Reading) -> bool:

@@ -4,7 +4,7 @@ Behind every form are one or two parts (positions, frequencies): cosines, sines 
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -205,25 +205,27 @@ class Form:
         return view_functions(numbers, factors)
 
     def _count_in_one_table(self, shape: Shape) -> list[Factor] | None:
-        """Return the factors of a single table of this shape; None if it cannot have this form.
+        """Return what a single table of this shape counts; None if it cannot have this form.
 
-        A factor is a number of things, such as 12 rows. Their product is the number of elements, the
-        first changes slowest. A table (12, 16) in the form `halves` has 8 cosines and then 8 sines in
-        each of 12 rows:
+        A table (12, 16) in the form `halves` has 12 rows, each with 2 functions of 8 frequencies: 8
+        cosines, then 8 sines.
 
         >>> [(axis.name, size) for axis, size in Form("halves")._count_in_one_table((12, 16))]
         [('ROW', 12), ('FUNCTION', 2), ('FREQUENCY', 8)]
+
+        These shapes cannot: the first has no rows, the second two axes of them, as a batch has, and
+        the 15 columns of the third are not two halves.
+
+        >>> [Form("halves")._count_in_one_table(shape) for shape in ((16,), (3, 12, 16), (12, 15))]
+        [None, None, None]
         """
         frequencies = self._find_frequency_count(shape)
         if frequencies is None:
-            return None  # No axis is left for rows.
-        rows_and_functions = self.factors_before_columns(shape, frequencies)
-        if rows_and_functions is None:
-            return None  # A column is left over, or the rows are not two equal parts.
-        row_axes = [factor for factor in rows_and_functions if factor.axis == Axis.ROW]
-        if len(row_axes) != 1:
-            return None  # A batch of tables is not one table.
-        return [*rows_and_functions, *self.column_factors(frequencies)]
+            return None
+        before_columns = self.factors_before_columns(shape, frequencies)
+        if before_columns is None or _count_axes_of_rows(before_columns) != 1:
+            return None
+        return [*before_columns, *self.column_factors(frequencies)]
 
     def _find_frequency_count(self, shape: Shape) -> int | None:
         """Return the frequencies for which a table has columns; None if it has no axis of rows as well.
@@ -297,6 +299,10 @@ class Form:
         if self.padded:
             return np.concatenate([array, np.zeros_like(array[:, :1])], axis=1)
         return array
+
+
+def _count_axes_of_rows(factors: Iterable[Factor]) -> int:
+    return sum(factor.axis == Axis.ROW for factor in factors)
 
 
 def _count_rows(lengths: Shape) -> list[Factor]:

@@ -21,7 +21,7 @@ TINY = 1e-300  #: keeps quotients of zeros finite
 
 
 class HeadAxes(NamedTuple):
-    """The axes of the array after the rotation, as axes of the one before.
+    """The order of axes in which an array after a rotation agrees with the one before.
 
     Attributes:
         shape: The array with an axis for each thing that it counts.
@@ -53,27 +53,28 @@ class HeadAxes(NamedTuple):
 def find_head_axes(
     after: AnyArray, before: AnyArray, after_shape: Shape, position_axis: int
 ) -> HeadAxes | None:
-    """Return how rotated queries have the axes of those before the rotation; None if they cannot.
+    """Return which axis of rotated queries or keys is which axis before; None if their shapes do not fit.
 
-    Programs dump (batch, heads, L, D) before the rotation and (batch, L, heads, D) after it, say. If
-    several orders of axes have the right shape, as with 8 heads and 8 positions, the lengths of the
-    vectors decide.
+    Both are compared element by element, which needs the same order of axes. But programs may dump
+    (batch, heads, L, D) before the rotation and (batch, L, heads, D) after it. They may also repeat
+    each head of keys for several heads of queries. If several orders have the right shape, as with 8
+    heads and 8 positions, that one is returned in which vectors are as long (√Σx²) as before.
 
     Args:
         after: The array after the rotation.
         before: The array before it, (…, L, D) or with positions on another axis.
         after_shape: The shape of `after`, with an axis of its own for heads that were folded into columns.
-        position_axis: The axis of positions in `before`, as a negative number. It is never taken for copies.
+        position_axis: The axis of positions in `before`, as a negative number: they are not repeated.
     """
     has_same_axes = after.shape == after_shape == before.shape
     if has_same_axes:
         return HeadAxes(after_shape, tuple(range(after.ndim)))
-    candidates = list(_find_orders_of_axes(after_shape, before.shape, position_axis))
-    if not candidates:
+    orders = list(_find_orders_of_axes(after_shape, before.shape, position_axis))
+    if not orders:
         return None
-    if len(candidates) == 1:
-        return candidates[0]
-    return _find_order_by_lengths(candidates, after, before)
+    if len(orders) == 1:
+        return orders[0]
+    return _find_order_by_lengths(orders, after, before)
 
 
 def _find_order_by_lengths(

@@ -238,19 +238,32 @@ def _read_tensors(source: Source, model_type: str | None) -> FormTensors:
 def _open_named_tensors(source: Source, model_type: str | None) -> Iterator[NamedTensor]:
     """Yield the weights of a model with their names in GGUF.
 
-    One file, or a folder that is loaded as one, has all names. Only Meta has further files: each
-    holds a shard of every tensor, under the same name.
+    Usually they are in one file, or in a folder that is loaded as one. Meta's are in several files
+    with the same names, each of which holds a slice of every tensor, called a shard.
     """
-    first, *files_of_shards = [load_file(file) for file in _find_tensor_files(source)]
-    yield from _open_quantised_tensors(first)
-    for name in first.tensors:
-        if NOT_WEIGHTS.fullmatch(name):
-            continue
-        array = first.tensors[name]
-        # GGUF splits `gate_up_proj` of Hugging Face only, and only Meta has shards: never both.
-        shards = [file.tensors[name] for file in files_of_shards]
-        for gguf_name, part in _split_as_gguf(name, array, source.format, model_type):
-            yield NamedTensor(name=name, gguf_name=gguf_name, stored=StoredTensor.of(part, shards))
+    files = [load_file(file) for file in _find_tensor_files(source)]
+    yield from _open_quantised_tensors(files[0])  # `tensors` lacks them. Meta has none.
+    for name in files[0].tensors:
+        if not NOT_WEIGHTS.fullmatch(name):
+            yield from _open_weight(name, files, source.format, model_type)
+
+
+def _open_weight(
+    name: str, files: Sequence[LoadedFile], model_format: ModelFormat, model_type: str | None
+) -> Iterator[NamedTensor]:
+    """Yield the tensors that GGUF makes of one weight: mostly one, but two of `gate_up_proj`.
+
+    Args:
+        name: The weight.
+        files: The file that holds it, or several that hold a shard of it each.
+        model_format: The project whose files these are.
+        model_type: The type of the model, on which the names in GGUF depend.
+    """
+    array, *further_shards = [file.tensors[name] for file in files]
+    for gguf_name, part in _split_as_gguf(name, array, model_format, model_type):
+        # Only Hugging Face's weights are split, and only Meta's have further shards: never both.
+        stored = StoredTensor.of(part, further_shards)
+        yield NamedTensor(name=name, gguf_name=gguf_name, stored=stored)
 
 
 def _open_quantised_tensors(file: LoadedFile) -> Iterator[NamedTensor]:

@@ -24,6 +24,7 @@ from pecli.checks.verify.tensor_pairs import pair_tensors
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, Floats, Indices, widened
 from pecli.engine.grouping import grouped
+from pecli.engine.named_values import NamedValues
 from pecli.errors import ParameterError, PecliError, number
 from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import ModelEncodings
@@ -61,8 +62,10 @@ class CheckedModules(NamedTuple):
     unchecked: list[str]
 
 
-class _ExpectedBy(NamedTuple):
+class _ExpectedFor(NamedTuple):
     """The layers, call and length on which the expected values of a module's tables depend.
+
+    Tables with equal values that are expected for the same are compared once.
 
     Attributes:
         layer_type: The layers that they belong to; None if it is not known.
@@ -138,7 +141,7 @@ class ModuleChecker:
             case Kind.UNKNOWN:
                 raise ParameterError(module, "recorded", "its tensors have no known role")
 
-    def _refuse_other_parts(self, module: str) -> None:
+    def _require_text(self, module: str) -> None:
         """Raise ParameterError for a tower of images or audio: no position of its patches is recorded.
 
         It is also raised if the model has no rotary encoding at all.
@@ -167,18 +170,18 @@ class ModuleChecker:
     def _check_frequencies(
         self, call: int, module: str, tensors: Mapping[str, Array]
     ) -> TableCheck:
-        """Compare the `inv_freq` of a module with the frequencies of the model.
+        """Compare the frequencies of a module with those of the model.
 
         Args:
             call: The number of the call, whose length some scalings depend on.
             module: The path of the module.
-            tensors: `inv_freq`, the only tensor of its group.
+            tensors: The frequencies, by their only name, such as `inv_freq`.
 
         Raises:
             ParameterError: If the model has no rotary encoding.
         """
         self._require_rope(module)
-        ((name, frequencies),) = tensors.items()
+        (name,) = tensors
         layer_type = self._find_layer_type(f"{module}.{name}")
         length = self._find_length_of_frequencies(call)
         recorded = RecordedTables(
@@ -187,13 +190,10 @@ class ModuleChecker:
             tolerance=self.tolerance,
             options={"layer_type": layer_type, "length": length},
         )
-        answer = self._verify_once(recorded, _ExpectedBy(layer_type, length=length))
+        answer = self._verify_once(recorded, _ExpectedFor(layer_type, length=length))
         check = _make_table_check(call, module, layer_type, recorded, answer)
-        if _is_uninitialised(widened(frequencies)):
-            # No mistake in a parameter explains memory that was never written: with a known reason,
-            # none is searched for.
-            return replace(check, known_reason=_describe_uninitialised(name, frequencies))
-        return check
+        # With a known reason, no mistake in a parameter is searched for.
+        return replace(check, known_reason=_explain_uninitialised(name, tensors[name]))
 
     def _find_length_of_frequencies(self, call: int) -> int | None:
         """Return the length of a prompt for which a call computes frequencies; None if it does not matter.
@@ -209,29 +209,38 @@ class ModuleChecker:
     def _check_tables(self, call: int, module: str, tensors: Mapping[str, Array]) -> TableCheck:
         """Compare cosines and sines with those at the positions of the call's tokens.
 
+        If a second call decodes one token after a prompt of 7, its tables have one row, position 7.
+
         Args:
-            call: The number of the call, whose tokens may begin at position 7.
+            call: The number of the call.
             module: The path of the module.
             tensors: `cos` and `sin`, (L, D) or (batch, L, D).
 
         Raises:
             ParameterError: If the tokens of the module are not those of the text.
         """
-        self._refuse_other_parts(module)
+        self._require_text(module)
         layer_type = self._find_layer_type(module)
-        tokens = self.tokens[call]
-        arithmetic_noise = bound_table_noise(tensors.values(), tokens.last)
-        first_table = next(iter(tensors.values()))  # Cosines and sines have the same shape.
         recorded = RecordedTables(
             tensors=tensors,
             encodings=self.encodings,
-            tolerance=self.tolerance.or_absolute(arithmetic_noise),
-            options={**tokens.options(first_table), "layer_type": layer_type},
+            tolerance=self._allow_noise_of_tables(call, tensors),
+            options={**self._state_positions(call, tensors), "layer_type": layer_type},
         )
-        answer = self._verify_once(recorded, _ExpectedBy(layer_type, call=call))
+        answer = self._verify_once(recorded, _ExpectedFor(layer_type, call=call))
         return _make_table_check(call, module, layer_type, recorded, answer)
 
-    def _verify_once(self, recorded: RecordedTables, expected_by: _ExpectedBy) -> Verification:
+    def _allow_noise_of_tables(self, call: int, tensors: Mapping[str, Array]) -> Tolerance:
+        """Return the errors that pass in cosines and sines: the user's, or else those of float32 angles."""
+        last_position = self.tokens[call].last
+        return self.tolerance.or_absolute(bound_table_noise(tensors.values(), last_position))
+
+    def _state_positions(self, call: int, tensors: Mapping[str, Array]) -> NamedValues:
+        """Return the options of `verify` for the rows of cosines and sines: {"offset": 7}, for example."""
+        first_table = next(iter(tensors.values()))  # Cosines and sines have the same shape.
+        return self.tokens[call].options(first_table)
+
+    def _verify_once(self, recorded: RecordedTables, expected_for: _ExpectedFor) -> Verification:
         """Compare tables with the model, unless equal ones of another module were compared before.
 
         GPT-J gathers the rows of its table in every layer anew, so that all 28 layers have the
@@ -239,10 +248,10 @@ class ModuleChecker:
 
         Args:
             recorded: The tables.
-            expected_by: What decides which values they should have.
+            expected_for: What decides which values they should have.
         """
         contents = tuple((name, array.tobytes()) for name, array in recorded.tensors.items())
-        key = (expected_by, contents)
+        key = (expected_for, contents)
         if key not in self._verifications:
             # Reasons for a failure take long to find: `TableCheck.explain` searches for them.
             self._verifications[key] = recorded.verify(reasons=False)
@@ -256,7 +265,7 @@ class ModuleChecker:
         Raises:
             ParameterError: If they are not those of the text's tokens.
         """
-        self._refuse_other_parts(module)
+        self._require_text(module)
         name = _name_vector(next(iter(tensors)))
         before = tensors[name + BEFORE]
         after = tensors[name + AFTER]
@@ -321,8 +330,13 @@ class ModuleChecker:
         return np.minimum(tokens.positions + row_of_position_0, row_count - 1)
 
 
-def _describe_uninitialised(name: str, frequencies: Array) -> str:
-    """Return the reason for frequencies that are memory which was never written, with the first three."""
+def _explain_uninitialised(name: str, frequencies: Array) -> str:
+    """Return a reason for frequencies that are memory which was never written; empty for all others.
+
+    The reason quotes the first three. No mistake in a parameter of the model explains such values.
+    """
+    if not _is_uninitialised(widened(frequencies)):
+        return ""
     values = ", ".join(number(float(value), 3) for value in frequencies.ravel()[:3])
     return f"{name} was never initialised: it holds {values}, …"
 

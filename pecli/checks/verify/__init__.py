@@ -324,10 +324,19 @@ def _verify_vectors(
 ) -> Verification:
     """Compare queries and keys of a file with the rotation of those before, in the same file.
 
-    Its tables, `cos` and `sin`, are compared as well, if there are some; further tensors are listed
-    as not checked.
+    Its tables, `cos` and `sin`, are compared as well, if there are some. Without tables, its other
+    tensors are listed as not checked.
+
+    Args:
+        label: The file, as it was given.
+        file: Its tensors before the rotation, after it, and the others.
+        model: The model that rotates them.
+        tolerance: The errors that pass.
+        reasons: True if reasons for failures are searched for.
+        options: The options of the user, which hold for vectors and for tables.
     """
-    if file.after.parts:  # A log of llama.cpp holds only some elements of each tensor.
+    holds_only_some_elements = bool(file.after.parts)  # as a log of llama.cpp does
+    if holds_only_some_elements:
         from pecli.checks.verify.printed_elements import verify_printed
 
         return verify_printed(label, file.after, file.before, model, tolerance, options)
@@ -335,12 +344,14 @@ def _verify_vectors(
 
     after = Opened(label, file.after)
     before = Opened(label, file.before)
-    result = verify_rotated(after, before, model, tolerance, reasons, options)
-    has_tables = any(map(role_of, file.others.tensors))
+    vectors_answer = verify_rotated(after, before, model, tolerance, reasons, options)
+    names_of_others = tuple(file.others.tensors)
+    has_tables = any(map(role_of, names_of_others))
     if not has_tables:
-        return replace(result, unchecked=(*result.unchecked, *file.others.tensors))
+        return replace(vectors_answer, unchecked=(*vectors_answer.unchecked, *names_of_others))
     others = Opened(label, file.others)
-    return _join_answers(result, _verify_model(others, model, tolerance, reasons, options))
+    tables_answer = _verify_model(others, model, tolerance, reasons, options)
+    return _join_answers(vectors_answer, tables_answer)
 
 
 def _join_answers(of_vectors: Verification, of_tables: Verification) -> Verification:

@@ -451,7 +451,10 @@ def _explain_by_tables(scheme: Scheme, sums: _Sums, atol: float) -> Iterator[Exp
 def _explain_added_table(
     scheme: Scheme, sequence: _Sequence, limit: float
 ) -> Iterator[Explanation]:
-    """Yield the mistakes that make of a scheme's table what was added to one sequence, if there are any.
+    """Yield the known mistakes with which a scheme makes the rows that were added to one sequence.
+
+    If the inputs grew by the table of base 1,000, where that of base 10,000 was expected, the wrong
+    base is yielded.
 
     Args:
         scheme: The scheme of the table that should have been added.
@@ -462,10 +465,11 @@ def _explain_added_table(
     first_row = int(sequence.row_numbers[0])
     expected = _make_scheme_of_rows(scheme, first_row, len(added_table))
     table_name = expected.single_array().name
-    for reason in search.explain(expected, {table_name: added_table}, limit):
-        if reason.mistakes:
-            # No command is printed: it would make a table, and the file holds sums.
-            yield reason.made_by(None).renamed([sequence.name])
+    for explanation in search.explain(expected, {table_name: added_table}, limit):
+        if explanation.mistakes:
+            # An explanation ends with a command that makes the table. The file holds sums instead.
+            without_command = explanation.made_by(None)
+            yield without_command.renamed([sequence.name])
 
 
 def _bound_rounding_of_sums(pair: TensorPair) -> float:

@@ -100,44 +100,43 @@ class ModelCheck:
         return checked
 
     def _check(self, name: str, reading: Reading, tolerance: Tolerance) -> CheckedTensor:
-        """Compare a tensor with the table that it is read as, and add remarks for the user.
-
-        A model may have layers of several types, whose tables differ, as Gemma 3's sliding and full
-        layers. The result then has the layer type of the table, and may add that the tensor could as
-        well be the table of another type.
+        """Compare a tensor with one table of the model, and add remarks for the user.
 
         Args:
             name: The name of the tensor in the file.
-            reading: The tensor beside the expected table.
+            reading: The tensor beside the table that it should hold, and which axes match.
             tolerance: The errors that pass.
         """
         is_without_name = name == ARRAY_NAME  # as the only array of a .npy file
         label = reading.name if is_without_name else name  # the name in the result: `cos`
-        compared = CheckedTensor.from_reading(
+        checked = CheckedTensor.from_reading(
             name, label, reading, tolerance, stated_name=self.tensors.stated_name(name)
         )
-        has_several_types = self.tensors.has_several_layer_types
-        layer_type = reading.origin.layer_type if has_several_types else ""
+        layer_type = self._find_layer_type_of_table(reading)
         remarks = self._make_remarks(name, label, layer_type, reading)
-        checked = replace(compared, note=", ".join(filter(None, remarks)), layer_type=layer_type)
-        if not layer_type:
-            return checked
+        checked = replace(checked, note=", ".join(filter(None, remarks)), layer_type=layer_type)
         return self._with_other_layers(checked, reading, tolerance)
+
+    def _find_layer_type_of_table(self, reading: Reading) -> str:
+        """Return the layers that a table is for, such as sliding_attention; empty if all have the same."""
+        return reading.origin.layer_type if self.tensors.has_several_layer_types else ""
 
     def _with_other_layers(
         self, checked: CheckedTensor, reading: Reading, tolerance: Tolerance
     ) -> CheckedTensor:
         """Return a check that also states if the tensor may be the table of another layer type.
 
-        Tables of several layer types have the same shape. If a tensor passes, and its name does not
-        state whose table it is, the result gets a doubt: the type was chosen by the values. If it
-        fails, but would pass for another type, the result names that type as the reason.
+        Gemma 3's sliding and full layers have tables of the same shape. If a tensor passes, and its
+        name does not state whose table it is, the result gets a doubt: the type was chosen by the
+        values. If it fails, but would pass for another type, the result names that type as the reason.
 
         Args:
             checked: The check of a tensor against the table of one layer type.
             reading: How the tensor was read as that table.
             tolerance: The errors that pass.
         """
+        if not checked.layer_type:  # All layers have the same table.
+            return checked
         name = checked.tensor
         if checked.result.passed:
             doubt_about_layers = self._find_doubt_about_layers(name, checked.result.name, reading)

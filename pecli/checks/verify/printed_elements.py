@@ -15,7 +15,7 @@ import numpy as np
 from pecli.checks.doubts import FewElements
 from pecli.checks.printed import widen_for_printed
 from pecli.checks.verification import Verification
-from pecli.checks.verify.rotation_job import RotationJob, has_permuted_weights
+from pecli.checks.verify.rotation_job import RotationJob, Tokens, has_permuted_weights
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
 from pecli.compare.factors import Index
 from pecli.compare.tolerance import Tolerance
@@ -202,28 +202,36 @@ def _find_printed(pair: PrintedPair) -> Flags:
 
 
 def _find_positions(part: PrintedPart, job: RotationJob) -> Indices:
-    """Return the positions of the tokens that were printed, as the user states them.
+    """Return the positions of the tokens that were printed, which rotate them.
 
     Of a prompt of 40 tokens, llama.cpp prints those with the indices 0, 1, 2, 37, 38 and 39. These
-    are their positions, unless the user states an offset or the positions of all 40.
+    are their positions if the user states none. An offset is added to them; of a list with the
+    positions of all 40, those six are taken.
 
     Raises:
         ParameterError: If the user states them by other options, or not for each token.
     """
-    stated = job.tokens
-    # A mask is for a batch of sequences, and a shift for keys of a cache; a log has neither.
+    _refuse_mask_and_shift(job.tokens)
+    printed_indices = part.tokens
+    if job.tokens.positions is None:
+        return printed_indices + job.settings.first_position
+    positions_of_all = np.asarray(job.tokens.positions)
+    _, token_count, _ = part.shape
+    if positions_of_all.shape != (token_count,):
+        rule = f"the dump has {token_count} tokens"
+        raise ParameterError("positions", f"of shape {positions_of_all.shape}", rule)
+    return positions_of_all[printed_indices]
+
+
+def _refuse_mask_and_shift(stated: Tokens) -> None:
+    """Raise ParameterError if the user states positions by a mask, or by a shift.
+
+    A mask marks the padding in a batch, and a shift moves the keys of a cache. A log is of one prompt
+    without padding or cache, so that only `positions` or `offset` can be meant.
+    """
     if stated.attention_mask is not None or stated.shift is not None:
         rule = "of tokens that were not printed, nothing is known"
         raise ParameterError("positions", "missing", rule, "give `positions` or `offset`")
-    printed_indices = part.tokens
-    if stated.positions is None:
-        return printed_indices + job.settings.first_position
-    positions = np.asarray(stated.positions)
-    _, token_count, _ = part.shape
-    if positions.shape != (token_count,):
-        rule = f"the dump has {token_count} tokens"
-        raise ParameterError("positions", f"of shape {positions.shape}", rule)
-    return positions[printed_indices]
 
 
 def _translate_indices(result: Comparison, part: PrintedPart, count: int) -> Comparison:

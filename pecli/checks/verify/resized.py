@@ -117,7 +117,7 @@ def _find_reason(finding: "_Finding", required: Interpolation | None, result: Co
     The reason is empty if the table is right, or if only the tolerance is too small.
     """
     if required is None or result.passed or not finding.ways:
-        return finding.mistake
+        return finding.problem
     return f"it is resized by {describe_ways(finding.ways)}, not by {required}"
 
 
@@ -143,23 +143,23 @@ def _read_required(
 
 
 class _Finding(NamedTuple):
-    """The interpolations that make the new table, or else the mistake for which none does.
+    """The interpolations that make the new table, or else what is wrong with it.
 
     Attributes:
         resizing: Both tables, with the grids with which they fit.
         nearest: The first of the ways, or else the interpolation with the smallest errors.
         ways: The interpolations that make the new table; several may make the same.
-        mistake: A sentence on the mistake; empty if there are ways.
+        problem: A sentence on what is wrong; empty if there are ways.
     """
 
     resizing: Resizing
     nearest: Interpolation
     ways: tuple[Interpolation, ...] = ()
-    mistake: str = ""
+    problem: str = ""
 
 
 def _find_interpolation(resizings: Sequence[Resizing]) -> _Finding:
-    """Return the interpolations that make the new table; if there are none, the mistake that does.
+    """Return the interpolations that make the new table; if there are none, what is wrong with it.
 
     A few columns decide: a table has hundreds, and the same interpolation made all of them.
 
@@ -171,15 +171,15 @@ def _find_interpolation(resizings: Sequence[Resizing]) -> _Finding:
         ways = find_fitting_ways(resizing.on_columns(columns))
         if ways:
             return _Finding(resizing, nearest=ways[0], ways=ways)
-    return _find_mistake_of_resizing(resizings, columns)
+    return _find_problem(resizings, columns)
 
 
-def _find_mistake_of_resizing(resizings: Sequence[Resizing], columns: Array) -> _Finding:
-    """Return the mistake for which no interpolation makes the new table.
+def _find_problem(resizings: Sequence[Resizing], columns: Array) -> _Finding:
+    """Return what is wrong with a new table that no interpolation makes from the old one.
 
-    It may be a known one, «rows and columns are swapped»: then an interpolation makes the table if
-    the old rows are taken for those of another grid. If no known mistake makes the table either, the
-    finding states that, and which interpolation comes nearest.
+    The problem is a known mistake, if one makes the new table: «rows and columns are swapped: …».
+    Otherwise it is the sentence that no interpolation makes it, with the one that comes nearest. In
+    both cases, the new table is then compared with what the nearest interpolation makes.
 
     Args:
         resizings: Both tables with each grid that the new one may have, the likeliest first. A
@@ -190,11 +190,11 @@ def _find_mistake_of_resizing(resizings: Sequence[Resizing], columns: Array) -> 
         sample = resizing.on_columns(columns)
         mistake = find_mistake(sample)
         if mistake:
-            return _Finding(resizing, nearest=find_nearest_way(sample), mistake=mistake)
+            return _Finding(resizing, nearest=find_nearest_way(sample), problem=mistake)
     likeliest = resizings[0]
     nearest = find_nearest_way(likeliest.on_columns(columns))
-    unexplained = f"no known interpolation makes this table; {nearest} comes nearest"
-    return _Finding(likeliest, nearest=nearest, mistake=unexplained)
+    problem = f"no known interpolation makes this table; {nearest} comes nearest"
+    return _Finding(likeliest, nearest=nearest, problem=problem)
 
 
 def _compare_columns(

@@ -143,23 +143,25 @@ def _find_tables_per_axis(
 ) -> Iterator[CandidateTable]:
     """Yield cosines and sines with a table for each axis of positions: (3, L, D/2) for M-RoPE.
 
-    Tokens of M-RoPE have three positions: time, row and column. Attention takes some columns, a
-    section, from the table of each. But Qwen2-VL's module returns all columns of the three tables,
-    and this is what a dump of it holds.
+    A token of M-RoPE has three positions: time, row and column. Qwen2-VL computes a table for each,
+    and attention then takes a *section* of the columns from the first table, a section from the
+    second, and one from the third. A dump of the module that computes them holds all three whole.
 
     Args:
         encoding: A rotary encoding of a model.
         settings: The positions of rows, (axes, L).
         dtype: The dtype of the tables.
-        doubling: How tables of the model double columns; empty if either way will do.
+        doubling: The order of a table that has two columns per frequency, `halves` or `interleaved`;
+            empty if either will do.
     """
     axes = len(settings.position_axes)
     length = len(settings.position_axes[0])
     rope = _make_rope_of_all_axes(encoding, settings, dtype)
+    # Other sections would make the same tables, so that a check of them proves nothing about these.
     words = "one table per axis of positions: sections do not show"
-    for name, tables_below_each_other in make_cosines_and_sines(rope).items():
-        pairs = tables_below_each_other.width
-        table_per_axis = replace(tables_below_each_other, shape=(axes, length, pairs))
+    for name, long_table in make_cosines_and_sines(rope).items():
+        # The L rows of the first axis come first, then those of the second: (3·L, D/2).
+        table_per_axis = replace(long_table, shape=(axes, length, long_table.width))
         yield candidate_of(
             {name: table_per_axis}, rope, has_frequencies=True, layout=doubling, words=words
         )

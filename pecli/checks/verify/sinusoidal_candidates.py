@@ -38,28 +38,29 @@ def _find_on_grid(
 ) -> Iterator[CandidateTable]:
     """Yield the table at the points of a grid, or at positions that the user gave.
 
-    MAE's table for 14 × 14 patches has a row of zeros for CLS, (197, D), which `keep` counts. An
-    array (14, 14, D) has an axis for each side of the grid and so no room for that row: then the
-    table without it, (196, D), is yielded as well.
+    MAE's table has a row for each of 14 × 14 patches, and a row of zeros before them, for the class
+    token: (197, D). A file may hold it without that row. Then it is (14, 14, D), and the table of the
+    patches only, (196, D), is yielded as well.
     """
     parameters = _read_parameters(tensor, encoding, settings)
-    words = f"as in {parameters['style']}"
-    yield _make_candidate_on_grid(parameters, settings, words)
-    has_rows_for_other_tokens = bool(parameters.get("keep"))
-    if has_rows_for_other_tokens and _has_axis_per_side(tensor, parameters):
-        without_other_tokens = {**parameters, "keep": 0}
-        yield _make_candidate_on_grid(
-            without_other_tokens, settings, f"{words}, without rows for other tokens"
-        )
+    note = f"as in {parameters['style']}"  # «as in mae»
+    yield _make_candidate_on_grid(parameters, settings, note)
+    if _may_hold_patches_only(tensor, parameters):
+        of_patches_only = {**parameters, "keep": 0}
+        note = f"{note}, without rows for other tokens"
+        yield _make_candidate_on_grid(of_patches_only, settings, note)
 
 
-def _has_axis_per_side(tensor: TensorWithRole, parameters: NamedValues) -> bool:
-    """Return True if a tensor may have an axis for each side of the model's grid, and one of columns.
+def _may_hold_patches_only(tensor: TensorWithRole, parameters: NamedValues) -> bool:
+    """Return True if a tensor may lack the rows for other tokens that a model's table has.
 
-    Of the grid 14 × 14, (14, 14, D) and (batch, 14, 14, D) may be such tensors, and (197, D) is not.
+    The parameter `keep` counts these rows. There is no place for them in an array with an axis for
+    each side of the grid, such as (14, 14, D) or (batch, 14, 14, D); there is in (197, D).
     """
+    has_rows_for_other_tokens = bool(parameters.get("keep"))
     sides = parameters.get("grid", ())
-    return tensor.array.ndim > len(sides)
+    may_have_axis_per_side = tensor.array.ndim > len(sides)
+    return has_rows_for_other_tokens and may_have_axis_per_side
 
 
 def _find_from_offsets(

@@ -51,18 +51,30 @@ def _read_only_table(tensors: ModelTensors, name: str) -> Reading | None:
 def _find_by_name(tensors: ModelTensors) -> Tables:
     """Return the tensors whose names state a table of the model, each with the best way to read it.
 
-    A tensor `inv_freq` whose shape fits no table is wrong, and gets None. One named `rope.buffer`
-    may be something else, and is left out if it does not fit.
+    A tensor `inv_freq` whose shape is that of no table is wrong: it is returned with None, so that the
+    check fails. One named `rope.buffer` may be something else, and is left out if it does not fit.
     """
     tables: Tables = {}
+    for name, role in _find_stated_roles(tensors).items():
+        reading = tensors.find_reading(name, role)
+        if reading is not None:
+            tables[name] = reading
+        elif _must_be_table(tensors, role):
+            tables[name] = None
+    return tables
+
+
+def _find_stated_roles(tensors: ModelTensors) -> dict[str, str]:
+    """Return which table a tensor holds by its name, its role: {"rope.cos_cached": "cos"}.
+
+    Tensors whose names state no table of the model are left out.
+    """
+    roles = {}
     for name, array in tensors.tensors.items():
         role = role_of(name)
-        if role is None or not _is_named_as_table(tensors, name, role, array):
-            continue
-        reading = tensors.find_reading(name, role)
-        if reading is not None or _must_be_table(tensors, role):
-            tables[name] = reading
-    return tables
+        if role is not None and _is_named_as_table(tensors, name, role, array):
+            roles[name] = role
+    return roles
 
 
 def _is_named_as_table(tensors: ModelTensors, name: str, role: str, array: Array) -> bool:
