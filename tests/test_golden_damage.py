@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -331,40 +331,59 @@ def test_a_wrong_rotation_of_a_port_fails_with_its_reason(
     assert "after: values are scaled by 2" in outcome.out
 
 
-WRONG_LISTS = [
-    ("table-dim-2", "cos", "hex", "0x1.8p+1", "has hex numbers that are not its decimal numbers"),
-    ("table-dim-2", "cos", "hex", "1.5", "has hex numbers that are not its decimal numbers"),
-    ("table-dim-2", "cos", "hex", "zz", "holds a hex number that cannot be read"),
-    ("table-dim-2", "cos", "hex", 5, "has hex numbers that are not its decimal numbers"),
-    ("table-dim-2", "cos", "float32", 0.5, "has float32 numbers that are not its decimal"),
-    ("table-dim-2", "cos", "float16", "nan", "has float16 numbers that are not its decimal"),
-    ("table-dim-2", "cos", "bfloat16", [], "holds something that is not a number"),
-    ("rotate-interleaved", "after", "float16", 9, "has float16 numbers that are not its float32"),
-]
+class WrongNumber(NamedTuple):
+    """A number that replaces the first of a list of a tensor, and a part of the error about it."""
+
+    spelling: str  #: The list: decimal, hexadecimal, or the name of a narrower dtype.
+    value: object
+    problem: str
+    case: str = "table-dim-2"
+    tensor: str = "cos"
 
 
-@pytest.mark.parametrize(("case", "tensor", "spelling", "value", "problem"), WRONG_LISTS)
+WRONG_NUMBERS = {
+    "3 in hexadecimal instead of 1": WrongNumber(
+        "hex", "0x1.8p+1", "has hex numbers that are not its decimal numbers"
+    ),
+    "a decimal among hexadecimal numbers": WrongNumber(
+        "hex", "1.5", "has hex numbers that are not its decimal numbers"
+    ),
+    "a word among hexadecimal numbers": WrongNumber(
+        "hex", "zz", "holds a hex number that cannot be read"
+    ),
+    "a number among hexadecimal texts": WrongNumber(
+        "hex", 5, "has hex numbers that are not its decimal numbers"
+    ),
+    "another float32": WrongNumber("float32", 0.5, "has float32 numbers that are not its decimal"),
+    "NaN in float16": WrongNumber("float16", "nan", "has float16 numbers that are not its decimal"),
+    "a list among numbers": WrongNumber("bfloat16", [], "holds something that is not a number"),
+    "another float16 of a rotation, which has no decimals": WrongNumber(
+        "float16",
+        9,
+        "has float16 numbers that are not its float32",
+        case="rotate-interleaved",
+        tensor="after",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_NUMBERS)
 def test_a_wrong_number_in_any_spelling_of_a_tensor_is_refused(
-    run_pecli: Callable,
-    suite: Suite,
-    folder: Path,
-    case: str,
-    tensor: str,
-    spelling: str,
-    value: object,
-    problem: str,
+    run_pecli: Callable, suite: Suite, folder: Path, name: str
 ) -> None:
     """A case spells a tensor in several lists: decimals, hexadecimals, and narrower dtypes. A port
-    reads one of them, so all must hold the same numbers; here the first number of one list is
-    replaced by `value`.
+    reads one of them, so all must hold the same numbers. The first number of one list is replaced;
+    the right one is cos 0 = 1 in table-dim-2.
     """
-    damaged = only_case(suite, case)
-    damaged.cases[f"{case}.json"]["tensors"][tensor][spelling][0] = value
+    wrong = WRONG_NUMBERS[name]
+    damaged = only_case(suite, wrong.case)
+    spellings = damaged.cases[f"{wrong.case}.json"]["tensors"][wrong.tensor]
+    spellings[wrong.spelling][0] = wrong.value
     damaged.save(folder, digests=True)
     outcome = run_pecli("verify", folder)
 
     assert outcome.exit_code == FILE_ERROR
-    assert problem in outcome.err
+    assert wrong.problem in outcome.err
 
 
 def test_a_suite_is_not_written_to_standard_output(run_pecli: Callable) -> None:

@@ -24,29 +24,37 @@ ROTATED = pecli.Rope(seq_len=LENGTH, dim=DIM, theta=BASE, layout="halves")
 ATOL = 1e-3
 INV_FREQ = inverse_frequencies(BASE, DIM)
 COS, SIN = cos_and_sin_tables(LENGTH, INV_FREQ).values()
+"""cos and sin of position · 500000^(−2i/16), by NumPy in float64, rounded to float32."""
 
 
 def cosines_and_sines(
     change: Callable[[Array], Array], cos: Array = COS, sin: Array = SIN
 ) -> dict[str, Array]:
+    """Return COS and SIN, or other tables, after a change such as `doubled_as_halves`."""
     return {"cos": change(cos), "sin": change(sin)}
 
 
 def with_wrong_element(table: Array, *place: int) -> Array:
+    """Return a copy in which one element is 0.01 more, ten times what ATOL allows."""
     changed = table.copy()
     changed[place] += 0.01
     return changed
 
 
 OTHERS = tuple(cos_and_sin_tables(LENGTH, inverse_frequencies(10000.0, DIM)).values())
+"""Cosines and sines of base 10000 instead of 500000."""
+
 POSITION_0 = np.ones_like(COS), np.zeros_like(SIN)
+"""Cosines and sines of tables whose rows are all at position 0."""
 
 
 def matrices(cos: Array, sin: Array) -> Array:
+    """Return the rotation ((cos, −sin), (sin, cos)) of each position and frequency."""
     return np.stack([cos, -sin, sin, cos], -1).reshape(*cos.shape, 2, 2)
 
 
 def fixed_point(table: Array, one: int, dtype: str) -> Array:
+    """Return a table in integers, of which `one` stands for 1."""
     return np.rint(table.astype(np.float64) * one).astype(dtype)
 
 

@@ -761,18 +761,38 @@ def test_no_layer_departs_if_only_one_side_of_the_rotation_is_dumped(side: str) 
     assert result.diagnosis == (f"layers.1.q.{side}: in B, values are scaled by 2; exact",)
 
 
-def test_half_of_the_columns_is_no_reason_for_all_of_them(tmp_path: Path) -> None:
-    """B has 64 frequencies over the 128 channels of a head, where A has 32 over 64: every second column
-    of cosines in B is one of A, with angles in float32. That explains no more than half of them.
+EXACT_COSINES_OF_64 = cos_and_sin_tables(2048, inverse_frequencies(10000.0, 64))["cos"]
+"""2048 positions of 32 frequencies, computed in float64 and rounded once."""
+
+
+def cosines_of_float32_angles(frequencies: np.ndarray) -> np.ndarray:
+    """Return the cosines of 2048 positions, whose angles are rounded to float32 before."""
+    positions = np.arange(2048, dtype=np.float32)
+    return np.cos(np.outer(positions, frequencies.astype(np.float32)))
+
+
+def test_copies_of_a_table_have_the_reason_of_the_table() -> None:
+    """B has each of the 32 cosines of A twice, c0 c0 c1 c1 …, with angles in float32."""
+    cosines = cosines_of_float32_angles(inverse_frequencies(10000.0, 64))
+    result = pecli.diff({"cos": EXACT_COSINES_OF_64}, {"cos": np.repeat(cosines, 2, axis=1)})
+
+    assert result.readings == {"cos": "B: two columns per frequency (c0 c0 c1 c1 …)"}
+    assert result.diagnosis == (
+        "cos: in B, computed by the recipe float32; explains every element (to 6e-8)",
+    )
+
+
+def test_a_reason_for_every_second_column_is_no_reason_for_a_table() -> None:
+    """B has 64 frequencies, 10000^(−i/64), of which every second is one of the 32 of A,
+    10000^(−i/32), so that it is read as c0 c0 c1 c1 …. Angles in float32 explain the columns 0, 2,
+    4, … of B exactly, and those between them not at all: «computed by the recipe float32» would be
+    false.
     """
-    a = tmp_path / "a.safetensors"
-    pecli.save(a, pecli.Rope(2048, 64))
-    frequencies = (10000.0 ** (-np.arange(64) / 64)).astype(np.float32)
-    angles = np.arange(2048, dtype=np.float32)[:, None] * frequencies
-    b = {"cos": np.cos(angles), "sin": np.sin(angles)}
-    result = pecli.diff(a, b, atol=1e-3)
+    cosines = cosines_of_float32_angles(inverse_frequencies(10000.0, 128))
+    result = pecli.diff({"cos": EXACT_COSINES_OF_64}, {"cos": cosines})
+
     assert not result.passed
-    assert [line for line in result.diagnosis if line.startswith("cos")] == []
+    assert result.diagnosis == ()
 
 
 def test_two_sets_without_tensors_are_not_equal() -> None:

@@ -34,8 +34,10 @@ from tests.checks.waves import Array, doubled_as_halves, doubled_as_neighbours
 SINGLE_RIGHT_DUMPS = {
     name: dump for name, (dump, right) in DUMPS.items() if right and len(dump) == 1
 }
-#: transformers rotates neighbouring channels in all of these families.
-INTERLEAVING = {**CONFIG, "head_dim": 16, "partial_rotary_factor": 1.0}
+SIZES_OF_HEADS = {**CONFIG, "head_dim": 16, "partial_rotary_factor": 1.0}
+"""A configuration with heads of 16 channels, all of which are rotated. GLM's families rotate half of
+them by default.
+"""
 
 
 @pytest.mark.parametrize("name", DUMPS)
@@ -235,10 +237,13 @@ def test_the_option_layout_counts_more_than_the_layout_of_the_model(
 @pytest.mark.parametrize("family", ["glm", "glm4", "ernie4_5", "helium", "cohere"])
 def test_models_that_rotate_neighbours_take_columns_doubled_as_neighbours(family: str) -> None:
     """transformers' classes of these families rotate the channels (0, 1), (2, 3), …, for which each
-    column stands twice beside itself, c0 c0 c1 c1 ….
+    column stands twice beside itself, c0 c0 c1 c1 …. The cosines and sines are those of NumPy, with
+    the base of the configuration.
     """
-    config = {**INTERLEAVING, "model_type": family}
-    assert pecli.verify(cosines_and_sines(doubled_as_neighbours), config, atol=ATOL).passed
+    config = {**SIZES_OF_HEADS, "model_type": family}
+    result = pecli.verify(cosines_and_sines(doubled_as_neighbours), config, atol=ATOL)
+
+    assert result.passed
 
 
 @pytest.mark.parametrize(
@@ -258,7 +263,7 @@ def test_tables_doubled_as_halves_pass_for_neighbour_families_that_make_them_so(
     the tables by cat((freqs, freqs)), c0 c1 … c0 c1 …, and repeat each column while they rotate;
     Cohere makes them by repeat_interleave(freqs, 2).
     """
-    config = {**INTERLEAVING, "model_type": family}
+    config = {**SIZES_OF_HEADS, "model_type": family}
     tables = cosines_and_sines(doubled_as_halves)
     result = pecli.verify(tables, config, atol=ATOL, reasons=False)
 

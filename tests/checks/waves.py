@@ -18,7 +18,13 @@ def inverse_frequencies(base: float, dim: int) -> Array:
 
 
 def cos_and_sin_tables(rows: Any, frequencies: Array, dtype: Any = np.float32) -> dict[str, Array]:
-    """At so many positions, or at these."""
+    """Return cosines and sines by NumPy, in float64 until they are rounded to the dtype.
+
+    Args:
+        rows: The number of positions, from 0 on, or the positions themselves.
+        frequencies: The radians per position of each column.
+        dtype: The dtype of the tables.
+    """
     angles = np.multiply.outer(
         np.arange(rows) if isinstance(rows, int) else np.asarray(rows), frequencies
     )
@@ -26,10 +32,12 @@ def cos_and_sin_tables(rows: Any, frequencies: Array, dtype: Any = np.float32) -
 
 
 def doubled_as_halves(table: Array) -> Array:
+    """Return columns c0 c1 … c0 c1 …, for a model that rotates the channels (i, i + d/2)."""
     return np.concatenate([table, table], -1)
 
 
 def doubled_as_neighbours(table: Array) -> Array:
+    """Return columns c0 c0 c1 c1 …, for a model that rotates the channels (2i, 2i + 1)."""
     return np.repeat(table, 2, -1)
 
 

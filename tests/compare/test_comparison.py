@@ -682,33 +682,53 @@ def test_complex_numbers_have_the_ulps_of_their_parts() -> None:
     assert result.found == 2 + 2**-51
 
 
+def problem_of_dtypes(expected: str, found: str, **options: Any) -> str:
+    """Compare two zeros in these dtypes, so that only the dtypes can differ."""
+    a = np.zeros(2, expected)
+    b = np.zeros(2, found)
+    return compare_arrays(a, b, **options).problem
+
+
+def test_another_dtype_is_a_problem() -> None:
+    problem = problem_of_dtypes("float32", "float64", name="t", any_dtype=False)
+    assert problem == "its dtype is float64 where float32 is expected"
+
+
+def test_the_same_dtype_is_no_problem() -> None:
+    assert problem_of_dtypes("float32", "float32", name="t", any_dtype=False) == ""
+
+
+def test_another_dtype_of_frequencies_is_no_problem() -> None:
+    """Programs keep inv_freq in float32 or in float64, whatever the dtype of the table."""
+    assert problem_of_dtypes("float32", "float64", name="inv_freq", any_dtype=False) == ""
+
+
 @pytest.mark.parametrize(
-    ("expected", "found", "name", "any_dtype", "problem"),
+    ("expected", "found"),
+    [("float32", "float64"), ("int32", "int64"), ("int32", "uint16")],
+)
+def test_another_dtype_of_the_same_kind_of_number_is_no_problem_if_any_is_allowed(
+    expected: str, found: str
+) -> None:
+    """`any_dtype` lets a float be another float, and an integer another integer."""
+    assert problem_of_dtypes(expected, found, name="t", any_dtype=True) == ""
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
     [
-        ("f4", "f8", "t", True, ""),
-        ("f4", "f8", "inv_freq", False, ""),
-        ("f4", "f4", "t", False, ""),
-        ("f4", "f8", "t", False, "its dtype is float64 where float32 is expected"),
-        ("f4", "i4", "t", True, "its dtype is int32 where float32 is expected"),
-        ("i4", "i8", "t", True, ""),
-        ("i4", "u2", "t", True, ""),
-        ("i4", "?", "t", True, "its dtype is bool where int32 is expected"),
-        ("i4", "f4", "t", True, "its dtype is float32 where int32 is expected"),
-        ("i4", "c8", "t", True, "its dtype is complex64 where int32 is expected"),
+        ("float32", "int32"),
+        ("int32", "bool"),
+        ("int32", "float32"),
+        ("int32", "complex64"),
     ],
 )
-def test_another_dtype_is_a_problem_unless_it_may_differ(
-    expected, found, name, any_dtype, problem
+def test_another_kind_of_number_is_a_problem_even_if_any_dtype_is_allowed(
+    expected: str, found: str
 ) -> None:
-    """`expected` and `found` are dtypes of zeros (f4 is float32, i4 int32, ? bool, c8 complex64).
-    inv_freq is computed in other dtypes everywhere, so that its dtype never counts. With any_dtype,
-    a float may be another float, and an integer another integer; a float for an integer is always
-    a problem.
-    """
-    result = compare_arrays(
-        np.zeros(2, expected), np.zeros(2, found), name=name, any_dtype=any_dtype
-    )
-    assert result.problem == problem
+    """Floats, integers, truth values and complex numbers do not stand for each other."""
+    problem = problem_of_dtypes(expected, found, name="t", any_dtype=True)
+    assert problem == f"its dtype is {found} where {expected} is expected"
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,26 @@ from collections.abc import Callable
 import pytest
 
 from tests.tools.sweeps import Attempt
-from tests.tools.sweeps.attack import KINDS, attempt_attack
+from tests.tools.sweeps.attack import KINDS, Attack, Random, attempt_attack
 from tests.tools.sweeps.judging import attempt_verdict
 from tests.tools.sweeps.unrelated import attempt_unrelated
 
 
-@pytest.mark.parametrize("seed", range(len(KINDS)))
-@pytest.mark.sample("2", "5", "6", "7", "8")
-def test_the_first_reason_is_the_planted_mistake(seed: int) -> None:
-    """`attempt_attack` draws a scheme and a kind of mistake from the seed, plants the mistake in the
-    tables by a formula of tests/tools/sweeps, and runs `verify`. It reports a problem, as text, if
-    the first reason is another one.
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.sample(
+    "damaged_heads", "other_base", "other_scaling_number", "missing_scaling", "grid_base"
+)
+def test_the_first_reason_is_the_planted_mistake(kind: Callable[[Random], Attack]) -> None:
+    """Every function of KINDS plants one kind of mistake in tables by NumPy, and returns the edit that
+    describes it: `other_base`, for example, makes a rope of base 500000 instead of 10000, which is
+    «base is 500000».
+
+    `attempt_attack` calls the function of the index seed % len(KINDS), with random sizes and storage,
+    and compares the first reason of `verify` with the edit. `problem` is empty if they agree, and
+    otherwise has the scheme, the expected edit and the first reason.
     """
-    assert attempt_attack(seed).problem == ""
+    attempt = attempt_attack(seed=KINDS.index(kind))
+    assert attempt.problem == ""
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -8,6 +8,7 @@ scheme that was described, or arithmetic in the docstrings.
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 
@@ -149,40 +150,84 @@ def test_a_share_of_pairs_is_a_plain_number_if_it_can_be() -> None:
     assert rope.value_of("partial_rotary_factor") == 0.25
 
 
-@pytest.mark.parametrize(
-    ("scheme", "field", "expected", "found", "edit"),
-    [
-        (Sinusoidal(4, 8), "exponent", 4.0, 3.0, ("freq_shift", 0.0, 1.0)),
-        (Sinusoidal(4, 8), "exponent", 4.0, 3.5, ("freq_shift", 0.0, 0.5)),
-        (Sinusoidal(4, 8, freq_shift=1.0), "exponent", 3.0, 4.0, ("freq_shift", 1.0, 0.0)),
-        (Sinusoidal(4, 8), "exponent", 4.0, 2.0, ("exponent_dim", 8.0, 4.0)),
-        (Sinusoidal(4, 8), "base", 10000.0, 9999.0, ("base", 10000.0, 9999.0)),
-        (Rope(4, 16, partial_rotary_factor=0.5), "exponent", 4.0, 8.0, ("exponent_dim", 8.0, 16.0)),
-        (YARN, "amplitude", 1.25, 1.0, ("attention_factor", 1.25, 1.0)),
-        (Rope(4, 8), "amplitude", 1.0, 2.0, ("", 1.0, 2.0)),
-    ],
-    ids=str,
-)
-def test_a_difference_of_waves_is_a_parameter(
-    scheme: Scheme, field: str, expected: float, found: float, edit: tuple[str, float, float]
-) -> None:
-    """A field of the description of waves differs; `edit` is the parameter of the scheme that it
-    means, expected and found. Frequencies are base^(−i/exponent): of 8 channels, the exponent is
-    8/2 − freq_shift, or exponent_dim/2 if that is no plain shift. An unscaled rotary
-    table has no parameter of its amplitude: "".
+class ParameterChange(NamedTuple):
+    """The change of a scheme's parameter, in the order in which `wave_edit` returns it."""
+
+    name: str
+    expected: float
+    found: float
+
+
+class ChangedField(NamedTuple):
+    """A field of the waves of a scheme that differs, and the parameter that it means."""
+
+    scheme: Scheme
+    field: str
+    expected: float
+    found: float
+    parameter: ParameterChange
+
+
+CHANGED_FIELDS = {
+    "one pair less in the exponents is a shift": ChangedField(
+        Sinusoidal(4, 8), "exponent", 4.0, 3.0, ParameterChange("freq_shift", 0.0, 1.0)
+    ),
+    "half a pair less is a shift": ChangedField(
+        Sinusoidal(4, 8), "exponent", 4.0, 3.5, ParameterChange("freq_shift", 0.0, 0.5)
+    ),
+    "a missing shift": ChangedField(
+        Sinusoidal(4, 8, freq_shift=1.0),
+        "exponent",
+        3.0,
+        4.0,
+        ParameterChange("freq_shift", 1.0, 0.0),
+    ),
+    "exponents of half of the channels": ChangedField(
+        Sinusoidal(4, 8), "exponent", 4.0, 2.0, ParameterChange("exponent_dim", 8.0, 4.0)
+    ),
+    "exponents of all channels where half of them rotate": ChangedField(
+        Rope(4, 16, partial_rotary_factor=0.5),
+        "exponent",
+        4.0,
+        8.0,
+        ParameterChange("exponent_dim", 8.0, 16.0),
+    ),
+    "a base": ChangedField(
+        Sinusoidal(4, 8), "base", 10000.0, 9999.0, ParameterChange("base", 10000.0, 9999.0)
+    ),
+    "the amplitude of a scaled rope": ChangedField(
+        YARN, "amplitude", 1.25, 1.0, ParameterChange("attention_factor", 1.25, 1.0)
+    ),
+    "the amplitude of an unscaled rope, which is no parameter": ChangedField(
+        Rope(4, 8), "amplitude", 1.0, 2.0, ParameterChange("", 1.0, 2.0)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED_FIELDS)
+def test_a_difference_of_waves_is_a_parameter(name: str) -> None:
+    """Frequencies are base^(−i/exponent), where the exponent of 8 channels is 8/2 − freq_shift, and
+    exponent_dim/2 if that is no plain shift: 3 is a shift of 1, and 2 is that of 4 channels.
     """
-    assert wave_edit(scheme, field, expected, found) == edit
+    case = CHANGED_FIELDS[name]
+    edit = wave_edit(case.scheme, case.field, case.expected, case.found)
+
+    assert edit == case.parameter
 
 
 def test_waves_have_the_attention_factor_that_a_scheme_was_given() -> None:
-    """LONG has LongRoPE with factor 4, original length 16, and an attention factor of 1.25 that is
-    given. Without it, LongRoPE computes √(1 + ln 4 / ln 16) = 1.22.
-    """
+    """LONG has LongRoPE and an attention factor of 1.25 that is given."""
     assert waves_of(LONG).amplitude == 1.25
 
-    without_one = replace(LONG, length=None, attention_factor=None)
-    computed = math.sqrt(1 + math.log(4) / math.log(16))
-    assert waves_of(without_one).amplitude == pytest.approx(computed, rel=1e-12)
+
+def test_waves_have_the_attention_factor_that_longrope_computes_otherwise() -> None:
+    """LONG has factor 4 and original length 16; here, no attention factor is given. The formula is
+    that of LongRoPE's paper.
+    """
+    without_attention_factor = replace(LONG, attention_factor=None)
+    by_longrope = math.sqrt(1 + math.log(4) / math.log(16))
+
+    assert waves_of(without_attention_factor).amplitude == pytest.approx(by_longrope, rel=1e-12)
 
 
 def test_a_scheme_at_listed_positions_has_the_waves_of_consecutive_ones() -> None:

@@ -125,21 +125,19 @@ def test_deepseeks_own_code_scales_beyond_4096_positions(keys: Config, scaling: 
     assert load_config({**LATENT, **keys}).one().parameters["scaling"] == scaling
 
 
-def test_a_factor_of_1_has_no_warning_about_the_softmax_scale() -> None:
-    """DeepSeek multiplies the softmax scale by (0.1 ln(factor) + 1)², which no table shows and pecli
-    warns about; for rope_factor 1 it is 1.
+@pytest.mark.parametrize(
+    ("factor", "is_warned_about"), [(40.0, True), (1.0, False)], ids=["factor 40", "factor 1"]
+)
+def test_a_multiplied_softmax_scale_is_warned_about(factor: float, is_warned_about: bool) -> None:
+    """model.py of DeepSeek-V3 multiplies the softmax scale by (0.1 ln(factor) + 1)² if max_seq_len is
+    above 4096, which no table shows. This is 1.873854 for a factor of 40, and 1 for a factor of 1.
+    LATENT has the other keys of its configs.
     """
-    config = {
-        "dim": 2048,
-        "n_heads": 16,
-        "inter_dim": 10944,
-        "kv_lora_rank": 512,
-        "max_seq_len": 4097,
-        "rope_factor": 1.0,
-    }
-    (warning,) = load_config(config).warnings
+    config = {**LATENT, "max_seq_len": 4097, "rope_factor": factor}
+    warnings = " ".join(load_config(config).warnings)
 
-    assert "softmax" not in warning
+    assert ("the softmax scale is multiplied by 1.873854" in warnings) == is_warned_about
+    assert ("softmax" in warnings) == is_warned_about
 
 
 @pytest.mark.parametrize(

@@ -204,16 +204,17 @@ def test_ids_give_each_row_of_each_prompt_a_position():
             np.testing.assert_array_equal(rotated[prompt, :, row], by_itself[:, 0])
 
 
-def test_ids_of_one_prompt_hold_for_the_first_of_two():
-    """`x` is (prompts, heads, rows, channels). Ids of one axis are those of all prompts: the first is
-    rotated as if they were given for both.
+def test_ids_without_an_axis_of_prompts_are_the_ids_of_every_prompt():
+    """`x` is (prompts, heads, rows, channels). The ids 3, 1, 4, 1 are given once, and then in full,
+    as one row of ids for each of the two prompts: both must rotate to the same bits.
     """
     x = random_normal(2, 3, 4, 8)
     rope = Rope(100, 8)
-    ids = np.array([[3, 1, 4, 1], [99, 2, 6, 5]])
-    by_ids_of_one = rotated_by(x, rope, ids=ids[0])
-    by_ids_of_both = rotated_by(x, rope, ids=ids)
-    np.testing.assert_array_equal(by_ids_of_one[0], by_ids_of_both[0])
+    ids = [3, 1, 4, 1]
+    by_ids_given_once = rotated_by(x, rope, ids=ids)
+    by_ids_of_each_prompt = rotated_by(x, rope, ids=[ids, ids])
+
+    np.testing.assert_array_equal(by_ids_given_once, by_ids_of_each_prompt)
 
 
 @pytest.mark.parametrize("batch", [1, 2])

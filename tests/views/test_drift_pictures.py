@@ -79,13 +79,19 @@ def test_errors_of_a_bias_are_drawn_over_distances_and_exact_recipes_are_only_na
     assert shown <= set(assert_readable(made))
 
 
-def test_a_figure_without_any_error_is_a_sentence() -> None:
-    """The slopes of 8 heads are 1/2, 1/4, …, 1/256: no recipe rounds them, so no axes are drawn.
-    5e-324 is the smallest tolerance above 0.
+@pytest.mark.parametrize("tolerance", [0.0, 0.001], ids=["exact", "with a tolerance"])
+def test_a_figure_without_any_error_is_a_sentence(tolerance: float) -> None:
+    """The slopes of 8 heads are 1/2, 1/4, …, 1/256, and the bias is a slope times a distance below
+    64: float32, float16 and bfloat16 have all of these numbers, so that no program rounds them. The
+    level of a tolerance does not need axes by itself.
     """
-    made = audits_figure({"": audit(pecli.Alibi(8, 64), None, tolerance=5e-324)})
-    assert not made.axes
-    assert "No error to draw: " in " ".join(assert_readable(made))
+    programs = ("float32", "float16-table", "bfloat16-table")
+    figure = audits_figure({"": audit(pecli.Alibi(8, 64), programs, tolerance=tolerance)})
+
+    assert not figure.axes
+    assert "No error to draw: float32, float16-table, bfloat16-table" in " ".join(
+        assert_readable(figure)
+    )
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 5e-324, 1e308])

@@ -1,40 +1,54 @@
 """Progress bars on standard error: which conditions must hold for a bar to be drawn."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import pytest
 
 from pecli.views import progress
 
 
-@pytest.mark.parametrize(
-    ("term", "is_terminal", "wanted", "min_seconds", "is_drawn"),
-    [
-        ("xterm", True, True, -1, True),
-        ("xterm", True, False, -1, False),
-        ("dumb", True, True, -1, False),
-        ("xterm", False, True, -1, False),
-        ("xterm", True, True, 99, False),
-    ],
-    ids=["drawn", "not wanted", "dumb terminal", "no terminal", "too quick"],
-)
-def test_a_bar_is_drawn_if_it_is_wanted_and_can_be_erased(
-    term: str,
-    is_terminal: bool,
-    wanted: bool,
-    min_seconds: float,
-    is_drawn: bool,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """A bar is erased at the end, which a dumb terminal and a file cannot do. Work that is done
-    within MIN_SECONDS has none: −1 is always over, and 99 never. Two of three steps are 67 %.
-    """
-    monkeypatch.setattr("sys.stderr.isatty", lambda: is_terminal)
-    monkeypatch.setattr(progress, "MIN_SECONDS", min_seconds)
-    monkeypatch.setenv("TERM", term)
-    with progress.counting("work", 3, wanted=wanted) as advance:
-        advance(1)
-        advance(1)
-    shown = capsys.readouterr().err
+class Conditions(NamedTuple):
+    """What a bar depends on; by default, one is drawn."""
 
-    assert ("67%" in shown) == is_drawn
-    assert bool(shown) == is_drawn
+    wanted: bool = True
+    is_terminal: bool = True  #: Otherwise standard error is a file or a pipe.
+    term: str = "xterm"  #: The kind of terminal, by the environment variable TERM.
+    min_seconds: float = -1.0  #: Shorter work has no bar: −1 seconds are always over, 99 are not.
+
+
+@pytest.fixture
+def shown_after_two_of_three_steps(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[[Conditions], str]:
+    def shown(conditions: Conditions) -> str:
+        monkeypatch.setattr("sys.stderr.isatty", lambda: conditions.is_terminal)
+        monkeypatch.setattr(progress, "MIN_SECONDS", conditions.min_seconds)
+        monkeypatch.setenv("TERM", conditions.term)
+        with progress.counting("work", 3, wanted=conditions.wanted) as advance:
+            advance(1)
+            advance(1)
+        return capsys.readouterr().err
+
+    return shown
+
+
+def test_a_bar_has_the_share_of_the_work_that_is_done(shown_after_two_of_three_steps) -> None:
+    """Two of three steps are 67 %."""
+    assert "67%" in shown_after_two_of_three_steps(Conditions())
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        pytest.param(Conditions(wanted=False), id="not wanted"),
+        pytest.param(Conditions(is_terminal=False), id="a file"),
+        pytest.param(Conditions(term="dumb"), id="a dumb terminal"),
+        pytest.param(Conditions(min_seconds=99.0), id="too quick"),
+    ],
+)
+def test_nothing_is_drawn_if_a_condition_does_not_hold(
+    shown_after_two_of_three_steps, conditions: Conditions
+) -> None:
+    """A bar is erased at the end, which a dumb terminal and a file cannot do."""
+    assert shown_after_two_of_three_steps(conditions) == ""

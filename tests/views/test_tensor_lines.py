@@ -23,11 +23,13 @@ from pecli.views.tensor_lines import (
 )
 from tests.views.problems import Stated
 
-EXACT = Comparison("cos", (8, 4), 32)
+EXACT = Comparison(name="cos", shape=(8, 4), size=32)
+"""A tensor «cos» of 8 × 4 elements, all of which were compared and have no error."""
+
 WRONG = Comparison(
-    "cos",
-    (8, 4),
-    32,
+    name="cos",
+    shape=(8, 4),
+    size=32,
     mismatched=3,
     max_abs_error=0.25,
     max_ulp_error=3,
@@ -37,6 +39,8 @@ WRONG = Comparison(
     expected=0.5,
     found=0.75,
 )
+"""3 of the 32 elements are wrong, from [0, 3] on; the worst is [1, 3], which is 0.75 instead of 0.5."""
+
 WORST = "max error 0.25 (3 ulp) at [1, 3]: expected 0.5, found 0.75"
 OUT = "3 of 32 out of tolerance"
 FIRST = ", the first at [0, 3]"
@@ -114,27 +118,35 @@ def test_places_of_errors_are_named_if_they_are_at_most_half_of_an_axis(
     assert without_ranges == f"{OUT}{FIRST}"
 
 
-@pytest.mark.parametrize(
-    ("tensor", "parts"),
-    [
-        (EXACT, ["every element is exact"]),
-        (
-            replace(EXACT, finding=Stated("its dtype")),
-            ["its dtype", "the values themselves are equal"],
-        ),
-        (replace(EXACT, max_abs_error=None), []),
-        (replace(EXACT, mismatched=None, finding=Stated("its shape")), ["its shape"]),
-    ],
-    ids=["exact", "another dtype", "a learned table", "another shape"],
-)
-def test_a_tensor_without_errors_has_a_sentence_if_its_values_were_compared(
-    tensor: Comparison, parts: list[str]
-) -> None:
-    """EXACT is a tensor «cos» of 8 × 4 without errors. A finding, such as another dtype, stands
-    before what its values are. Values of learned tables are not compared, nor are those of another
-    shape.
+def test_a_tensor_without_errors_is_exact() -> None:
+    """A line is the name and the shape of the tensor, and then a sentence on its values."""
+    assert line_parts(EXACT, VERIFIED) == ["cos  8 × 4", "every element is exact"]
+
+
+def test_a_tensor_is_not_exact_if_only_its_values_are_equal() -> None:
+    """The tensor has equal values in another dtype: the finding comes first, and «exact» would be
+    too much.
     """
-    assert line_parts(tensor, VERIFIED) == ["cos  8 × 4", *parts]
+    in_another_dtype = replace(EXACT, finding=Stated("its dtype"))
+    parts = line_parts(in_another_dtype, VERIFIED)
+
+    assert parts == ["cos  8 × 4", "its dtype", "the values themselves are equal"]
+
+
+def test_the_values_of_a_learned_table_have_no_sentence() -> None:
+    """Only the shape of a learned table is known before. No value was expected, so that there is no
+    error, not even of 0: `max_abs_error` is None.
+    """
+    learned = replace(EXACT, max_abs_error=None)
+    assert line_parts(learned, VERIFIED) == ["cos  8 × 4"]
+
+
+def test_the_values_of_a_tensor_of_another_shape_have_no_sentence() -> None:
+    """The elements have no counterparts to be compared with, so that none were counted as wrong or
+    right: `mismatched` is None. The finding stands by itself.
+    """
+    of_another_shape = replace(EXACT, mismatched=None, finding=Stated("its shape"))
+    assert line_parts(of_another_shape, VERIFIED) == ["cos  8 × 4", "its shape"]
 
 
 def test_sides_of_a_difference_are_called_a_and_b() -> None:

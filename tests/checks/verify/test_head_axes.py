@@ -17,6 +17,7 @@ from pecli.engine.edits import RowsWrong
 from pecli.errors import ParameterError
 
 HEADS, KEY_HEADS, DIM, LENGTH, BATCH = 6, 2, 8, 5, 3
+"""A query has 6 heads of 8 channels, a key 2; there are 3 sequences of 5 positions."""
 LLAMA_CONFIG: dict[str, Any] = {
     "model_type": "llama",
     "hidden_size": HEADS * DIM,
@@ -244,18 +245,35 @@ def test_an_axis_as_long_as_the_given_positions_is_that_of_tokens() -> None:
     assert pecli.verify(after, LLAMA_CONFIG, before=before, positions=positions, atol=1e-9).passed
 
 
-def test_no_command_is_printed_for_folded_heads(tmp_path: Path) -> None:
-    """A failure may end with «reproduce with», a command of `pecli apply` that makes the wrong
-    file. It would rotate the first 8 of 48 columns, which hold 6 heads of 8, and so is left out.
-    The dump is wrong, as its base is 500 instead of 10000.
-    """
-    np.save(tmp_path / "before.npy", heads_folded_into_columns(QUERIES))
-    np.save(
-        tmp_path / "after.npy", heads_folded_into_columns(rotated_by_formula(QUERIES, base=500.0))
-    )
-    answer = pecli.verify(tmp_path / "after.npy", LLAMA_CONFIG, before=tmp_path / "before.npy")
+def diagnosis_of_files(folder: Path, before: np.ndarray, after: np.ndarray) -> tuple[str, ...]:
+    """Return the sentences about two files, as only files have commands that reproduce them."""
+    np.save(folder / "before.npy", before)
+    np.save(folder / "after.npy", after)
+    return pecli.verify(folder / "after.npy", LLAMA_CONFIG, before=folder / "before.npy").diagnosis
 
-    assert not [line for line in answer.diagnosis if line.startswith("reproduce with")]
+
+def test_a_wrong_base_has_a_command_that_reproduces_it(tmp_path: Path) -> None:
+    """The queries are rotated with base 500 instead of 10000. `pecli apply` rotates before.npy in
+    the same way, and so makes the wrong file again.
+    """
+    after = rotated_by_formula(QUERIES, base=500.0)
+    reason, command = diagnosis_of_files(tmp_path, QUERIES, after)
+
+    assert reason == "after: base is 500 (the spec says 10000); exact"
+    assert command.startswith("reproduce with pecli apply rope")
+    assert "--theta 500" in command
+
+
+def test_a_wrong_base_of_folded_heads_has_no_command(tmp_path: Path) -> None:
+    """The queries are rotated with base 500 instead of 10000, and their 6 heads of 8 channels are
+    folded into 48 columns. `pecli apply` would rotate the first 8 columns only, which makes another
+    file than the wrong one: the reason stands by itself.
+    """
+    before = heads_folded_into_columns(QUERIES)
+    after = heads_folded_into_columns(rotated_by_formula(QUERIES, base=500.0))
+    diagnosis = diagnosis_of_files(tmp_path, before, after)
+
+    assert diagnosis == ("after: base is 500 (the spec says 10000); exact",)
 
 
 def test_a_line_of_all_positions_per_head_is_unfolded() -> None:

@@ -3,22 +3,23 @@ caches, M-RoPE.
 
 Random queries (2 sequences, 4 heads, 24 positions, 64 channels) are rotated here by the formula,
 base 10000, at the positions of each test. LEFT_PADDED_MASK hides the first 9 tokens of the second
-sequence, and POSITIONS_BY_MASK counts the others from 0; PACKED are positions 0 … 15, then 0 … 7;
-IMAGE are positions (t, h, w) of 4 × 6 patches; M-RoPE gives sections of the frequencies to these
-axes. Expected words are written by hand.
+sequence, and POSITIONS_BY_MASK counts the others from 0. M-RoPE gives each frequency to one of the
+axes time, row and column, and IMAGE has the positions of patches on them. Expected words are
+written by hand.
 """
 
 import json
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import pecli
+from pecli.checks.verification import Verification
 from tests.exit_codes import CHECK_FAILED, SUCCESS, USAGE_ERROR
 from tests.oracle import turned
 
@@ -26,8 +27,19 @@ HEADS, LENGTH, DIM = 4, 24, 64
 LEFT_PADDED_MASK = np.array([[1] * LENGTH, [0] * 9 + [1] * (LENGTH - 9)])
 POSITIONS_0_TO_23 = np.arange(LENGTH)
 POSITIONS_BY_MASK = np.maximum(LEFT_PADDED_MASK.cumsum(axis=1) - 1, 0)
-PACKED = np.r_[np.arange(16), np.arange(8)]
+POSITIONS_WITH_PADDING_AT_1 = np.where(LEFT_PADDED_MASK, POSITIONS_BY_MASK, 1)
+"""POSITIONS_BY_MASK, except that padding is at position 1, as transformers fills it."""
+
+TWO_PACKED_SEQUENCES = np.r_[np.arange(16), np.arange(8)]
+"""The positions 0 … 15 of one sequence, and 0 … 7 of another behind it."""
+
 IMAGE = np.stack([np.full(LENGTH, 5), 5 + POSITIONS_0_TO_23 // 6, 5 + POSITIONS_0_TO_23 % 6])
+"""Positions (time, row, column) of the 4 × 6 patches of an image, which follows 5 tokens of text."""
+
+BY_MASK: dict[str, Any] = {"attention_mask": LEFT_PADDED_MASK}
+AS_PACKED: dict[str, Any] = {"positions": TWO_PACKED_SEQUENCES}
+AS_IMAGE: dict[str, Any] = {"positions": IMAGE}
+"""Options of `verify` that state at which positions the tokens should be."""
 
 
 def llama_of_base_10000(**more: Any) -> dict[str, Any]:
@@ -49,8 +61,18 @@ def llama_of_base_10000(**more: Any) -> dict[str, Any]:
 QWEN2 = llama_of_base_10000(
     model_type="qwen2_vl", rope_scaling={"rope_type": "default", "mrope_section": [8, 12, 12]}
 )
-INTERLEAVED = {"rope_type": "default", "mrope_section": [12, 10, 10], "mrope_interleaved": True}
-QWEN3 = llama_of_base_10000(model_type="qwen3_vl_text", rope_scaling=INTERLEAVED)
+QWEN3 = llama_of_base_10000(
+    model_type="qwen3_vl_text",
+    rope_scaling={
+        "rope_type": "default",
+        "mrope_section": [12, 10, 10],
+        "mrope_interleaved": True,
+    },
+)
+"""Models with M-RoPE, whose 32 frequencies belong to time, rows and columns: the sections of Qwen 2
+follow each other, those of Qwen 3 are interleaved.
+"""
+
 GPTJ = {
     "model_type": "gptj",
     "n_embd": HEADS * DIM,
@@ -58,97 +80,253 @@ GPTJ = {
     "rotary_dim": DIM,
     "n_positions": 4096,
 }
-BLOCKED = np.repeat(np.arange(3), [8, 12, 12])
-BLOCKED3 = np.repeat(np.arange(3), [12, 10, 10])
-MIXED3 = np.array([k % 3 if k % 3 and k // 3 < (12, 10, 10)[k % 3] else 0 for k in range(32)])
+MODEL_OF_LAYOUT = {"halves": llama_of_base_10000(), "interleaved": GPTJ}
+
+TIME, ROW, COLUMN = 0, 1, 2
+AXES_OF_QWEN2 = np.repeat([TIME, ROW, COLUMN], [8, 12, 12])
+AXES_OF_QWEN3 = np.full(32, TIME)
+AXES_OF_QWEN3[1:30:3] = ROW
+AXES_OF_QWEN3[2:30:3] = COLUMN
+"""The axis of each frequency. In Qwen 3 they are by turns time, row and column, until 10 belong to
+rows and 10 to columns; the last two belong to time, by transformers' apply_interleaved_mrope.
+"""
+
+BLOCKS_OF_QWEN3 = np.repeat([TIME, ROW, COLUMN], [12, 10, 10])
+"""Qwen 3's sections, if they followed each other as in Qwen 2."""
 
 
 def rotated_by_formula(
-    x: np.ndarray, places: np.ndarray, layout: str = "halves", owner: np.ndarray | None = None
+    x: np.ndarray,
+    positions: np.ndarray,
+    layout: str = "halves",
+    axis_of_pair: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Rotate x (batch, heads, L, D) at places (L,), (batch, L), (batch, heads, L), or (axes, L)
-    with the axis of each frequency.
+    """Rotate queries by the textbook formula.
+
+    Args:
+        x: The queries: (sequences, heads, positions, channels).
+        positions: For all sequences, for each sequence, or for each head: its last axes are those
+            of x without channels. With `axis_of_pair`, it has an axis (time, row, column) in front.
+        layout: «halves» rotates the channels (i, i + 32), «interleaved» (2i, 2i + 1).
+        axis_of_pair: The axis of each frequency for M-RoPE.
     """
     inverse = 10000.0 ** (-np.arange(DIM // 2) / (DIM // 2))
-    rows = np.asarray(places, float)
-    angles = rows[owner].T * inverse if owner is not None else rows[..., None] * inverse
-    angles = angles[:, None] if angles.ndim == 3 else angles
+    positions = np.asarray(positions, float)
+    if axis_of_pair is None:
+        angles = positions[..., None] * inverse
+    else:
+        angles = positions[axis_of_pair].T * inverse
+    is_by_sequence = angles.ndim == 3
+    if is_by_sequence:
+        angles = angles[:, None]  # All heads of a sequence have the same angles.
     return turned(x, angles, layout)
 
 
-STALE = np.tile(POSITIONS_0_TO_23, (2, HEADS, 1))
-STALE[1, 1] = np.maximum(POSITIONS_0_TO_23 - 1, 0)
-PADDED = {"attention_mask": LEFT_PADDED_MASK}
-MOVED = {"shift": 5}
-SEEN = {"positions": IMAGE}
-SITUATIONS: dict[str, tuple[dict[str, Any], Any, str, str]] = {
-    "right": (PADDED, POSITIONS_BY_MASK, "", ""),
-    "padding filled with 1": (PADDED, np.where(LEFT_PADDED_MASK, POSITIONS_BY_MASK, 1), "", ""),
-    "left padding ignored": (
-        PADDED, POSITIONS_0_TO_23, "sequence 1: positions are 0 … 23; expected 0 × 9, then 0 … 14: left padding is ignored", ""),
-    "packing not reset": (
-        {"positions": PACKED}, POSITIONS_0_TO_23,
-        "expected 0 … 15, then 0 … 7: positions are not reset where a packed sequence begins", ""),
-    "offset per sequence": (
-        {}, [POSITIONS_0_TO_23, POSITIONS_0_TO_23 + 7], "sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far", ""),
-    "cache moved": (MOVED, 0 * POSITIONS_0_TO_23 + 5, "", ""),
-    "cache not moved": (MOVED, 0 * POSITIONS_0_TO_23, "expected 5 × 24: it was not moved", ""),
-    "cache moved twice": (MOVED, 0 * POSITIONS_0_TO_23 + 10, "it was moved twice", ""),
-    "cache moved back": (MOVED, 0 * POSITIONS_0_TO_23 - 5, "it was moved the other way", ""),
-    "one head stale": ({}, STALE, "sequence 1, head 1: positions are 0, then 0 … 22; expected 0 … 23", ""),
-    "M-RoPE right": (SEEN, IMAGE, "", "qwen2"),
-    "M-RoPE fed 1-D": (SEEN, IMAGE[[0, 0, 0]], "1-D positions are given to M-RoPE", "qwen2"),
-    "axes swapped": (SEEN, IMAGE[[0, 2, 1]], "the axes are those of (0, 2, 1)", "qwen2"),
-    "M-RoPE interleaved right": (SEEN, IMAGE, "", "qwen3"),
-    "sections blocked": (SEEN, IMAGE, "M-RoPE sections are blocked, where the model interleaves them", "qwen3"),
-}  # fmt: skip
-"""Options, the positions that were used, what is said of them, and the model where sections count."""
+class Form(NamedTuple):
+    """One of the forms in which programs dump queries and keys."""
+
+    dtype: str
+    layout: str
+    heads_first: bool  #: (sequences, heads, positions, channels); else positions before heads.
+    heads: int
+
+    def __str__(self) -> str:
+        order = "heads first" if self.heads_first else "positions first"
+        return f"{self.dtype}, {self.layout}, {order}, {self.heads} heads"
+
+    @property
+    def atol(self) -> float:
+        """Return a tolerance of a few roundings of numbers below 8, in bfloat16 of 2^-6 each."""
+        return 3 * 2**-6 if self.dtype == "bfloat16" else 1e-4
+
+    def verify(
+        self,
+        positions: np.ndarray,
+        options: dict[str, Any],
+        *,
+        model: dict[str, Any] | None = None,
+        axis_of_pair: np.ndarray | None = None,
+    ) -> Verification:
+        """Verify random queries that were rotated at some positions.
+
+        Args:
+            positions: The positions at which they were rotated.
+            options: The options of `verify` that state where they should be.
+            model: The model; None for one of the layout, without M-RoPE.
+            axis_of_pair: The axis of each frequency in the rotation of M-RoPE.
+        """
+        dtype = ml_dtypes.bfloat16 if self.dtype == "bfloat16" else np.dtype(self.dtype)
+        before = np.random.default_rng(1).normal(size=(2, self.heads, LENGTH, DIM)).astype(dtype)
+        in_float64 = before.astype(np.float64)
+        rotated = rotated_by_formula(in_float64, positions, self.layout, axis_of_pair)
+        after = rotated.astype(dtype)
+        if not self.heads_first:
+            before = before.swapaxes(1, 2)
+            after = after.swapaxes(1, 2)
+            options = {**options, "seq_axis": 1}
+        if model is None:
+            model = MODEL_OF_LAYOUT[self.layout]
+        return pecli.verify(after, model, before=before, atol=self.atol, **options)
 
 
-CASES = [
-    (name, dtype, layout, heads_first, heads)
-    for name, (*_, family) in SITUATIONS.items()
-    for dtype, layout in product(
-        ["float32", "bfloat16"], ["halves"] if family else ["halves", "interleaved"]
+FORMS = [
+    Form(*values)
+    for values in product(
+        ["float32", "bfloat16"], ["halves", "interleaved"], [True, False], [HEADS, 2]
     )
-    for heads_first, heads in product([True, False], [HEADS, 2])
 ]
-"""M-RoPE models rotate halves."""
+"""All forms of queries of 4 heads, and of keys, which have 2 in the Llama."""
+
+FORMS_IN_HALVES = [form for form in FORMS if form.layout == "halves"]
+"""The forms for models with M-RoPE, which rotate halves."""
 
 
-@pytest.mark.parametrize(("name", "dtype", "layout", "heads_first", "heads"), CASES)
-@pytest.mark.sample(10)
-def test_wrong_positions_are_named_in_every_dtype_and_layout(
-    name: str, dtype: str, layout: str, heads_first: bool, heads: int
-) -> None:
-    """Each case of SITUATIONS has the options of the check, the positions that were really used,
-    and the words that name the mistake (none if they are right). For example, with a mask,
-    positions 0 … 23 in the padded sequence: «left padding is ignored».
+class Rotation(NamedTuple):
+    """Positions at which queries were rotated, and where they should have been."""
 
-    Random queries are rotated at these positions by the formula, in NumPy. Positions of M-RoPE are
-    (time, row, column), and each frequency belongs to one of these axes: its `owner`.
+    positions: np.ndarray
+    options: dict[str, Any]
+    mistake: str = ""  #: A part of the sentence that names it.
+
+
+RIGHT_ROTATIONS = {
+    "positions begin after the padding": Rotation(POSITIONS_BY_MASK, BY_MASK),
+    "padding is at position 1": Rotation(POSITIONS_WITH_PADDING_AT_1, BY_MASK),
+    "a cache is moved": Rotation(np.full(LENGTH, 5), {"shift": 5}),
+}
+WRONG_ROTATIONS = {
+    "left padding ignored": Rotation(
+        POSITIONS_0_TO_23,
+        BY_MASK,
+        "sequence 1: positions are 0 … 23; expected 0 × 9, then 0 … 14: left padding is ignored",
+    ),
+    "packing not reset": Rotation(
+        POSITIONS_0_TO_23,
+        AS_PACKED,
+        "expected 0 … 15, then 0 … 7: positions are not reset where a packed sequence begins",
+    ),
+    "offset per sequence": Rotation(
+        np.stack([POSITIONS_0_TO_23, POSITIONS_0_TO_23 + 7]),
+        {},
+        "sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far",
+    ),
+    "cache not moved": Rotation(
+        np.full(LENGTH, 0), {"shift": 5}, "expected 5 × 24: it was not moved"
+    ),
+    "cache moved twice": Rotation(np.full(LENGTH, 10), {"shift": 5}, "it was moved twice"),
+    "cache moved back": Rotation(np.full(LENGTH, -5), {"shift": 5}, "it was moved the other way"),
+}
+"""By names of the mistakes. A shift of 5 states that rotated keys are rotated by 5 positions more."""
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("name", RIGHT_ROTATIONS)
+@pytest.mark.sample(3)
+def test_right_positions_pass_in_every_form(name: str, form: Form) -> None:
+    """Random queries are rotated in NumPy, at the positions that the options state: a mask whose
+    padding may be anywhere, or a shift.
     """
-    options, places, words, family = SITUATIONS[name]
-    kind = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16}[dtype]
-    before = np.random.default_rng(1).normal(size=(2, heads, LENGTH, DIM)).astype(kind)
-    owner = {"qwen2": BLOCKED, "qwen3": BLOCKED3 if name == "sections blocked" else MIXED3}.get(
-        family
-    )
-    places = places[:, :heads] if places is STALE else places
-    after = rotated_by_formula(before.astype(np.float64), places, layout, owner).astype(kind)
-    axes = {} if heads_first else {"seq_axis": 1}
-    if not heads_first:
-        before, after = before.swapaxes(1, 2), after.swapaxes(1, 2)
-    model = {"qwen2": QWEN2, "qwen3": QWEN3}.get(family) or (
-        llama_of_base_10000() if layout == "halves" else GPTJ
-    )
-    result = pecli.verify(
-        after, model, before=before, atol=0.05 if dtype == "bfloat16" else 1e-4, **axes, **options
+    rotation = RIGHT_ROTATIONS[name]
+    result = form.verify(rotation.positions, rotation.options)
+
+    assert result.passed
+    assert result.diagnosis == ()
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("name", WRONG_ROTATIONS)
+@pytest.mark.sample(6)
+def test_wrong_positions_are_named_in_every_form(name: str, form: Form) -> None:
+    """Random queries are rotated in NumPy at other positions than the options state. For example, a
+    mask is given, and both sequences are at 0 … 23: «left padding is ignored».
+    """
+    rotation = WRONG_ROTATIONS[name]
+    result = form.verify(rotation.positions, rotation.options)
+
+    assert not result.passed
+    assert rotation.mistake in " ".join(result.diagnosis)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.sample(2)
+def test_a_head_with_positions_of_the_step_before_is_named_in_every_form(form: Form) -> None:
+    """All heads of both sequences are at 0 … 23, except head 1 of sequence 1, whose tokens are one
+    position behind.
+    """
+    positions = np.tile(POSITIONS_0_TO_23, (2, form.heads, 1))
+    positions[1, 1] = np.maximum(POSITIONS_0_TO_23 - 1, 0)
+    result = form.verify(positions, {})
+
+    assert not result.passed
+    assert "sequence 1, head 1: positions are 0, then 0 … 22; expected 0 … 23" in " ".join(
+        result.diagnosis
     )
 
-    is_right = not words
-    assert bool(result) == is_right, result
-    assert words in " ".join(result.diagnosis), result
+
+class MropeRotation(NamedTuple):
+    """A rotation at positions of an image, for a model with M-RoPE."""
+
+    model: dict[str, Any]
+    axis_of_pair: np.ndarray  #: The axis whose positions turn each frequency.
+    positions: np.ndarray = IMAGE
+    mistake: str = ""  #: A part of the sentence that names it.
+
+
+RIGHT_MROPE = {
+    "Qwen 2": MropeRotation(QWEN2, AXES_OF_QWEN2),
+    "Qwen 3": MropeRotation(QWEN3, AXES_OF_QWEN3),
+}
+WRONG_MROPE = {
+    "time for all axes": MropeRotation(
+        QWEN2,
+        AXES_OF_QWEN2,
+        positions=IMAGE[[TIME, TIME, TIME]],
+        mistake="1-D positions are given to M-RoPE",
+    ),
+    "rows and columns exchanged": MropeRotation(
+        QWEN2,
+        AXES_OF_QWEN2,
+        positions=IMAGE[[TIME, COLUMN, ROW]],
+        mistake="the axes are those of (0, 2, 1)",
+    ),
+    "sections in blocks": MropeRotation(
+        QWEN3,
+        BLOCKS_OF_QWEN3,
+        mistake="M-RoPE sections are blocked, where the model interleaves them",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS_IN_HALVES, ids=str)
+@pytest.mark.parametrize("model", RIGHT_MROPE)
+@pytest.mark.sample(2)
+def test_right_positions_of_mrope_pass_in_every_form(model: str, form: Form) -> None:
+    """Random queries are rotated in NumPy at the positions of IMAGE, each frequency by those of its
+    axis.
+    """
+    rotation = RIGHT_MROPE[model]
+    result = form.verify(
+        rotation.positions, AS_IMAGE, model=rotation.model, axis_of_pair=rotation.axis_of_pair
+    )
+
+    assert result.passed
+    assert result.diagnosis == ()
+
+
+@pytest.mark.parametrize("form", FORMS_IN_HALVES, ids=str)
+@pytest.mark.parametrize("name", WRONG_MROPE)
+@pytest.mark.sample(3)
+def test_wrong_positions_of_mrope_are_named_in_every_form(name: str, form: Form) -> None:
+    """Random queries are rotated in NumPy at other positions than those of IMAGE, or with the
+    frequencies of other axes, as the names of WRONG_MROPE state.
+    """
+    rotation = WRONG_MROPE[name]
+    result = form.verify(
+        rotation.positions, AS_IMAGE, model=rotation.model, axis_of_pair=rotation.axis_of_pair
+    )
+
+    assert not result.passed
+    assert rotation.mistake in " ".join(result.diagnosis)
 
 
 @pytest.fixture
@@ -228,46 +406,86 @@ def test_a_pass_that_cannot_see_padding_is_weak() -> None:
 
 
 WPE = np.random.default_rng(3).normal(size=(64, 32)).astype(np.float32)
+"""A learned table of 64 positions and 32 channels, which is added to inputs."""
+
 NEOX = {
     "model_type": "gpt_neox",
     "hidden_size": HEADS * 256,
     "num_attention_heads": HEADS,
     "rotary_pct": 0.25,
 }
-REPORTS: dict[str, tuple[Any, dict[str, Any], Callable[[np.ndarray], np.ndarray], str]] = {
-    "unsloth#3699": (llama_of_base_10000(), PADDED, lambda x: rotated_by_formula(x, POSITIONS_0_TO_23), "left padding is ignored"),
-    "transformers#22161": (
-        NEOX, PADDED, lambda x: rotated_by_formula(x, POSITIONS_0_TO_23),
-        "left padding is ignored"),
-    "LlamaFactory#7318": (llama_of_base_10000(), {"positions": PACKED}, lambda x: rotated_by_formula(x, POSITIONS_0_TO_23), "positions are not reset"),
-    "llama.cpp#3825": (llama_of_base_10000(), {"shift": -8}, lambda x: rotated_by_formula(x, 0 * POSITIONS_0_TO_23 - 3), "moved by -3, not -8"),
-    "Liger-Kernel#276": (
-        QWEN2, SEEN, lambda x: rotated_by_formula(x, np.stack([POSITIONS_0_TO_23] * 3), owner=BLOCKED), "1-D positions are given to M-RoPE"),
-    "MNN#4133": (QWEN3, SEEN, lambda x: rotated_by_formula(x, IMAGE, owner=BLOCKED3), "sections are blocked"),
-    "nnsight#673": (WPE, PADDED, lambda x: x + WPE[POSITIONS_0_TO_23], "left padding is ignored"),
-}  # fmt: skip
-"""The model or table, what tokens are given by, what was done instead, and what it is called."""
+"""A GPT-NeoX that rotates 64 of the 256 channels of a head."""
 
 
-@pytest.mark.parametrize("report", REPORTS)
-def test_wrong_positions_that_users_reported_are_named(report: str) -> None:
-    """Each case of REPORTS is an issue of a public project, rebuilt by the formula in NumPy: the
-    model, the options of the check, what was done to the queries, and the words that name it. In
-    unsloth#3699, for example, a left-padded sequence is rotated at positions 0 … 23.
+class Report(NamedTuple):
+    """An issue of a public project: what was done to queries, and what should have been done."""
+
+    model: Any  #: A configuration, or a learned table.
+    options: dict[str, Any]  #: They state the right positions.
+    change: Callable[[np.ndarray], np.ndarray]  #: What was done instead.
+    mistake: str  #: A part of the sentence that names it.
+    shape: tuple[int, ...] = (2, HEADS, LENGTH, DIM)  #: The shape of the queries or inputs.
+
+
+def rotated_at_0_to_23(x: np.ndarray) -> np.ndarray:
+    return rotated_by_formula(x, POSITIONS_0_TO_23)
+
+
+def moved_back_by_3(x: np.ndarray) -> np.ndarray:
+    return rotated_by_formula(x, np.full(LENGTH, -3))
+
+
+def rotated_at_0_to_23_on_all_axes(x: np.ndarray) -> np.ndarray:
+    return rotated_by_formula(x, np.stack([POSITIONS_0_TO_23] * 3), axis_of_pair=AXES_OF_QWEN2)
+
+
+def rotated_by_sections_in_blocks(x: np.ndarray) -> np.ndarray:
+    return rotated_by_formula(x, IMAGE, axis_of_pair=BLOCKS_OF_QWEN3)
+
+
+def with_rows_0_to_23_added(x: np.ndarray) -> np.ndarray:
+    return x + WPE[POSITIONS_0_TO_23]
+
+
+REPORTS = {
+    "unsloth#3699": Report(
+        llama_of_base_10000(), BY_MASK, rotated_at_0_to_23, "left padding is ignored"
+    ),
+    "transformers#22161": Report(
+        NEOX,
+        BY_MASK,
+        rotated_at_0_to_23,
+        "left padding is ignored",
+        shape=(2, HEADS, LENGTH, 256),
+    ),
+    "LlamaFactory#7318": Report(
+        llama_of_base_10000(), AS_PACKED, rotated_at_0_to_23, "positions are not reset"
+    ),
+    "llama.cpp#3825": Report(
+        llama_of_base_10000(), {"shift": -8}, moved_back_by_3, "moved by -3, not -8"
+    ),
+    "Liger-Kernel#276": Report(
+        QWEN2, AS_IMAGE, rotated_at_0_to_23_on_all_axes, "1-D positions are given to M-RoPE"
+    ),
+    "MNN#4133": Report(QWEN3, AS_IMAGE, rotated_by_sections_in_blocks, "sections are blocked"),
+    "nnsight#673": Report(
+        WPE, BY_MASK, with_rows_0_to_23_added, "left padding is ignored", shape=(2, LENGTH, 32)
+    ),
+}
+
+
+@pytest.mark.parametrize("issue", REPORTS)
+def test_wrong_positions_that_users_reported_are_named(issue: str) -> None:
+    """An issue is rebuilt on random numbers, by the formula in NumPy. In unsloth#3699, for example,
+    a left-padded sequence is rotated at positions 0 … 23.
     """
-    model, options, turn, words = REPORTS[report]
-    shape = {"transformers#22161": (2, HEADS, LENGTH, 256), "nnsight#673": (2, LENGTH, 32)}.get(
-        report
-    )
-    before = (
-        np.random.default_rng(2).normal(size=shape or (2, HEADS, LENGTH, DIM)).astype(np.float32)
-    )
-    result = pecli.verify(
-        turn(before.astype(float)).astype(np.float32), model, before=before, atol=1e-4, **options
-    )
+    report = REPORTS[issue]
+    before = np.random.default_rng(2).normal(size=report.shape).astype(np.float32)
+    after = report.change(before.astype(np.float64)).astype(np.float32)
+    result = pecli.verify(after, report.model, before=before, atol=1e-4, **report.options)
 
-    assert not result
-    assert words in " ".join(result.diagnosis), result
+    assert not result.passed
+    assert report.mistake in " ".join(result.diagnosis)
 
 
 def test_a_cache_moved_in_too_many_channels_is_named() -> None:
@@ -323,9 +541,6 @@ def tables_at(places: np.ndarray) -> dict[str, np.ndarray]:
     inverse = 10000.0 ** (-np.arange(DIM // 2) / (DIM // 2))
     angles = np.tile(places[..., None] * inverse, 2)
     return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
-
-
-POSITIONS_WITH_PADDING_AT_1 = np.where(LEFT_PADDED_MASK, POSITIONS_BY_MASK, 1)
 
 
 def test_positions_of_tables_per_batch_are_named_per_sequence() -> None:

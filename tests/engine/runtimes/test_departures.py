@@ -13,11 +13,14 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.checks.runtimes import RuntimeResult
 from pecli.engine.runtimes import EMULATED, RUNTIMES
 from pecli.engine.schemes.rope import Rope, as_read
 from pecli.errors import UnsupportedError
 
 DIM, BASE = 64, 1e6
+FLOAT32_ROUNDINGS = 4e-7
+"""A few roundings of float32, relative: runtimes compute frequencies in this dtype."""
 UNSCALED_FREQUENCIES = BASE ** (-np.arange(0, DIM, 2) / DIM)
 YARN: dict[str, Any] = {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
 BETAS: dict[str, Any] = {"beta_fast": 32.0, "beta_slow": 1.0}
@@ -27,13 +30,30 @@ LONGROPE: dict[str, Any] = {
     "short_factor": SHORT.tolist(), "long_factor": LONG.tolist(),
 }  # fmt: skip
 G4 = 1 + 0.1 * np.log(4)
+"""YaRN's attention factor for a context that is extended by 4."""
 
 
 def yarn_frequencies(
-    factor: float = 4.0, truncate: bool = True, fast: float = 32, slow: float = 1, head: int = DIM
+    factor: float = 4.0,
+    truncate: bool = True,
+    fast: float = 32,
+    slow: float = 1,
+    head: int = DIM,
+    original: int = 32768,
 ) -> np.ndarray:
+    """Return YaRN's frequencies: unscaled up to the pair `low`, divided by the factor from the pair
+    `high` on, and a mixture of both between them.
+
+    Args:
+        factor: The factor by which the context is extended.
+        truncate: Round the limits to whole pairs, outwards.
+        fast: The turns within the original context that pair `low` makes (beta_fast).
+        slow: The turns within it that pair `high` makes (beta_slow).
+        head: The channels that the limits are computed for.
+        original: The context that the model was trained on.
+    """
     low, high = (
-        head * np.log(32768 / (2 * np.pi * beta)) / (2 * np.log(BASE)) for beta in (fast, slow)
+        head * np.log(original / (2 * np.pi * beta)) / (2 * np.log(BASE)) for beta in (fast, slow)
     )
     low, high = (np.floor(low), np.ceil(high)) if truncate else (low, high)
     ramp = np.clip((np.arange(DIM // 2) - low) / (high - low), 0, 1)
@@ -130,7 +150,7 @@ def test_a_runtime_that_departs_has_the_frequencies_of_its_source(name: str) -> 
     case = DEPARTURES_OF_RUNTIMES[name]
     found = departing_rope(case).inverse_frequencies()
 
-    np.testing.assert_allclose(found, case.frequencies, rtol=4e-7)  # They are float32.
+    np.testing.assert_allclose(found, case.frequencies, rtol=FLOAT32_ROUNDINGS)
 
 
 @pytest.mark.parametrize("name", DEPARTURES_OF_RUNTIMES)
@@ -203,75 +223,164 @@ SIZES = {
     "max_position_embeddings": 32768,
 }
 DYNAMIC = {"rope_type": "dynamic", "factor": 2.0}
-MAGNITUDES = {"rope_type": "yarn", "factor": 4.0, "mscale": 1.0, "mscale_all_dim": 0.5}
-MAGNITUDES["original_max_position_embeddings"] = 8192
-RATIO = (1 + 0.1 * np.log(4)) / (1 + 0.05 * np.log(4))
+LINEAR = {"rope_type": "linear", "factor": 8.0}
+YARN_WITH_MSCALES = {
+    "rope_type": "yarn",
+    "factor": 4.0,
+    "original_max_position_embeddings": 8192,
+    "mscale": 1.0,
+    "mscale_all_dim": 0.5,
+}
+YARN_OF_8192 = yarn_frequencies(original=8192)
+RATIO_OF_MSCALES = (1 + 0.1 * 1.0 * np.log(4)) / (1 + 0.1 * 0.5 * np.log(4))
+"""The attention factor of YARN_WITH_MSCALES: 1 + 0.1 · mscale · ln(factor), divided by the same of
+mscale_all_dim. Without one of both numbers it is G4, 1 + 0.1 · ln(factor).
+"""
+
+
+def ntk_frequencies(factor: float) -> np.ndarray:
+    """Return the frequencies of a base that NTK multiplies by factor^(d / (d − 2))."""
+    base = BASE * factor ** (DIM / (DIM - 2))
+    return base ** (-np.arange(0, DIM, 2) / DIM)
+
+
+class ScaledModel(NamedTuple):
+    """A model with a rope_scaling, in a runtime."""
+
+    runtime: str
+    model_type: str
+    rope_scaling: dict[str, Any]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {
+            "model_type": self.model_type,
+            **SIZES,
+            "rope_theta": BASE,
+            "rope_scaling": self.rope_scaling,
+        }
+
+    def rope(self) -> Rope:
+        """Return the rotation of the first type of layer, as the runtime computes it."""
+        return pecli.load_config(self.config).ropes()[0].rope(1, runtime=self.runtime)
+
+    def result(self) -> RuntimeResult:
+        """Return how the runtime differs from transformers at 4096 positions of these layers."""
+        layers = pecli.runtimes(self.config, 4096, names=[self.runtime]).layers
+        (result,) = next(iter(layers.values()))
+        return result
+
+
+class Reading(NamedTuple):
+    """What a runtime makes of a scaling, by its source, and a part of the sentence that reports it."""
+
+    frequencies: np.ndarray
+    attention: float
+    cause: str
+
+
+MODELS_READ_DIFFERENTLY = [
+    pytest.param(
+        ScaledModel("sglang", "llama", {**DYNAMIC, "alpha": 8.0}),
+        Reading(ntk_frequencies(8), 1.0, cause="reads alpha, 8"),
+        id="SGLang takes alpha as NTK's factor",
+    ),
+    pytest.param(
+        ScaledModel("sglang", "llama", DYNAMIC),
+        Reading(ntk_frequencies(2**2 - 2 + 1), 1.0, cause="NTK with factor 3"),
+        id="SGLang's dynamic NTK is that of f² − f + 1",
+    ),
+    pytest.param(
+        ScaledModel("exllamav3", "mistral", YARN_WITH_MSCALES),
+        Reading(YARN_OF_8192, G4, cause="only for DeepSeek-V3"),
+        id="exllamav3 ignores both mscales of Mistral",
+    ),
+    pytest.param(
+        ScaledModel("candle", "qwen2", YARN_WITH_MSCALES),
+        Reading(UNSCALED_FREQUENCIES, 1.0, cause="ignores the rope_scaling of qwen2"),
+        id="candle scales no Qwen 2",
+    ),
+    pytest.param(
+        ScaledModel("candle", "qwen3", YARN_WITH_MSCALES),
+        Reading(UNSCALED_FREQUENCIES, 1.0, cause="ignores the rope_scaling of qwen3"),
+        id="candle scales no Qwen 3",
+    ),
+    pytest.param(
+        ScaledModel("mlc", "gemma3_text", LINEAR),
+        Reading(UNSCALED_FREQUENCIES, 1.0, cause="ignores the rope_scaling of gemma3"),
+        id="MLC scales no Gemma 3",
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "reading"), MODELS_READ_DIFFERENTLY)
+def test_a_scaling_that_a_runtime_reads_by_the_model_type_has_the_numbers_of_its_source(
+    model: ScaledModel, reading: Reading
+) -> None:
+    """The id of a case states the rule in the runtime's source, which is a formula in NumPy here: the
+    frequencies, and the attention factor that multiplies cos and sin. Gemma 3's linear scaling is
+    that of its full layers.
+    """
+    rope = model.rope()
+    frequencies = rope.inverse_frequencies()
+
+    np.testing.assert_allclose(frequencies, reading.frequencies, rtol=FLOAT32_ROUNDINGS)
+    assert rope.attention_factor_value() == pytest.approx(reading.attention, rel=1e-9)
+
+
+@pytest.mark.parametrize(("model", "reading"), MODELS_READ_DIFFERENTLY)
+def test_a_scaling_that_a_runtime_reads_by_the_model_type_is_reported(
+    model: ScaledModel, reading: Reading
+) -> None:
+    """transformers reads all of these scalings in full for every model type, so that the runtime
+    departs. The words of the cause are written by hand.
+    """
+    result = model.result()
+    assert result.departs
+
+    (cause,) = result.causes
+    assert reading.cause in cause
 
 
 @pytest.mark.parametrize(
-    ("runtime", "model_type", "scaling", "base", "attention", "cause"),
+    ("model", "attention"),
     [
-        (
-            "sglang",
-            "llama",
-            {**DYNAMIC, "alpha": 8.0},
-            BASE * 8 ** (DIM / (DIM - 2)),
-            1,
-            "reads alpha, 8",
+        pytest.param(
+            ScaledModel("exllamav3", "deepseek_v3", YARN_WITH_MSCALES),
+            RATIO_OF_MSCALES,
+            id="exllamav3 reads both mscales of DeepSeek-V3",
         ),
-        ("sglang", "llama", DYNAMIC, BASE * 3 ** (DIM / (DIM - 2)), 1, "NTK with factor 3"),
-        ("exllamav3", "mistral", MAGNITUDES, None, 1 + 0.1 * np.log(4), "only for DeepSeek-V3"),
-        ("exllamav3", "deepseek_v3", MAGNITUDES, None, RATIO, ""),
-        ("exllamav3", "mistral", {**MAGNITUDES, "mscale": None}, None, 1 + 0.1 * np.log(4), ""),
-        (
-            "exllamav3",
-            "mistral",
-            {**MAGNITUDES, "mscale_all_dim": None},
-            None,
-            1 + 0.1 * np.log(4),
-            "",
+        pytest.param(
+            ScaledModel("candle", "mistral", YARN_WITH_MSCALES),
+            RATIO_OF_MSCALES,
+            id="candle reads both mscales of Mistral",
         ),
-        ("candle", "qwen2", MAGNITUDES, BASE, 1, "ignores the rope_scaling of qwen2"),
-        ("candle", "qwen3", MAGNITUDES, BASE, 1, "ignores the rope_scaling of qwen3"),
-        ("candle", "mistral", MAGNITUDES, None, RATIO, ""),
-        (
-            "mlc",
-            "gemma3_text",
-            {"rope_type": "linear", "factor": 8.0},
-            BASE,
-            1,
-            "ignores the rope_scaling of gemma3",
+        pytest.param(
+            ScaledModel("exllamav3", "mistral", {**YARN_WITH_MSCALES, "mscale": None}),
+            G4,
+            id="there is no mscale that exllamav3 could ignore",
+        ),
+        pytest.param(
+            ScaledModel("exllamav3", "mistral", {**YARN_WITH_MSCALES, "mscale_all_dim": None}),
+            G4,
+            id="there is no mscale_all_dim that exllamav3 could ignore",
         ),
     ],
 )
-def test_how_a_runtime_reads_a_scaling_may_depend_on_the_model_type(
-    runtime: str,
-    model_type: str,
-    scaling: dict[str, Any],
-    base: float | None,
-    attention: float,
-    cause: str,
+def test_yarn_that_a_runtime_reads_as_transformers_does_is_not_reported(
+    model: ScaledModel, attention: float
 ) -> None:
-    """The bases and attention factors are formulas of the runtimes' source: `base` makes all
-    frequencies, or None if they are as in transformers, and `attention` multiplies cos and sin.
-    MAGNITUDES is YaRN by 4 with mscale and mscale_all_dim, for which transformers has RATIO,
-    (1 + 0.1 · mscale · ln 4) / (1 + 0.1 · mscale_all_dim · ln 4). `cause` is a part of the sentence
-    that reports a departure, and empty if there is none.
+    """The same runtimes as in MODELS_READ_DIFFERENTLY, with a model type or a scaling for which their
+    rule makes no difference. transformers uses the ratio only if both mscales are there.
     """
-    config = {"model_type": model_type, **SIZES, "rope_theta": BASE, "rope_scaling": scaling}
-    encoding = pecli.load_config(config).ropes()[0]
-    rope = encoding.rope(1, length=32768, runtime=runtime)
-    if base is not None:
-        np.testing.assert_allclose(
-            rope.inverse_frequencies(), base ** (-np.arange(0, DIM, 2) / DIM), rtol=4e-7
-        )
-
+    rope = model.rope()
+    frequencies = rope.inverse_frequencies()
+    np.testing.assert_allclose(frequencies, YARN_OF_8192, rtol=FLOAT32_ROUNDINGS)
     assert rope.attention_factor_value() == pytest.approx(attention, rel=1e-9)
 
-    (found,) = pecli.runtimes(config, 4096, names=[runtime]).layers[encoding.layer_type]
-    assert cause in " ".join(found.causes)
-    assert found.departs == bool(cause)
-    assert (found.causes != ()) == bool(cause)
+    result = model.result()
+    assert not result.departs
+    assert result.causes == ()
 
 
 def fope_config(place: str, use_fope: bool) -> dict[str, Any]:
@@ -300,9 +409,8 @@ def test_all_runtimes_agree_if_use_fope_is_false(place: str) -> None:
 
 
 def test_tensorrt_llm_takes_1024_for_a_missing_original_length() -> None:
-    """YaRN by 4 keeps the frequencies of pairs below a lower limit and divides those above an upper
-    one; between them it blends linearly. The limits are dim · ln(L / 2πβ) / (2 ln base) for β = 32
-    and 1, rounded outwards. TensorRT-LLM has L = 1024 by default, as its source shows.
+    """The limits of YaRN depend on the length that the model was trained on. TensorRT-LLM has 1024 by
+    default, as its source shows.
     """
     config = {
         "model_type": "llama",
@@ -311,11 +419,8 @@ def test_tensorrt_llm_takes_1024_for_a_missing_original_length() -> None:
         "rope_scaling": {"rope_type": "yarn", "factor": 4.0},
     }
     rope = pecli.load_config(config).one().rope(1, runtime="tensorrt-llm")
-    low, high = (DIM * np.log(1024 / (2 * np.pi * beta)) / (2 * np.log(BASE)) for beta in (32, 1))
-    ramp = np.clip((np.arange(DIM // 2) - np.floor(low)) / (np.ceil(high) - np.floor(low)), 0, 1)
-    expected = UNSCALED_FREQUENCIES * (1 - ramp) + UNSCALED_FREQUENCIES / 4 * ramp
-
-    np.testing.assert_allclose(rope.inverse_frequencies(), expected, rtol=4e-7)
+    expected = yarn_frequencies(factor=4, original=1024)
+    np.testing.assert_allclose(rope.inverse_frequencies(), expected, rtol=FLOAT32_ROUNDINGS)
 
     (result,) = pecli.runtimes(config, 4096, names=["tensorrt-llm"]).layers[""]
     assert "assumes 1,024 for original_max_position_embeddings" in result.causes[0]

@@ -6,7 +6,7 @@ cosines of simple angles, and arithmetic in the docstrings.
 """
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -24,54 +24,100 @@ YARN: dict[str, Any] = {
 }
 
 
-def blocks_of_style(
-    style: str, dim: int, channels: tuple[int, ...] | None = None
-) -> list[tuple[Any, ...]]:
-    """Return the axis, the channels and the denominator of each block of a style."""
-    blocks: tuple[AxisBlock, ...] = ROTARY[style].blocks(dim, channels)
-    return [(block.axis, block.channels, block.denominator) for block in blocks]
+class Block(NamedTuple):
+    """Neighbouring channels that follow one axis of a grid.
+
+    Two channels are a pair, which rotates by the coordinate times a frequency base^exponent:
+    `exponents` has one number per pair.
+    """
+
+    axis: int
+    exponents: list[float]
+
+
+def as_block(block: AxisBlock) -> Block:
+    return Block(block.axis, [float(-index / block.denominator) for index in block.indices])
+
+
+def blocks_of_style(style: str, dim: int, channels: tuple[int, ...] | None = None) -> list[Block]:
+    """Return the blocks of a head, from the first channel on.
+
+    Args:
+        style: The name of the style.
+        dim: The channels of the head.
+        channels: The channels of each axis; None for the shares of the style.
+    """
+    blocks = ROTARY[style].blocks(dim, channels)
+    return [as_block(block) for block in blocks if block.channels]
+
+
+ROWS, COLUMNS = 0, 1
+"""The axes of an image, in the order of `grid`."""
 
 
 def test_moonvit_alternates_columns_and_rows() -> None:
-    """MoonViT's 8 channels are four blocks of a pair, by column, row, column, row (axis 0 counts
-    rows, axis 1 columns), from the first and then the second frequency (start) of base^(-i/2).
+    """MoonViT's 8 channels are four pairs, which follow column, row, column, row. The frequencies of
+    each axis are those of half of the channels, base^(−2i/4): the first pair of each axis has
+    base^0, the second base^(−1/2).
     """
-    assert blocks_of_style("moonvit", 8) == [(1, 2, 2), (0, 2, 2), (1, 2, 2), (0, 2, 2)]
-    assert [block.start for block in ROTARY["moonvit"].blocks(8)] == [0, 0, 1, 1]
+    assert blocks_of_style("moonvit", 8) == [
+        Block(COLUMNS, [0]),
+        Block(ROWS, [0]),
+        Block(COLUMNS, [-1 / 2]),
+        Block(ROWS, [-1 / 2]),
+    ]
+
+
+FRAMES, HEIGHT, WIDTH = 0, 1, 2
+"""The axes of a video, in the order of `grid`."""
 
 
 def test_ltx_mixes_axes_after_pairs_of_angle_zero() -> None:
-    """In LTX-Video, 14 channels are 7 pairs: one of angle 0, and two frequencies in turn for each
-    of three axes. A denominator of −1 makes frequencies that grow, base^0 and base^1.
+    """LTX-Video's 14 channels are 7 pairs. Three axes share 6 of them evenly, in turn, and the pair
+    that is left, the first, has angle 0 at all positions. Frequencies grow from base^0 to base^1
+    along the two pairs of an axis.
     """
-    first, *mixed = ROTARY["ltx"].blocks(14)
-    assert first == AxisBlock(0, 2, first.denominator, progression=STILL)
-    assert [block.axis for block in mixed] == [0, 1, 2, 0, 1, 2]
-    assert [block.start for block in mixed] == [0, 0, 0, 1, 1, 1]
-    assert {block.denominator for block in mixed} == {-1}
+    still, *mixed = ROTARY["ltx"].blocks(14)
+    assert still.progression == STILL
+    assert still.channels == 2
+    assert [as_block(block) for block in mixed] == [
+        Block(FRAMES, [0]),
+        Block(HEIGHT, [0]),
+        Block(WIDTH, [0]),
+        Block(FRAMES, [1]),
+        Block(HEIGHT, [1]),
+        Block(WIDTH, [1]),
+    ]
 
 
 def test_ltx_has_one_frequency_per_axis_in_6_channels() -> None:
-    """6 channels of LTX-Video are 3 pairs, one for each of time, rows and columns. Blocks are (axis,
-    channels, denominator of the exponents).
+    """6 channels of LTX-Video are 3 pairs, one for each of time, rows and columns; a single frequency
+    of an axis is base^0.
     """
-    assert blocks_of_style("ltx", 6) == [(0, 2, 1), (1, 2, 1), (2, 2, 1)]
+    assert blocks_of_style("ltx", 6) == [Block(FRAMES, [0]), Block(HEIGHT, [0]), Block(WIDTH, [0])]
 
 
-@pytest.mark.parametrize(
-    ("style", "dim", "channels", "expected"),
-    [
-        ("moonvit", 16, (4, 12), [(1, 4, 2), (0, 12, 6)]),
-        ("ltx", 18, (6, 6, 6), [(0, 6, 3), (1, 6, 3), (2, 6, 3)]),
-    ],
-)
-def test_given_channels_replace_the_shares_and_the_order_of_a_style(
-    style: str, dim: int, channels: tuple[int, ...], expected: list[tuple[Any, ...]]
-) -> None:
-    """Blocks are (axis, channels, denominator): with channels (4, 12) the first axis has one block
-    of 4, whose exponents are i/2, and the second one of 12, of i/6.
+def test_given_channels_replace_the_shares_and_the_order_of_moonvit() -> None:
+    """MoonViT gives columns and rows 8 of 16 channels each, pair by pair. With channels (4, 12),
+    columns have the first 4 channels, 2 pairs of base^(−i/2), and rows the next 12, 6 pairs of
+    base^(−i/6).
     """
-    assert blocks_of_style(style, dim, channels) == expected
+    assert blocks_of_style("moonvit", 16, channels=(4, 12)) == [
+        Block(COLUMNS, [0, -1 / 2]),
+        Block(ROWS, [0, -1 / 6, -2 / 6, -3 / 6, -4 / 6, -5 / 6]),
+    ]
+
+
+def test_given_channels_replace_the_order_and_the_frequencies_of_ltx() -> None:
+    """LTX-Video's axes have a pair each in turn, of growing frequencies. With channels (6, 6, 6), each
+    axis has three pairs beside each other, of the ordinary frequencies base^(−i/3).
+    """
+    ordinary = [0, -1 / 3, -2 / 3]
+    assert blocks_of_style("ltx", 18, channels=(6, 6, 6)) == [
+        Block(FRAMES, ordinary),
+        Block(HEIGHT, ordinary),
+        Block(WIDTH, ordinary),
+    ]
 
 
 @pytest.mark.parametrize(

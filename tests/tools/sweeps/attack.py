@@ -222,6 +222,14 @@ def several(rng: Random, count: int) -> Attack:
     return Attack(f"{count} mistakes", pecli.Rope(rows, dim), arrays, planted)
 
 
+def two_mistakes(rng: Random) -> Attack:
+    return several(rng, 2)
+
+
+def three_mistakes(rng: Random) -> Attack:
+    return several(rng, 3)
+
+
 KINDS: tuple[Callable[[Random], Attack], ...] = (
     damaged_rows,
     damaged_elements,
@@ -232,8 +240,8 @@ KINDS: tuple[Callable[[Random], Attack], ...] = (
     other_scaling_number,
     missing_scaling,
     grid_base,
-    lambda rng: several(rng, 2),
-    lambda rng: several(rng, 3),
+    two_mistakes,
+    three_mistakes,
 )
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 from base64 import b64decode
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.text import Text
+    from matplotlib.transforms import Bbox
 
 POSITIONS_0_TO_49 = np.arange(50.0)
 
@@ -65,72 +66,110 @@ def test_texts_of_a_figure_stay_on_the_paper_and_do_not_overlap(
     )
 
 
-def _not_drawn(axis: Axis) -> list[Text]:
-    """The numbers of ticks beyond the ends of an axis."""
+def _labels_beyond_the_ends(axis: Axis) -> list[Text]:
+    """Return the numbers of ticks beyond the ends of an axis, which matplotlib keeps and hides."""
     low, high = sorted(axis.get_view_interval())
     slack = 1e-9 * (high - low)
-    ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
-    return [
-        label
-        for t in ticks
-        if not low - slack <= t.get_loc() <= high + slack
-        for label in (t.label1, t.label2)
-    ]
+    labels = []
+    for tick in [*axis.get_major_ticks(), *axis.get_minor_ticks()]:
+        is_on_the_axis = low - slack <= tick.get_loc() <= high + slack
+        if not is_on_the_axis:
+            labels += [tick.label1, tick.label2]
+    return labels
 
 
-def assert_readable(figure: Figure) -> list[str]:
-    """No text leaves the paper or lies on another; all of them."""
+class TextBox(NamedTuple):
+    """A text of a figure, and the pixels that it takes, from the bottom left corner on."""
+
+    text: str
+    box: Bbox
+
+    def is_on(self, figure: Figure) -> bool:
+        """Return True if it ends on the paper, to within a pixel."""
+        starts_on_paper = min(self.box.x0, self.box.y0) >= -1
+        ends_on_paper = self.box.x1 <= figure.bbox.x1 + 1 and self.box.y1 <= figure.bbox.y1 + 1
+        return starts_on_paper and ends_on_paper
+
+    def lies_on(self, other: TextBox) -> bool:
+        """Return True if both share a pixel of width and two of height.
+
+        A box is as high as the highest letters of the font, so that neighbouring lines may share
+        a pixel in which nothing is drawn.
+        """
+        across = min(self.box.x1, other.box.x1) - max(self.box.x0, other.box.x0)
+        down = min(self.box.y1, other.box.y1) - max(self.box.y0, other.box.y0)
+        return across >= 1 and down >= 2
+
+
+def text_boxes(figure: Figure) -> list[TextBox]:
+    """Return the texts of a figure that are drawn, in any order."""
     from matplotlib.axes import Axes
     from matplotlib.text import Text
 
     figure.canvas.draw()
     renderer = figure.canvas.get_renderer()
+    hidden_labels: set[Text] = set()
+    for axes in figure.findobj(Axes):
+        for axis in (axes.xaxis, axes.yaxis):
+            hidden_labels.update(_labels_beyond_the_ends(axis))
     boxes = []
-    beyond = {
-        label
-        for axes in figure.findobj(Axes)
-        for axis in (axes.xaxis, axes.yaxis)
-        for label in _not_drawn(axis)
-    }
-    for text in set(figure.findobj(Text)) - beyond:
-        shown = (
-            text.get_visible()
-            and text.get_text().strip()
-            and (text.axes is None or text.axes.get_visible())
-        )
+    for text in set(figure.findobj(Text)) - hidden_labels:
+        belongs_to_hidden_axes = text.axes is not None and not text.axes.get_visible()
+        if belongs_to_hidden_axes or not text.get_visible() or not text.get_text().strip():
+            continue
         box = Text.get_window_extent(text, renderer)  # Without the line to a curve.
-        if shown and box.width and box.x1 > 0 and box.x0 < figure.bbox.x1:
-            boxes.append((text.get_text(), box))
-    for k, (text, box) in enumerate(boxes):
-        assert min(box.x0, box.y0) >= -1, text
-        assert box.x1 <= figure.bbox.x1 + 1, text
-        assert box.y1 <= figure.bbox.y1 + 1, text
-        for other, another in boxes[:k]:
-            across = min(box.x1, another.x1) - max(box.x0, another.x0)
-            down = min(box.y1, another.y1) - max(box.y0, another.y0)
-            assert across < 1 or down < 2, f"{text!r} lies on {other!r}"
-    return [text for text, _ in boxes]
+        if box.width and box.x1 > 0 and box.x0 < figure.bbox.x1:
+            boxes.append(TextBox(text.get_text(), box))
+    return boxes
+
+
+def assert_readable(figure: Figure) -> list[str]:
+    """Fail if a text leaves the paper or lies on another, and return the texts otherwise."""
+    boxes = text_boxes(figure)
+    for number, box in enumerate(boxes):
+        assert box.is_on(figure), f"{box.text!r} leaves the paper"
+        for other in boxes[:number]:
+            assert not box.lies_on(other), f"{box.text!r} lies on {other.text!r}"
+    return [box.text for box in boxes]
 
 
 NAMES_OF_WEIGHTS = [
     f"{part}_model.layers.embeddings.position_embedding.{part}.weight"
     for part in ("text", "vision", "audio")
 ]
+"""Names of tensors of 59, 63 and 61 letters."""
 
 
 def without_spaces(texts: list[str]) -> list[str]:
+    """Return texts without spaces and line breaks, which stand anywhere in a long name."""
     return ["".join(text.split()) for text in texts]
 
 
-def test_long_titles_of_panels_lose_their_middle() -> None:
-    """NAMES_OF_WEIGHTS are names of tensors of 57 letters and more, which a panel of a third of a
-    figure has no room for. A title is whole, or it has its first letters and «…».
+def texts_of_titled_maps(titles: list[str]) -> list[str]:
+    """Return the texts of a figure of heatmaps with these titles, in a row of three."""
+    panels = []
+    for title in titles:
+        panels.append(HeatmapPanel(title, np.zeros((4, 4)), limits=(0.0, 1.0)))
+    return without_spaces(assert_readable(render(Picture("many", panels, across=3))))
+
+
+def test_titles_that_fit_in_three_lines_are_broken_into_lines_and_whole() -> None:
+    """A map that is a third of a figure wide has room for three lines of a title, of 28 letters
+    each: NAMES_OF_WEIGHTS have 63 letters at most.
     """
-    panels = [HeatmapPanel(n, np.zeros((4, 4)), limits=(0.0, 1.0)) for n in NAMES_OF_WEIGHTS]
-    texts = without_spaces(assert_readable(render(Picture("many", panels, across=3))))
-    for name in NAMES_OF_WEIGHTS:
-        is_shortened = any(text.startswith(name[:7]) and "…" in text for text in texts)
-        assert name in texts or is_shortened
+    assert set(NAMES_OF_WEIGHTS) <= set(texts_of_titled_maps(NAMES_OF_WEIGHTS))
+
+
+def test_titles_that_do_not_fit_in_three_lines_lose_their_middle() -> None:
+    """A title is a name of NAMES_OF_WEIGHTS twice, which is 118 letters and more, where three lines
+    of 28 letters are 84. The figure has its beginning, «…», and its end, 30 letters or more of each.
+    """
+    titles = [name * 2 for name in NAMES_OF_WEIGHTS]
+    shortened = [text for text in texts_of_titled_maps(titles) if "…" in text]
+    assert len(shortened) == len(titles)
+    for title in titles:
+        (text,) = [text for text in shortened if text.startswith(title[:30])]
+        assert text.endswith(title[-30:])
 
 
 def test_a_line_break_in_a_title_is_kept() -> None:
@@ -140,8 +179,8 @@ def test_a_line_break_in_a_title_is_kept() -> None:
 
 
 def test_long_names_in_a_legend_are_broken_into_lines_and_not_shortened() -> None:
-    """NAMES_OF_WEIGHTS have 57 letters and more. A name in this legend is one of them three times,
-    which no line has room for.
+    """A name in this legend is one of NAMES_OF_WEIGHTS three times, 177 letters and more, which no
+    line has room for.
     """
     curves = []
     for number, name in enumerate(NAMES_OF_WEIGHTS):

@@ -475,25 +475,60 @@ def test_a_logarithmic_axis_has_powers_of_ten() -> None:
     assert np.abs(np.diff(heights)).max() <= 1
 
 
-@pytest.mark.parametrize(
-    ("kind", "mark", "minus", "words"),
-    [(GREY_TERMINAL, "●", "−", "−5 × 2 → 1…"), (ASCII_TERMINAL, "*", "-", "-5 x 2 -> 1...")],
-    ids=["unicode", "ascii"],
+BOTH_ALPHABETS = pytest.mark.parametrize(
+    ("kind", "signs"),
+    [
+        pytest.param(GREY_TERMINAL, {"mark": "●", "second": "○", "minus": "−"}, id="unicode"),
+        pytest.param(ASCII_TERMINAL, {"mark": "*", "second": "o", "minus": "-"}, id="ascii"),
+    ],
 )
-def test_points_and_signs_have_substitutes_in_ascii(
-    kind: Terminal, mark: str, minus: str, words: str
-) -> None:
-    """Two curves of three points each, which no line joins; the second has a mark of its own. A
-    hyphen before a number becomes a minus, in the title and at the axis; one in «x-1» stays.
-    """
-    first = Curve("−5 × 2 → 1…", np.array([0.0, 1.0, 2.0]), np.array([-10.0, 9.0, -10.0]))
-    second = first._replace(label="", x=first.x + 3)
-    shown = curve_lines([first, second], kind, "at -1e-5 of x-1", joined=False)
+"""Terminals with and without Unicode, and the characters by which they draw the same."""
 
-    assert "".join(lines_inside_axes(shown)).count(mark) == 3
-    assert shown[0] == f"at {minus}1e{minus}5 of x-1"
-    assert any(line.startswith(f"{minus}10 ") for line in shown)
-    assert shown[-1] == f"{mark} {words}"
+THREE_POINTS = Curve("first", np.array([0.0, 1.0, 2.0]), np.array([-10.0, 9.0, -10.0]))
+THREE_LATER_POINTS = THREE_POINTS._replace(label="second", x=THREE_POINTS.x + 3)
+
+
+@BOTH_ALPHABETS
+def test_points_of_two_curves_have_two_marks(kind: Terminal, signs: dict[str, str]) -> None:
+    """Each curve has three points, which no line joins. The legend below has both marks."""
+    shown = curve_lines([THREE_POINTS, THREE_LATER_POINTS], kind, joined=False)
+    drawn = "".join(lines_inside_axes(shown))
+
+    assert drawn.count(signs["mark"]) == 3
+    assert drawn.count(signs["second"]) == 3
+    assert shown[-1] == f"{signs['mark']} first   {signs['second']} second"
+
+
+@BOTH_ALPHABETS
+def test_a_hyphen_before_a_number_of_a_title_is_a_minus(
+    kind: Terminal, signs: dict[str, str]
+) -> None:
+    """-1e-5 is a number; the hyphen of «x-1» stands after a letter and stays."""
+    title, *_ = curve_lines([THREE_POINTS], kind, "at -1e-5 of x-1")
+    assert title == f"at {signs['minus']}1e{signs['minus']}5 of x-1"
+
+
+@BOTH_ALPHABETS
+def test_a_number_below_zero_at_an_axis_has_a_minus(kind: Terminal, signs: dict[str, str]) -> None:
+    """The lowest point of the curve is −10, which is the last number before «│»."""
+    lines = curve_lines([THREE_POINTS], kind)
+    labels = [re.split("[│|]", line)[0].strip() for line in lines if re.search("[│|]", line)]
+
+    assert labels[-1] == f"{signs['minus']}10"
+
+
+@pytest.mark.parametrize(
+    ("sign", "in_ascii"),
+    [("−", "-"), ("–", "-"), ("×", "x"), ("·", "*"), ("→", "->"), ("…", "...")],
+)
+def test_a_sign_in_a_name_is_replaced_in_ascii_only(sign: str, in_ascii: str) -> None:
+    """The name of the only curve, «a SIGN b», is in the legend, which is the last line."""
+    curve = THREE_POINTS._replace(label=f"a {sign} b")
+    *_, in_unicode_legend = curve_lines([curve], GREY_TERMINAL, joined=False)
+    *_, in_ascii_legend = curve_lines([curve], ASCII_TERMINAL, joined=False)
+
+    assert in_unicode_legend == f"● a {sign} b"
+    assert in_ascii_legend == f"* a {in_ascii} b"
 
 
 def test_numbers_of_rows_before_zero_have_a_minus() -> None:
