@@ -182,25 +182,47 @@ def test_other_differences_of_positions_are_no_known_mistake(
     assert find_position_mistake(expected, used) is None
 
 
+PADDING_IGNORED = PositionMistake(Misplacement.PADDING_IGNORED)
+
+
 @pytest.mark.parametrize(
-    ("expected", "used", "padding", "mistake"),
+    ("expected", "padding"),
     [
-        (LEFT_PADDED_BY_9, ROW_NUMBERS, 9, PositionMistake(Misplacement.PADDING_IGNORED)),
-        (np.r_[0, ROW_NUMBERS[:-1]], ROW_NUMBERS, 1, PositionMistake(Misplacement.PADDING_IGNORED)),
-        (LEFT_PADDED_BY_9, ROW_NUMBERS + 1, 9, PositionMistake(Misplacement.SHIFTED, by=10)),
-        (LEFT_PADDED_BY_9, np.where(ROW_NUMBERS == 20, 0, ROW_NUMBERS), 9, None),
-        (LEFT_PADDED_BY_9, LEFT_PADDED_BY_9, 9, None),
-        (ROW_NUMBERS, ROW_NUMBERS + 1, 24, None),
+        pytest.param(LEFT_PADDED_BY_9, 9, id="nine rows of padding"),
+        pytest.param(np.r_[0, ROW_NUMBERS[:-1]], 1, id="one row of padding"),
+    ],
+)
+def test_tokens_that_are_counted_with_their_padding_are_named(
+    expected: np.ndarray, padding: int
+) -> None:
+    """The tokens after the padding should be at 0, 1, …; all rows are at their numbers, 0 … 23."""
+    assert find_position_mistake(expected, ROW_NUMBERS, padding) == PADDING_IGNORED
+
+
+def test_a_shift_is_counted_from_the_positions_after_the_padding() -> None:
+    """The 15 tokens should be at 0 … 14, and are at 10 … 24, which is not the count with padding."""
+    mistake = find_position_mistake(LEFT_PADDED_BY_9, ROW_NUMBERS + 1, 9)
+    assert mistake == PositionMistake(Misplacement.SHIFTED, by=10)
+
+
+def test_padding_that_was_ignored_explains_all_tokens_or_none() -> None:
+    """All rows are at their numbers, 0 … 23, except row 20, which is at 0."""
+    used = np.where(ROW_NUMBERS == 20, 0, ROW_NUMBERS)
+    assert find_position_mistake(LEFT_PADDED_BY_9, used, 9) is None
+
+
+@pytest.mark.parametrize(
+    ("expected", "used", "padding"),
+    [
+        pytest.param(LEFT_PADDED_BY_9, LEFT_PADDED_BY_9, 9, id="all tokens are right"),
+        pytest.param(ROW_NUMBERS, ROW_NUMBERS + 1, 24, id="all rows are padding"),
     ],
 )
 def test_rows_of_padding_are_not_compared(
-    expected: np.ndarray, used: np.ndarray, padding: int, mistake: PositionMistake | None
+    expected: np.ndarray, used: np.ndarray, padding: int
 ) -> None:
-    """The first `padding` rows may be at any position. LEFT_PADDED_BY_9 is nine zeros, then 0 … 14,
-    and ROW_NUMBERS 0 … 23: there, tokens are counted with the padding, so it was ignored. One more,
-    1 … 24, is 10 too far for each of the 15 tokens.
-    """
-    assert find_position_mistake(expected, used, padding) == mistake
+    """The first `padding` rows may be at any position, as no token attends to them."""
+    assert find_position_mistake(expected, used, padding) is None
 
 
 def test_a_table_at_position_0_is_shifted_and_not_unrotated() -> None:

@@ -11,7 +11,7 @@ import math
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -130,153 +130,241 @@ mrope_axes = (
 )
 mrope = pecli.Rope(dim=32, positions=mrope_axes, mrope_section=(4, 6, 6))
 mrope_frequencies = BASE ** (-np.arange(16) / 16)
-CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
-    "sines of which half do not turn, in float16": (
+
+
+class WrongTables(NamedTuple):
+    """Tables with a mistake in them, and what they should be."""
+
+    tables: Tables | np.ndarray
+    spec: Any
+    words: str  #: A part of the first sentence of the diagnosis, which names the mistake.
+
+
+CASES: dict[str, WrongTables] = {
+    "sines of which half do not turn, in float16": WrongTables(
         np.sin(np.outer(np.arange(40), edited(INV_FREQ, (slice(16, None), 0)))).astype(np.float16),
         pecli.Rope(40, DIM, dtype="float16"), "rotating_pairs is 16 (the spec says 32)"),
-    "three mistakes in four decimals": (
+    "three mistakes in four decimals": WrongTables(
         {name: np.round(of_angles(np.outer(np.arange(1, 41), 5e5 ** (-np.arange(16) / 16)))[other], 4)
             for name, other in (("cos", "sin"), ("sin", "cos"))},
         pecli.Rope(40, 32), "base is 500000 (the spec says 10000)"),
-    "one axis for all, in float16": (
+    "one axis for all, in float16": WrongTables(
         {name: table.astype(np.float16) for name, table in of_angles(np.outer(mrope_axes[0], mrope_frequencies)).items()},
         mrope, "positions are those of the axes t,t,t (the spec says t,h,w)"),
-    "element": (cosines(((77, 3), 0.9)), LONG_ROPE, "cos: only element [77, 3] differs"),
-    "rows": (cosines((slice(300, 304), sines[[9, 9, 8, 7]])), LONG_ROPE, "cos: only rows 300–303 differ"),
-    "a part of a column": (cosines((np.s_[300:400, 5], 0)), LONG_ROPE, "cos: only column 5 differs"),
-    "one frequency": (short_rotary_tables(INV_FREQ * factors(slice(7, 8), 1.001)), SHORT_ROPE, "only column 7 differs"),
-    "some frequencies": (short_rotary_tables(INV_FREQ * factors(slice(12, 18), 0.7)), SHORT_ROPE, "only columns 12–17 differ"),
-    **{f"two regimes, {words}": (
+    "element": WrongTables(cosines(((77, 3), 0.9)), LONG_ROPE, "cos: only element [77, 3] differs"),
+    "rows": WrongTables(cosines((slice(300, 304), sines[[9, 9, 8, 7]])), LONG_ROPE, "cos: only rows 300–303 differ"),
+    "a part of a column": WrongTables(cosines((np.s_[300:400, 5], 0)), LONG_ROPE, "cos: only column 5 differs"),
+    "one frequency": WrongTables(short_rotary_tables(INV_FREQ * factors(slice(7, 8), 1.001)), SHORT_ROPE, "only column 7 differs"),
+    "some frequencies": WrongTables(short_rotary_tables(INV_FREQ * factors(slice(12, 18), 0.7)), SHORT_ROPE, "only columns 12–17 differ"),
+    **{f"two regimes, {words}": WrongTables(
         {name: edited(table, (rows, other_law[name][rows])) for name, table in rotary_tables().items()}, LONG_ROPE,
         f"base is 100000 (the spec says 10000), and only in rows {words};")
        for words, rows in (("512 to 1,023", slice(512, None)), ("0 to 511", slice(512)))},
-    "exponent over hidden_size": (rotary_tables(BASE ** (-2 * INDEX / 2048)), LONG_ROPE, "frequencies are over 2048 channels"),
-    "exponent without scaling": (rotary_tables(BASE ** (-INDEX / (DIM // 2 - 1))), YARN,
+    "exponent over hidden_size": WrongTables(rotary_tables(BASE ** (-2 * INDEX / 2048)), LONG_ROPE, "frequencies are over 2048 channels"),
+    "exponent without scaling": WrongTables(rotary_tables(BASE ** (-INDEX / (DIM // 2 - 1))), YARN,
         "frequencies are over 62 channels (the spec says 64), and the yarn scaling is missing"),
-    "no scaling, as some runtimes have it": (rotary_tables(), YARN, "the yarn scaling is missing; exact"),
-    "half the exponent": (rotary_tables(BASE ** (-4 * INDEX / DIM)), LONG_ROPE,
+    "no scaling, as some runtimes have it": WrongTables(rotary_tables(), YARN, "the yarn scaling is missing; exact"),
+    "half the exponent": WrongTables(rotary_tables(BASE ** (-4 * INDEX / DIM)), LONG_ROPE,
         "frequencies are over 32 channels (the spec says 64)"),
-    "stale length": (rotary_tables(stale), DYNAMIC, "length is 512 (the spec says 1024)"),
-    "frequencies reversed": (rotary_tables(INV_FREQ[::-1]), LONG_ROPE, "cos, sin: channels are in reverse order; exact"),
-    "attention factor twice": ({name: np.float32(0.1 * np.log(4) + 1) * YARN.tables()[name] for name in ("cos", "sin")},
+    "stale length": WrongTables(rotary_tables(stale), DYNAMIC, "length is 512 (the spec says 1024)"),
+    "frequencies reversed": WrongTables(rotary_tables(INV_FREQ[::-1]), LONG_ROPE, "cos, sin: channels are in reverse order; exact"),
+    "attention factor twice": WrongTables({name: np.float32(0.1 * np.log(4) + 1) * YARN.tables()[name] for name in ("cos", "sin")},
         YARN, "the attention factor is applied twice"),
-    "float16 frequencies": (rotary_tables(through(INV_FREQ, np.float16)), LONG_ROPE, "recipe float16-inv-freq"),
-    "float16 phases": (
+    "float16 frequencies": WrongTables(rotary_tables(through(INV_FREQ, np.float16)), LONG_ROPE, "recipe float16-inv-freq"),
+    "float16 phases": WrongTables(
         of_angles(through(np.outer(np.arange(LENGTH, dtype=np.float32), INV_FREQ.astype(np.float32)), np.float16)),
         LONG_ROPE, "recipe float16-phases"),
-    "float32 phases in bfloat16": (
+    "float32 phases in bfloat16": WrongTables(
         {name: table.astype(ml_dtypes.bfloat16) for name, table in
             of_angles(np.outer(np.arange(4096, dtype=np.float32), INV_FREQ.astype(np.float32))).items()},
         pecli.Rope(4096, DIM), "computed by the recipe float32-bfloat16-table"),
-    "another base without scaling": (rotary_tables(), pecli.Rope(LENGTH, DIM, 1e6, scaling="linear", factor=8.0),
+    "another base without scaling": WrongTables(rotary_tables(), pecli.Rope(LENGTH, DIM, 1e6, scaling="linear", factor=8.0),
         "base is 10000 (the spec says 1000000), and the linear scaling is missing; exact"),
-    "float16 table": ({name: through(table, np.float16).astype(np.float32) for name, table in rotary_tables().items()}, LONG_ROPE,
+    "float16 table": WrongTables({name: through(table, np.float16).astype(np.float32) for name, table in rotary_tables().items()}, LONG_ROPE,
         "rounded to float16"),
-    "a row of a bias": ({"bias": edited(bias(), ((3, 10), 0))}, ALIBI, "bias: only row 10 differs"),
-    "distance": ({"bias": bias(DISTANCE + 1)}, ALIBI, "distances are off by one: i − j + 1, not i − j"),
-    "distance of a head": (-DISTANCE[None] / 256 - 1 / 256, pecli.Alibi(1, 64), "distances are off by one: i − j + 1"),
-    "slope of a head": (-DISTANCE / 16, pecli.Alibi(1, 64), "max_bias is 4 (the spec says 8)"),
-    "distance of heads that are last": (bias(DISTANCE + 1).transpose(1, 2, 0), ALIBI,
+    "a row of a bias": WrongTables({"bias": edited(bias(), ((3, 10), 0))}, ALIBI, "bias: only row 10 differs"),
+    "distance": WrongTables({"bias": bias(DISTANCE + 1)}, ALIBI, "distances are off by one: i − j + 1, not i − j"),
+    "distance of a head": WrongTables(-DISTANCE[None] / 256 - 1 / 256, pecli.Alibi(1, 64), "distances are off by one: i − j + 1"),
+    "slope of a head": WrongTables(-DISTANCE / 16, pecli.Alibi(1, 64), "max_bias is 4 (the spec says 8)"),
+    "distance of heads that are last": WrongTables(bias(DISTANCE + 1).transpose(1, 2, 0), ALIBI,
         "transposed, and distances are off"),
-    "slopes, heads last": (np.multiply.outer(DISTANCE, -(SLOPES**2)), ALIBI,
+    "slopes, heads last": WrongTables(np.multiply.outer(DISTANCE, -(SLOPES**2)), ALIBI,
         "transposed, and max_bias is 16 (the spec says 8)"),
-    "four keys": (np.multiply.outer(SLOPES**2, [np.arange(-4, 1)]), pecli.Alibi(8, 5, form="key"), "max_bias is 16"),
-    "heads": ({"bias": bias()[[1, 0, 2, 3, 5, 4, 6, 7]]}, ALIBI, "heads are in another order (1, 0, 2, 3, 5, 4, 6, 7)"),
-    "beta_fast and beta_slow swapped": (short_rotary_tables(INV_FREQ / 32 * ramp + INV_FREQ * (1 - ramp), HEIGHT),
+    "four keys": WrongTables(np.multiply.outer(SLOPES**2, [np.arange(-4, 1)]), pecli.Alibi(8, 5, form="key"), "max_bias is 16"),
+    "heads": WrongTables({"bias": bias()[[1, 0, 2, 3, 5, 4, 6, 7]]}, ALIBI, "heads are in another order (1, 0, 2, 3, 5, 4, 6, 7)"),
+    "beta_fast and beta_slow swapped": WrongTables(short_rotary_tables(INV_FREQ / 32 * ramp + INV_FREQ * (1 - ramp), HEIGHT),
         pecli.Rope(SHORT_LENGTH, DIM, **YARN32, truncate=False),
         "beta_fast is 1 (the spec says 32), and beta_slow is 32 (the spec says 1)"),
-    "fewer pairs that turn": (rotary_tables(INV_FREQ * (INDEX < 8)), pecli.Rope(LENGTH, DIM, scaling="proportional",
+    "fewer pairs that turn": WrongTables(rotary_tables(INV_FREQ * (INDEX < 8)), pecli.Rope(LENGTH, DIM, scaling="proportional",
         partial_rotary_factor=0.5), "cos, sin: rotating_pairs is 8 (the spec says 16);"),
-    "a row far down in draws": ({"weight": edited(drawn.tables()["weight"], (100, 0))}, drawn, "only row 100 differs"),
-    "zeros of the shape of sines": (np.zeros((200, 32), np.float32), pecli.Rope(200, 64), "all values are 0"),
-    "a position that is not 0": (np.repeat(repeated.tables()["pe"][3:4], 33, axis=0), repeated,
+    "a row far down in draws": WrongTables({"weight": edited(drawn.tables()["weight"], (100, 0))}, drawn, "only row 100 differs"),
+    "zeros of the shape of sines": WrongTables(np.zeros((200, 32), np.float32), pecli.Rope(200, 64), "all values are 0"),
+    "a position that is not 0": WrongTables(np.repeat(repeated.tables()["pe"][3:4], 33, axis=0), repeated,
         "all rows are at position 10;"),
-    "another start": ({name: pecli.Rope(64, 4, 2.0, offset=5).tables()[name] for name in ("cos", "sin")},
+    "another start": WrongTables({name: pecli.Rope(64, 4, 2.0, offset=5).tables()[name] for name in ("cos", "sin")},
         pecli.Rope(64, 4, 2.0), "positions start at 5 (the spec says 0)"),
-    "wavelengths": ({"inv_freq": np.float32(2 * np.pi / INV_FREQ)}, LONG_ROPE, "wavelengths, not frequencies; exact"),
-    "inverses": ({"inv_freq": 1 / INV_FREQ}, LONG_ROPE, "inv_freq holds 1/inv_freq, not frequencies; explains"),
-    "reversed inv_freq": ({"inv_freq": INV_FREQ[::-1].copy()}, LONG_ROPE, "channels are in reverse order; exact"),
-    "float16 inv_freq": ({"inv_freq": INV_FREQ.astype(np.float16)}, LONG_ROPE, "recipe float16-inv-freq"),
-    "one of inv_freq": ({"inv_freq": INV_FREQ * factors(slice(7, 8), 1.0001)}, LONG_ROPE, "only element 7 differs"),
-    "zeros as inv_freq": ({"inv_freq": 0 * INV_FREQ}, LONG_ROPE, "values were never initialised"),
-    "float8": ({name: through(table, ml_dtypes.float8_e4m3fn).astype(np.float32) for name, table in rotary_tables().items()},
+    "wavelengths": WrongTables({"inv_freq": np.float32(2 * np.pi / INV_FREQ)}, LONG_ROPE, "wavelengths, not frequencies; exact"),
+    "inverses": WrongTables({"inv_freq": 1 / INV_FREQ}, LONG_ROPE, "inv_freq holds 1/inv_freq, not frequencies; explains"),
+    "reversed inv_freq": WrongTables({"inv_freq": INV_FREQ[::-1].copy()}, LONG_ROPE, "channels are in reverse order; exact"),
+    "float16 inv_freq": WrongTables({"inv_freq": INV_FREQ.astype(np.float16)}, LONG_ROPE, "recipe float16-inv-freq"),
+    "one of inv_freq": WrongTables({"inv_freq": INV_FREQ * factors(slice(7, 8), 1.0001)}, LONG_ROPE, "only element 7 differs"),
+    "zeros as inv_freq": WrongTables({"inv_freq": 0 * INV_FREQ}, LONG_ROPE, "values were never initialised"),
+    "float8": WrongTables({name: through(table, ml_dtypes.float8_e4m3fn).astype(np.float32) for name, table in rotary_tables().items()},
         LONG_ROPE, "rounded to float8_e4m3fn;"),
-    "slopes in bfloat16": ({"bias": -through(TWELVE, ml_dtypes.bfloat16)[:, None, None] * DISTANCE.astype(np.float32)},
+    "slopes in bfloat16": WrongTables({"bias": -through(TWELVE, ml_dtypes.bfloat16)[:, None, None] * DISTANCE.astype(np.float32)},
         pecli.Alibi(12, 64), "bias: slopes are rounded to bfloat16 before they are multiplied; exact"),
-    "bfloat16 under a mask": (np.where(np.tri(16, dtype=bool),
+    "bfloat16 under a mask": WrongTables(np.where(np.tri(16, dtype=bool),
         through(-TWELVE[:, None, None] * DISTANCE[:16, :16], ml_dtypes.bfloat16), -1e9).astype(np.float32),
         pecli.Alibi(12, 16, form="causal"), "mask differs: -1e+09; rounded to bfloat16; exact"),
-    "yarn over hidden_size": (rotary_tables(blended(BASE ** (-2 * INDEX / (2 * DIM))), 0.1 * math.log(4) + 1), YARN,
+    "yarn over hidden_size": WrongTables(rotary_tables(blended(BASE ** (-2 * INDEX / (2 * DIM))), 0.1 * math.log(4) + 1), YARN,
         "cos, sin: frequencies are over 128 channels (the spec says 64);"),
-    "another dimension": (
+    "another dimension": WrongTables(
         {name: np.tile(table, 2) for name, table in rotary_tables(BASE ** (-2 * np.arange(64) / DIM)).items()},
         pecli.Rope(LENGTH, DIM, layout="halves"),
         "rotary dimension is 128 (the spec says 64), and frequencies are over 64 channels, as the spec says;"),
-    "no numbers": ({"inv_freq": np.array([np.nan])}, pecli.Rope(4, 2), "values were never initialised"),
-    "uninitialised": ({"inv_freq": np.full(DIM // 2, 1e-19, np.float32)}, LONG_ROPE, "values were never initialised"),
+    "no numbers": WrongTables({"inv_freq": np.array([np.nan])}, pecli.Rope(4, 2), "values were never initialised"),
+    "uninitialised": WrongTables({"inv_freq": np.full(DIM // 2, 1e-19, np.float32)}, LONG_ROPE, "values were never initialised"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("tables", "spec", "words"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize("name", CASES)
 @pytest.mark.sample(9)
-def test_the_first_reason_names_the_mistake(
-    tables: Tables | np.ndarray, spec: Any, words: str
-) -> None:
-    """NumPy computes the tables by a formula with a mistake in it; `spec` is what they should be, and
-    `words` are written by hand. For example, if element [77, 3] of the cosines is set to 0.9, «cos:
-    only element [77, 3] differs», and of frequencies 10000^(-2i/2048) where 10000^(-2i/64) is
-    right, «frequencies are over 2048 channels».
-
-    The residual is the largest difference that the reason leaves unexplained; 0.04 is that of the
-    coarsest storage here, float8. Nothing is called noise.
+def test_the_first_reason_names_the_mistake(name: str) -> None:
+    """NumPy computes the tables by a formula with a mistake in it. For example, if element [77, 3] of
+    the cosines is set to 0.9, «cos: only element [77, 3] differs», and of frequencies
+    10000^(-2i/2048) where 10000^(-2i/64) is right, «frequencies are over 2048 channels».
     """
-    result = pecli.verify(tables, spec, atol=1e-6)
-    residuals = [explanation.residual for explanation in result.explanations]
+    case = CASES[name]
+    result = pecli.verify(case.tables, case.spec, atol=1e-6)
 
     assert not result.passed
-    assert words in result.diagnosis[0]
+    assert case.words in result.diagnosis[0]
     assert "noise" not in result.diagnosis[0]
-    assert all(residual <= 0.04 for residual in residuals if np.isfinite(residual))
 
 
-COMMANDS = [
-    (of_angles(np.outer(np.arange(1 - SHORT_LENGTH, 1), INV_FREQ)), SHORT_ROPE, "positions start at -255 (the spec says 0)", ""),
-    ({"cos": short_rotary_tables()["sin"], "sin": short_rotary_tables()["cos"]}, SHORT_ROPE, "sin and cos are swapped", ""),
-    (at_position(0), SHORT_ROPE, "all rows are at position 0", ""),
-    (at_position(7), SHORT_ROPE, "all rows are at position 7", ""),
-    (short_rotary_tables() | {"cos": edited(short_rotary_tables()["cos"], (100, short_rotary_tables()["cos"][99]))}, SHORT_ROPE, "cos: only row 100 differs", ""),
-    (short_rotary_tables(INV_FREQ * FACTORS), LONGROPE, "frequencies are multiplied by short_factor, not divided", ""),
-    (short_rotary_tables((16 * BASE) ** (-2 * INDEX / DIM) / 16 ** (2 / DIM)),
-        pecli.Rope(SHORT_LENGTH, DIM, scaling="ntk-fixed", factor=8.0), "factor is 16 (the spec says 8)", "with"),
-    (short_rotary_tables(INV_FREQ / FACTORS[::-1]), LONGROPE, "short_factor is in reverse order", ""),
-    (short_rotary_tables(INV_FREQ / 32, HEIGHT), pecli.Rope(SHORT_LENGTH, DIM, **YARN32), "attention factor is 1.346574, as the spec says",
-        "apart from that ("),
-    (short_rotary_tables() | {"sin": -short_rotary_tables()["sin"]}, pecli.Rope(SHORT_LENGTH, DIM, scaling="linear", factor=8.0), "sin is negated (it",
-        "apart from that (sin is negated), reproduce with"),
-    (short_rotary_tables(INV_FREQ[::2]), pecli.Rope(SHORT_LENGTH, DIM, layout="halves"),
-        "cos, sin: rotary dimension is 32 (the spec says 64);", "with"),
-    (np.concatenate([*short_rotary_tables().values()], axis=1), pecli.Sinusoidal(SHORT_LENGTH, DIM, layout="halves"),
-        "sin and cos are swapped", "--cos-first"),
-]  # fmt: skip
+COARSEST_ROUNDING = 2.0**-5
+"""The rounding of cosines in float8, the coarsest storage of CASES: its numbers between 1/2 and 1 are
+2^-4 apart.
+"""
 
 
-@pytest.mark.parametrize(
-    ("tables", "spec", "words", "command"), COMMANDS, ids=[case[2] for case in COMMANDS]
-)
-def test_the_reason_has_a_command_if_one_makes_the_table(
-    tables: Tables, spec: Any, words: str, command: str
-) -> None:
-    """NumPy computes the tables with a mistake in them, and the first line names it in `words`. A
-    line «reproduce with pecli rope …» follows if options make such a table, and has `command` in
-    it. If none do, as for rows that are all at position 7, `command` is empty and no line has one.
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.sample(9)
+def test_a_reason_leaves_no_more_than_the_storage_rounds(name: str) -> None:
+    """The residual is the largest difference that a reason leaves unexplained. It is not finite if
+    the tables hold no numbers.
     """
+    case = CASES[name]
+    result = pecli.verify(case.tables, case.spec, atol=1e-6)
+    for explanation in result.explanations:
+        if np.isfinite(explanation.residual):
+            assert explanation.residual <= COARSEST_ROUNDING
+
+
+COSINES, SINES = short_rotary_tables().values()
+SHORT_HALVES = pecli.Rope(SHORT_LENGTH, DIM, layout="halves")
+SHORT_LINEAR = pecli.Rope(SHORT_LENGTH, DIM, scaling="linear", factor=8.0)
+SHORT_YARN = pecli.Rope(SHORT_LENGTH, DIM, **YARN32)
+
+MISTAKES_WITHOUT_A_COMMAND = {
+    "positions end at 0": WrongTables(
+        of_angles(np.outer(np.arange(1 - SHORT_LENGTH, 1), INV_FREQ)),
+        SHORT_ROPE,
+        "positions start at -255 (the spec says 0)",
+    ),
+    "sines in the place of cosines": WrongTables(
+        {"cos": SINES, "sin": COSINES}, SHORT_ROPE, "sin and cos are swapped"
+    ),
+    "position 0 everywhere": WrongTables(at_position(0), SHORT_ROPE, "all rows are at position 0"),
+    "position 7 everywhere": WrongTables(at_position(7), SHORT_ROPE, "all rows are at position 7"),
+    "a row of cosines twice": WrongTables(
+        {"cos": edited(COSINES, (100, COSINES[99])), "sin": SINES},
+        SHORT_ROPE,
+        "cos: only row 100 differs",
+    ),
+    "LongRoPE multiplies": WrongTables(
+        short_rotary_tables(INV_FREQ * FACTORS),
+        LONGROPE,
+        "frequencies are multiplied by short_factor, not divided",
+    ),
+    "LongRoPE's factors are reversed": WrongTables(
+        short_rotary_tables(INV_FREQ / FACTORS[::-1]), LONGROPE, "short_factor is in reverse order"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES_WITHOUT_A_COMMAND)
+def test_a_reason_has_no_command_if_no_options_make_the_table(name: str) -> None:
+    """NumPy computes the tables with a mistake in them. `pecli rope` has no option that puts all rows
+    at position 7, for example.
+    """
+    case = MISTAKES_WITHOUT_A_COMMAND[name]
+    reason, *other_lines = pecli.verify(case.tables, case.spec, atol=1e-4).diagnosis
+
+    assert case.words in reason
+    assert "noise" not in reason
+    assert not any("pecli " in line for line in other_lines)
+
+
+class ReproducedTables(NamedTuple):
+    """Tables with a mistake in them that options of a command make, too."""
+
+    wrong: WrongTables
+    command: str  #: A part of the sentence with the command, beside «reproduce with pecli».
+
+
+MISTAKES_WITH_A_COMMAND = {
+    "another factor": ReproducedTables(
+        WrongTables(
+            short_rotary_tables((16 * BASE) ** (-2 * INDEX / DIM) / 16 ** (2 / DIM)),
+            pecli.Rope(SHORT_LENGTH, DIM, scaling="ntk-fixed", factor=8.0),
+            "factor is 16 (the spec says 8)",
+        ),
+        command="--factor 16",
+    ),
+    "linear scaling with YaRN's attention factor": ReproducedTables(
+        WrongTables(
+            short_rotary_tables(INV_FREQ / 32, HEIGHT),
+            SHORT_YARN,
+            "attention factor is 1.346574, as the spec says",
+        ),
+        command="apart from that (",
+    ),
+    "negated sines without scaling": ReproducedTables(
+        WrongTables({"cos": COSINES, "sin": -SINES}, SHORT_LINEAR, "sin is negated (it"),
+        command="apart from that (sin is negated), reproduce with",
+    ),
+    "another rotary dimension": ReproducedTables(
+        WrongTables(
+            short_rotary_tables(INV_FREQ[::2]),
+            SHORT_HALVES,
+            "cos, sin: rotary dimension is 32 (the spec says 64);",
+        ),
+        command="--dim 32",
+    ),
+    "cosines before sines": ReproducedTables(
+        WrongTables(
+            np.concatenate([COSINES, SINES], axis=1),
+            pecli.Sinusoidal(SHORT_LENGTH, DIM, layout="halves"),
+            "sin and cos are swapped",
+        ),
+        command="--cos-first",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES_WITH_A_COMMAND)
+def test_a_reason_has_the_command_that_makes_the_table(name: str) -> None:
+    """NumPy computes the tables with a mistake in them. What the options of `pecli` cannot make is
+    stated before the command: «apart from that (sin is negated), reproduce with pecli rope …».
+    """
+    (tables, spec, words), command = MISTAKES_WITH_A_COMMAND[name]
     reason, *other_lines = pecli.verify(tables, spec, atol=1e-4).diagnosis
     assert words in reason
     assert "noise" not in reason
 
-    lines_with_a_command = [line for line in other_lines if "pecli " in line]
-    assert bool(lines_with_a_command) == bool(command)
-    assert all(command in line for line in lines_with_a_command)
+    (line,) = [line for line in other_lines if "pecli " in line]
+    assert command in line
 
 
 @pytest.mark.parametrize("rows", [8, 16, 24])

@@ -885,23 +885,42 @@ def test_a_word_of_thousands_of_letters_is_refused_at_its_place(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "shape", "problem"),
+    ("tensor", "problem"),
     [
-        ("\\ud800", "[1]", "[1]", "has a tensor that is not one; a .json has the form"),
-        ("a", "[1]", '[1],"more":1', "has a tensor that is not one; a .json has the form"),
-        ("a", "[1]", "[true]", "tensor 'a' has a shape that is not a list of lengths"),
-        ("a", "[1]", "[-1]", "tensor 'a' has a shape that is not a list of lengths"),
-        ("a", f"[{10**400}]", "[1]", "tensor 'a' holds a number that float32 does not hold"),
+        pytest.param(
+            '"\\ud800": {"dtype": "float32", "data": [1], "shape": [1]}',
+            "has a tensor that is not one; a .json has the form",
+            id="half a letter",
+        ),
+        pytest.param(
+            '"a": {"dtype": "float32", "data": [1], "shape": [1], "more": 1}',
+            "has a tensor that is not one; a .json has the form",
+            id="another key",
+        ),
+        pytest.param(
+            '"a": {"dtype": "float32", "data": [1], "shape": [true]}',
+            "tensor 'a' has a shape that is not a list of lengths",
+            id="a truth value",
+        ),
+        pytest.param(
+            '"a": {"dtype": "float32", "data": [1], "shape": [-1]}',
+            "tensor 'a' has a shape that is not a list of lengths",
+            id="a negative length",
+        ),
+        pytest.param(
+            f'"a": {{"dtype": "float32", "data": [{10**400}], "shape": [1]}}',
+            "tensor 'a' holds a number that float32 does not hold",
+            id="a large number",
+        ),
     ],
-    ids=["half a letter", "another key", "a truth value", "a negative length", "a large number"],
 )
 def test_a_broken_tensor_of_json_is_refused_by_its_mistake(
-    tmp_path: Path, name: str, data: str, shape: str, problem: str
+    tmp_path: Path, tensor: str, problem: str
 ) -> None:
     """The tensor's name is half a surrogate pair; it has a key «more»; its shape holds a truth
     value or a negative length; or a number, 10^400, exceeds float32.
     """
-    text = f'{{"tensors":{{"{name}":{{"dtype":"float32","data":{data},"shape":{shape}}}}}}}'
+    text = f'{{"tensors": {{{tensor}}}}}'
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(FileError, match=problem):
         pecli.load(tmp_path / "x.json")

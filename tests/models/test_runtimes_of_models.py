@@ -4,6 +4,8 @@ A runtime is a program that runs models (candle, TensorRT-LLM, exllamav3, vLLM, 
 has the parameters that it changes, and the cause in words. What each does was read from its source.
 """
 
+from typing import NamedTuple
+
 import pytest
 
 from pecli.engine.runtimes import runtime_named
@@ -96,26 +98,31 @@ def test_exllamav3_takes_the_ratio_of_mscales_only_for_deepseek() -> None:
     assert [*changes] == ["max_position_embeddings", "mscale", "mscale_all_dim"]
 
 
-@pytest.mark.parametrize(
-    ("name", "limits_to_context", "ignores_prompt", "text_only"),
-    [
-        ("transformers", False, False, False),
-        ("vllm", True, True, False),
-        ("llama.cpp", False, True, False),
-        ("mlx-lm", False, True, True),
-        ("sglang", False, False, False),
-    ],
-)
-def test_runtimes_treat_context_and_prompts_as_their_source_does(
-    name: str, limits_to_context: bool, ignores_prompt: bool, text_only: bool
+FIVE_RUNTIMES = ["transformers", "vllm", "llama.cpp", "mlx-lm", "sglang"]
+"""Runtimes whose source was read for what they do with contexts, prompts and images."""
+
+
+@pytest.mark.parametrize("name", FIVE_RUNTIMES)
+def test_of_five_runtimes_only_vllm_has_tables_that_end_at_the_context(name: str) -> None:
+    """Others compute the angle of any position, or make their tables longer when they need to."""
+    assert runtime_named(name).limits_to_context == (name == "vllm")
+
+
+@pytest.mark.parametrize("name", FIVE_RUNTIMES)
+def test_of_five_runtimes_transformers_and_sglang_follow_the_length_of_the_prompt(
+    name: str,
 ) -> None:
-    """Each row was read from the source of the runtime: whether its tables end at the context,
-    whether they ignore the length of the prompt, and whether it knows no images.
+    """LongRoPE has two sets of factors, for short prompts and for long ones. The other runtimes
+    choose by the context that they serve, however short a prompt is.
     """
-    runtime = runtime_named(name)
-    assert runtime.limits_to_context is limits_to_context
-    assert runtime.ignores_prompt is ignores_prompt
-    assert runtime.text_only is text_only
+    follows_prompt = not runtime_named(name).ignores_prompt
+    assert follows_prompt == (name in {"transformers", "sglang"})
+
+
+@pytest.mark.parametrize("name", FIVE_RUNTIMES)
+def test_of_five_runtimes_only_mlx_lm_has_no_positions_of_images(name: str) -> None:
+    """mlx-lm serves text only, and so has no M-RoPE."""
+    assert runtime_named(name).text_only == (name == "mlx-lm")
 
 
 @pytest.mark.parametrize("runtime", ["tensorrt-llm", "exllamav3"])
@@ -149,29 +156,63 @@ def llama_3_config(top: int | None, nested: int | None) -> Config:
     return {**LLAMA_CONFIG, **lengths, "rope_scaling": scaling}
 
 
-@pytest.mark.parametrize(
-    ("top", "nested", "of_llama_cpp", "of_mlx_lm"),
-    [
-        (None, None, {"original_max_position_embeddings": 8192}, {"original_max_position_embeddings": 8192}),
-        (4096, None, {}, {"original_max_position_embeddings": 8192}),
-        (None, 4096, {"original_max_position_embeddings": 8192}, {}),
-        (4096, 4096, {}, {}),
-        (4096, 2048, {}, {"original_max_position_embeddings": 2048}),
-        (None, 8192, {}, {}),
-        (8192, None, {}, {}),
-    ],
-)  # fmt: skip
-def test_the_original_length_of_llama_3_is_8192_where_a_runtime_finds_none(
-    top: int | None, nested: int | None, of_llama_cpp: Config, of_mlx_lm: Config
-) -> None:
-    """`Llama3RoPE` of mlx-lm's models/rope_utils.py reads the key in rope_scaling only, and llama.cpp's
-    conversion/llama.py at the top of the config only; both take 8192 if it is not there.
-    Transformers prefers the one at the top, and takes max_position_embeddings, here 16384, without
-    both. Nothing changes for a runtime that has the same length.
+class OriginalLengths(NamedTuple):
+    """Where a Llama 3 states its original length, and the length that each program finds.
+
+    By `Llama3RoPE` of mlx-lm's models/rope_utils.py, mlx-lm reads the key in rope_scaling only. By
+    its conversion/llama.py, llama.cpp reads it at the top of the config only. transformers prefers
+    the one at the top, and takes max_position_embeddings, 16384, without both.
     """
-    config = llama_3_config(top, nested)
-    assert adaptation_by("llama.cpp", config).parameters == of_llama_cpp
-    assert adaptation_by("mlx-lm", config).parameters == of_mlx_lm
+
+    top: int | None
+    nested: int | None
+    in_transformers: int
+    in_llama_cpp: int = 8192
+    in_mlx_lm: int = 8192
+
+
+LLAMA_3_ORIGINAL_LENGTHS = [
+    pytest.param(OriginalLengths(None, None, 16384), id="nowhere"),
+    pytest.param(OriginalLengths(4096, None, 4096, in_llama_cpp=4096), id="at the top"),
+    pytest.param(OriginalLengths(8192, None, 8192), id="at the top, the default"),
+    pytest.param(OriginalLengths(None, 4096, 4096, in_mlx_lm=4096), id="nested"),
+    pytest.param(OriginalLengths(None, 8192, 8192), id="nested, the default"),
+    pytest.param(
+        OriginalLengths(4096, 4096, 4096, in_llama_cpp=4096, in_mlx_lm=4096), id="in both places"
+    ),
+    pytest.param(
+        OriginalLengths(4096, 2048, 4096, in_llama_cpp=4096, in_mlx_lm=2048), id="two lengths"
+    ),
+]
+
+
+def changed_length(in_transformers: int, in_runtime: int) -> Config:
+    """Return the parameter that a runtime changes: none if it has the length of transformers."""
+    if in_runtime == in_transformers:
+        return {}
+    return {"original_max_position_embeddings": in_runtime}
+
+
+@pytest.mark.parametrize("lengths", LLAMA_3_ORIGINAL_LENGTHS)
+def test_llama_cpp_takes_8192_for_an_original_length_that_is_not_at_the_top(
+    lengths: OriginalLengths,
+) -> None:
+    """OriginalLengths has the lengths by the source of llama.cpp and transformers."""
+    config = llama_3_config(lengths.top, lengths.nested)
+    expected = changed_length(lengths.in_transformers, lengths.in_llama_cpp)
+
+    assert adaptation_by("llama.cpp", config).parameters == expected
+
+
+@pytest.mark.parametrize("lengths", LLAMA_3_ORIGINAL_LENGTHS)
+def test_mlx_lm_takes_8192_for_an_original_length_that_is_not_in_rope_scaling(
+    lengths: OriginalLengths,
+) -> None:
+    """OriginalLengths has the lengths by the source of mlx-lm and transformers."""
+    config = llama_3_config(lengths.top, lengths.nested)
+    expected = changed_length(lengths.in_transformers, lengths.in_mlx_lm)
+
+    assert adaptation_by("mlx-lm", config).parameters == expected
 
 
 def test_a_missing_original_length_of_llama_3_is_a_cause() -> None:

@@ -6,6 +6,7 @@ the sizes of rotary models.
 """
 
 import math
+from typing import Any
 
 import pytest
 
@@ -17,27 +18,30 @@ def schemes_of(config: Config) -> list[str]:
     return [encoding.scheme for encoding in load_config(config)]
 
 
-@pytest.mark.parametrize(
-    ("model_type", "word", "keys", "scheme"),
-    [
-        ("llama", "absolute", {}, "rope"),
-        ("gptj", "learned", {}, "rope"),
-        ("llama", "alibi", {"rope_theta": 1e4}, "rope"),
-        ("qwen2", "alibi", {"rope_theta": 1e4}, "rope"),
-        ("mistral", "alibi", {"rope_theta": 1e4}, "rope"),
-        ("esm", "absolute", {}, "learned"),
-        ("bert", "absolute", {}, "learned"),
-        ("wibble", "alibi", {}, "alibi"),
-    ],
-)
-def test_only_classes_with_a_choice_and_unknown_ones_read_position_embedding_type(
-    model_type: str, word: str, keys: Config, scheme: str
-) -> None:
-    """In transformers, Llama, GPT-J, Qwen2 and Mistral always rotate, whatever the word is; ESM and
-    BERT have a choice, and of the unknown class «wibble» the word is all that is known.
-    """
+def schemes_with_word(model_type: str, word: str, **keys: Any) -> list[str]:
+    """Return the schemes of a Llama's configuration with another type and this word for positions."""
     config = {**LLAMA_CONFIG, "model_type": model_type, "position_embedding_type": word, **keys}
-    assert schemes_of(config) == [scheme]
+    return schemes_of(config)
+
+
+@pytest.mark.parametrize("model_type", ["llama", "gptj", "qwen2", "mistral"])
+@pytest.mark.parametrize("word", ["absolute", "learned", "alibi"])
+def test_classes_that_always_rotate_ignore_position_embedding_type(
+    model_type: str, word: str
+) -> None:
+    """In transformers, the classes of these model types have no code for other positions."""
+    assert schemes_with_word(model_type, word, rope_theta=1e4) == ["rope"]
+
+
+@pytest.mark.parametrize("model_type", ["esm", "bert"])
+def test_classes_with_a_choice_read_position_embedding_type(model_type: str) -> None:
+    """In transformers, ESM and BERT add a learned table if the word is «absolute»."""
+    assert schemes_with_word(model_type, "absolute") == ["learned"]
+
+
+def test_an_unknown_class_has_the_encoding_of_position_embedding_type() -> None:
+    """No project has a model type «wibble», of which the word is all that is known."""
+    assert schemes_with_word("wibble", "alibi") == ["alibi"]
 
 
 @pytest.mark.parametrize("word", ["nope", "none"])

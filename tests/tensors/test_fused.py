@@ -63,13 +63,24 @@ def shards(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Family:
-    """A family's configuration, its tensors with their rows, and what of them q and k are."""
+    """A family of models: its configuration, its tensors, and where their queries and keys are.
+
+    Attributes:
+        config: The content of config.json.
+        rotary: The channels of a head that rotate.
+        tensors: The rows of each tensor, by name. The first is the fused one, or the first two are
+            those of the queries and of the keys.
+        split: Returns the queries and the keys in the rows of the fused tensor; None if they are in
+            tensors of their own.
+        kv: The number of key heads.
+        pairing: The layout of the pairs of channels.
+        norms: The weights by which normalised queries and keys are multiplied.
+    """
 
     config: dict[str, Any]
     rotary: int
     tensors: dict[str, int]
     split: QK | None = None
-    """How q and k lie in the one fused tensor, the first; None where they are the first two tensors."""
     kv: int = HEADS
     pairing: str = "halves"
     norms: tuple[str, ...] = ()
@@ -103,55 +114,102 @@ FALCON = "transformer.h.0.self_attention.query_key_value"
 GLM = "transformer.encoder.layers.0.self_attention.query_key_value"
 ATTENTION_OF_LAYER_0 = "model.layers.0.self_attn"
 GPTJ = {"n_embd": HIDDEN, "n_head": HEADS, "rotary_dim": 4, "n_positions": 64}
-MULTI_QUERY = "multi_query"
-NEW = "new_decoder_architecture"
 GROUPED = sizes(num_key_value_heads=2)
-WIDE = GROUPED | {"head_dim": DIM, "hidden_size": 20}
-FALCON_KEYS = sizes(model_type="falcon", alibi=False)
-GLM_KEYS = sizes(model_type="chatglm", kv_channels=DIM, add_qkv_bias=True)
-CONFIGS: dict[str, dict[str, Any]] = {
-    "gpt_neox": sizes(model_type="gpt_neox", rotary_pct=0.5),
-    "bloom": sizes(model_type="bloom", n_head=HEADS),
-    "falcon-7b": FALCON_KEYS | {MULTI_QUERY: True, NEW: False},
-    "falcon-40b": FALCON_KEYS | {MULTI_QUERY: True, NEW: True, "num_kv_heads": 2},
-    "phi3": GROUPED | {"model_type": "phi3"},
-    "gptj": GPTJ | {"model_type": "gptj"},
-    "codegen": GPTJ | {"model_type": "codegen"},
-    "chatglm": GLM_KEYS | {"multi_query_attention": True, "multi_query_group_num": 2},
-    "llama": GROUPED | {"model_type": "llama"},
-    "params.json": {"dim": HIDDEN, "n_heads": HEADS, "n_kv_heads": 2},
-    "mistral, silent about keys": sizes(model_type="mistral"),
-    "qwen3": WIDE | {"model_type": "qwen3"},
-}
 NORMS = (f"{ATTENTION_OF_LAYER_0}.q_norm.weight", f"{ATTENTION_OF_LAYER_0}.k_norm.weight")
-ROWS: dict[str, tuple[Any, ...]] = {
-    "gpt_neox": (4, fused(NEOX, 3 * HEADS, bias=True), per_head),
-    "bloom": (0, fused("h.0.self_attention.query_key_value", 3 * HEADS, bias=True), per_head),
-    "falcon-7b": (DIM, fused(FALCON, HEADS + 2), multi_query, 1),
-    "falcon-40b": (DIM, fused(FALCON, HEADS + 4), grouped, 2),
-    "phi3": (DIM, fused(f"{ATTENTION_OF_LAYER_0}.qkv_proj", HEADS + 4), blocks(2), 2),
-    "gptj": (4, separate("transformer.h.0.attn", HEADS), None, HEADS, "interleaved"),
-    "codegen": (4, fused("transformer.h.0.attn.qkv_proj", 3 * HEADS), shards, HEADS, "interleaved"),
-    "chatglm": (4, fused(GLM, HEADS + 4, bias=True), blocks(2), 2, "interleaved"),
-    "llama": (DIM, separate(ATTENTION_OF_LAYER_0, 2), None, 2),
-    "params.json": (
-        DIM,
-        separate("layers.0.attention", 2, names=("wq", "wk")),
-        None,
-        2,
-        "interleaved",
+FAMILIES = {
+    "gpt_neox": Family(
+        sizes(model_type="gpt_neox", rotary_pct=0.5),
+        rotary=4,
+        tensors=fused(NEOX, 3 * HEADS, bias=True),
+        split=per_head,
     ),
-    "mistral, silent about keys": (DIM, separate(ATTENTION_OF_LAYER_0, 1), None, 1),
-    "qwen3": (
-        DIM,
-        separate(ATTENTION_OF_LAYER_0, 2) | dict.fromkeys(NORMS, DIM),
-        None,
-        2,
-        "halves",
-        NORMS,
+    "bloom": Family(
+        sizes(model_type="bloom", n_head=HEADS),
+        rotary=0,
+        tensors=fused("h.0.self_attention.query_key_value", 3 * HEADS, bias=True),
+        split=per_head,
+    ),
+    "falcon-7b": Family(
+        sizes(model_type="falcon", alibi=False, multi_query=True, new_decoder_architecture=False),
+        rotary=DIM,
+        tensors=fused(FALCON, HEADS + 2),
+        split=multi_query,
+        kv=1,
+    ),
+    "falcon-40b": Family(
+        sizes(
+            model_type="falcon",
+            alibi=False,
+            multi_query=True,
+            new_decoder_architecture=True,
+            num_kv_heads=2,
+        ),
+        rotary=DIM,
+        tensors=fused(FALCON, HEADS + 4),
+        split=grouped,
+        kv=2,
+    ),
+    "phi3": Family(
+        {**GROUPED, "model_type": "phi3"},
+        rotary=DIM,
+        tensors=fused(f"{ATTENTION_OF_LAYER_0}.qkv_proj", HEADS + 4),
+        split=blocks(2),
+        kv=2,
+    ),
+    "gptj": Family(
+        {**GPTJ, "model_type": "gptj"},
+        rotary=4,
+        tensors=separate("transformer.h.0.attn", HEADS),
+        pairing="interleaved",
+    ),
+    "codegen": Family(
+        {**GPTJ, "model_type": "codegen"},
+        rotary=4,
+        tensors=fused("transformer.h.0.attn.qkv_proj", 3 * HEADS),
+        split=shards,
+        pairing="interleaved",
+    ),
+    "chatglm": Family(
+        sizes(
+            model_type="chatglm",
+            kv_channels=DIM,
+            add_qkv_bias=True,
+            multi_query_attention=True,
+            multi_query_group_num=2,
+        ),
+        rotary=4,
+        tensors=fused(GLM, HEADS + 4, bias=True),
+        split=blocks(2),
+        kv=2,
+        pairing="interleaved",
+    ),
+    "llama": Family(
+        {**GROUPED, "model_type": "llama"},
+        rotary=DIM,
+        tensors=separate(ATTENTION_OF_LAYER_0, 2),
+        kv=2,
+    ),
+    "params.json": Family(
+        {"dim": HIDDEN, "n_heads": HEADS, "n_kv_heads": 2},
+        rotary=DIM,
+        tensors=separate("layers.0.attention", 2, names=("wq", "wk")),
+        kv=2,
+        pairing="interleaved",
+    ),
+    "mistral, silent about keys": Family(
+        sizes(model_type="mistral"),
+        rotary=DIM,
+        tensors=separate(ATTENTION_OF_LAYER_0, 1),
+        kv=1,
+    ),
+    "qwen3": Family(
+        {**GROUPED, "head_dim": DIM, "hidden_size": 20, "model_type": "qwen3"},
+        rotary=DIM,
+        tensors=separate(ATTENTION_OF_LAYER_0, 2) | dict.fromkeys(NORMS, DIM),
+        kv=2,
+        norms=NORMS,
     ),
 }
-FAMILIES = {name: Family(CONFIGS[name], *row) for name, row in ROWS.items()}
 ASSUMPTIONS_TOLD = {
     "gpt_neox": "4 heads of 8, the first 4 of 8 channels, 4 kv heads, rows q, k, v of each head",
     "bloom": "4 heads of 8, none of which the model rotates, 4 kv heads, rows q, k, v of each head",
@@ -458,45 +516,19 @@ def test_a_config_that_states_no_heads_does_not_confirm_those_of_the_command_lin
     assert "the 4 heads given on the command line, which no" in outcome.out
 
 
-QKV = {"self_attn.qkv_proj.weight": (64, 3)}
-TOWER = {
-    f"{at}.{name}_proj.weight": (32, 32)
-    for at in ("visual.blocks.0.attn", ATTENTION_OF_LAYER_0)
-    for name in "qk"
+IMAGE_TOWER = "visual.blocks.0.attn"
+PROJECTIONS_OF_TEXT_AND_IMAGES = {
+    f"{IMAGE_TOWER}.q_proj.weight": (32, 32),
+    f"{IMAGE_TOWER}.k_proj.weight": (32, 32),
+    f"{ATTENTION_OF_LAYER_0}.q_proj.weight": (32, 32),
+    f"{ATTENTION_OF_LAYER_0}.k_proj.weight": (32, 32),
 }
-REFUSED_FOLDERS = [
-    ("gpt_neox", "falcon-7b", "", "(96,); config.json has 6 q, k and v heads of 8, that is 48 rows"),
-    ("falcon-7b", "gpt_neox", "", "(48, 32); config.json has 12 q, k and v heads of 8, that is 96 rows"),
-    ("phi3", "phi3", "--kv-heads 1 --head-dim 8", "config.json has 6 q, k and v heads of 8"),
-    ({"l.0.attn.qkv_proj.weight": (64, 3)}, "llama", "", "in an order that neither its name nor config.json tells"),
-    ("llama", "unknown", "", "--rotary-dim is missing; config.json has no rotary encoding that is known"),
-    ("llama", "gptj", "", "(16, 32); config.json has 4 key heads of 8, that is 32 rows"),
-    (TOWER, "llama", "", "--include is missing"),
-    (QKV, None, "", "--kv-heads is missing; 'self_attn.qkv_proj.weight' (64, 3) holds q, k and v of 4 heads;"),
-    *(({"self_attn.qkv_proj.weight": (rows, 3)}, None, "--head-dim 8",
-        f"{rows} rows are not q, k and v of 4 heads of 8") for rows in (50, 24, 8)),
-    ({"a.kv_a_proj_with_mqa.weight": (16, 3)}, None, "--head-dim 4 --kv-heads 1",
-        "keeps its rotary key in its last rows"),
-]  # fmt: skip
+"""Shapes of the queries and keys of a text model and of a tower for images, 4 heads of 8 each."""
 
 
-@pytest.mark.parametrize(("tensors", "config", "options", "problem"), REFUSED_FOLDERS)
-def test_heads_that_do_not_fit_the_tensors_are_refused(
-    run_pecli, write_model, tensors, config, options: str, problem: str
-) -> None:
-    """Each row has the tensors of a family (or names and shapes), the config.json of another one or
-    none, options, and a part of the error: with the tensors of GPT-NeoX and the config of Falcon 7B,
-    for example, «(96,); config.json has 6 q, k and v heads of 8, that is 48 rows». Nothing may be
-    written.
-    """
-    write_model(FAMILIES[tensors if isinstance(tensors, str) else "llama"])
-    if not isinstance(tensors, str):
-        save_file({name: np.zeros(shape) for name, shape in tensors.items()}, "model.safetensors")
-    if config is not None:
-        keys = sizes(model_type="unknown") if config == "unknown" else FAMILIES[config].config
-        Path("config.json").write_text(json.dumps(keys))
-    words = (*CONVERT_TO_INTERLEAVED, "--heads", HEADS) if config is None else BY_MODEL
-    outcome = run_pecli(*words, *options.split(), "-o", "out.safetensors")
+def assert_refused(run_pecli, words: tuple[object, ...], problem: str) -> None:
+    """Fail unless a conversion is a usage error of one line, and writes nothing."""
+    outcome = run_pecli(*words, "-o", "out.safetensors")
 
     assert outcome.exit_code == USAGE_ERROR
     assert outcome.err.count("\n") == 1
@@ -504,12 +536,130 @@ def test_heads_that_do_not_fit_the_tensors_are_refused(
     assert problem in outcome.err
 
 
+@pytest.mark.parametrize(
+    ("family", "other", "problem"),
+    [
+        pytest.param(
+            "gpt_neox",
+            "falcon-7b",
+            "(96,); config.json has 6 q, k and v heads of 8, that is 48 rows",
+            id="fewer fused heads",
+        ),
+        pytest.param(
+            "falcon-7b",
+            "gpt_neox",
+            "(48, 32); config.json has 12 q, k and v heads of 8, that is 96 rows",
+            id="more fused heads",
+        ),
+        pytest.param(
+            "llama",
+            "gptj",
+            "(16, 32); config.json has 4 key heads of 8, that is 32 rows",
+            id="more key heads",
+        ),
+    ],
+)
+def test_tensors_that_have_not_the_heads_of_the_config_are_refused(
+    run_pecli, write_model, family: str, other: str, problem: str
+) -> None:
+    """The tensors are those of `family`, and config.json is that of `other`. GPT-NeoX, for example,
+    fuses q, k and v of 4 heads, 12 · 8 = 96 rows, where Falcon 7B has 4 queries, 1 key and 1 value.
+    """
+    write_model(FAMILIES[family])
+    Path("config.json").write_text(json.dumps(FAMILIES[other].config))
+    assert_refused(run_pecli, BY_MODEL, problem)
+
+
+def test_an_option_that_contradicts_the_fused_rows_is_refused(run_pecli, write_model) -> None:
+    """Phi-3's tensor has 4 queries, 2 keys and 2 values; with --kv-heads 1 they would be 6 heads."""
+    write_model(FAMILIES["phi3"])
+    words = (*BY_MODEL, "--kv-heads", 1, "--head-dim", 8)
+    assert_refused(run_pecli, words, "config.json has 6 q, k and v heads of 8")
+
+
+def test_a_config_without_an_encoding_that_is_known_needs_the_rotary_dimension(
+    run_pecli, write_model
+) -> None:
+    """The model type of config.json is «unknown»."""
+    write_model(FAMILIES["llama"])
+    Path("config.json").write_text(json.dumps(sizes(model_type="unknown")))
+    problem = "--rotary-dim is missing; config.json has no rotary encoding that is known"
+    assert_refused(run_pecli, BY_MODEL, problem)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "problem"),
+    [
+        pytest.param(
+            {"l.0.attn.qkv_proj.weight": (64, 3)},
+            "in an order that neither its name nor config.json tells",
+            id="fused rows, which a Llama has not",
+        ),
+        pytest.param(
+            PROJECTIONS_OF_TEXT_AND_IMAGES,
+            "--include is missing",
+            id="two towers",
+        ),
+    ],
+)
+def test_tensors_that_the_config_of_a_llama_does_not_explain_are_refused(
+    run_pecli, write_model, tensors: dict[str, tuple[int, ...]], problem: str
+) -> None:
+    """The file has tensors of these shapes, beside the config.json of a Llama."""
+    write_model(FAMILIES["llama"])
+    save_file({name: np.zeros(shape) for name, shape in tensors.items()}, "model.safetensors")
+    assert_refused(run_pecli, BY_MODEL, problem)
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "problem"),
+    [
+        pytest.param(
+            64,
+            (),
+            "--kv-heads is missing; 'self_attn.qkv_proj.weight' (64, 3) holds q, k and v of 4 heads;",
+            id="an unknown number of key heads",
+        ),
+        *(
+            pytest.param(
+                rows,
+                ("--head-dim", 8),
+                f"{rows} rows are not q, k and v of 4 heads of 8",
+                id=f"{rows} rows",
+            )
+            for rows in (50, 24, 8)
+        ),
+    ],
+)
+def test_fused_rows_that_the_options_do_not_explain_are_refused(
+    run_pecli, write_model, rows: int, options: tuple[object, ...], problem: str
+) -> None:
+    """No config is given, but --heads 4. Queries of 4 heads of 8 are 32 rows, before one key and one
+    value at least, so that 50 rows are no whole number of heads, and 24 and 8 are too few.
+    """
+    write_model(FAMILIES["llama"])
+    save_file({"self_attn.qkv_proj.weight": np.zeros((rows, 3))}, "model.safetensors")
+    assert_refused(run_pecli, (*CONVERT_TO_INTERLEAVED, "--heads", HEADS, *options), problem)
+
+
+def test_a_rotary_key_at_the_end_of_a_latent_projection_is_refused(run_pecli, write_model) -> None:
+    """kv_a_proj_with_mqa is DeepSeek's projection of latent keys and values; only its last rows
+    rotate.
+    """
+    write_model(FAMILIES["llama"])
+    save_file({"a.kv_a_proj_with_mqa.weight": np.zeros((16, 3))}, "model.safetensors")
+    options = ("--heads", HEADS, "--head-dim", 4, "--kv-heads", 1)
+    problem = "keeps its rotary key in its last rows"
+    assert_refused(run_pecli, (*CONVERT_TO_INTERLEAVED, *options), problem)
+
+
 def test_a_pattern_chooses_the_tensors_that_move(run_pecli, write_model) -> None:
     """The file has projections of a text model (model.layers) and of a tower for images (visual);
     --include chooses those of the text.
     """
     write_model(FAMILIES["llama"])
-    save_file({name: np.zeros(shape) for name, shape in TOWER.items()}, "model.safetensors")
+    projections = {name: np.zeros(shape) for name, shape in PROJECTIONS_OF_TEXT_AND_IMAGES.items()}
+    save_file(projections, "model.safetensors")
     pattern = ("--include", "model.layers.*.[qk]_proj.*")
     words = (*CONVERT_TO_INTERLEAVED, "--heads", 4, *pattern, "-o", "out.npz", "--json")
 

@@ -7,7 +7,7 @@ by the textbook formula, and then transposed, folded or repeated by NumPy. The m
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -44,59 +44,69 @@ def heads_folded_into_columns(x: np.ndarray) -> np.ndarray:
     return x.reshape(*x.shape[:-2], -1)
 
 
-AXES_OF_HEADS: dict[str, tuple[np.ndarray, np.ndarray, str]] = {
-    "heads folded into columns": (
+class RotatedArrays(NamedTuple):
+    """Queries or keys as they were dumped, and the note on how their axes differ."""
+
+    before: np.ndarray
+    after: np.ndarray
+    note: str
+
+
+AXES_OF_HEADS = {
+    "heads folded into columns": RotatedArrays(
         heads_folded_into_columns(QUERIES),
         heads_folded_into_columns(rotated_by_formula(QUERIES)),
         "6 heads of 8 folded into columns",
     ),
-    "one sequence, folded": (
+    "one sequence, folded": RotatedArrays(
         heads_folded_into_columns(QUERIES[0]),
         heads_folded_into_columns(rotated_by_formula(QUERIES[0])),
         "6 heads of 8 folded into columns",
     ),
-    "folded before, heads first after": (
+    "folded before, heads first after": RotatedArrays(
         heads_folded_into_columns(QUERIES),
         rotated_by_formula(QUERIES),
         "6 heads of 8 folded into columns, axes (0, 2, 1, 3) of before",
     ),
-    "heads first before, folded after": (
+    "heads first before, folded after": RotatedArrays(
         QUERIES,
         heads_folded_into_columns(rotated_by_formula(QUERIES)),
         "6 heads of 8 folded into columns, axes (0, 2, 1, 3) of before",
     ),
-    "as many heads as positions, folded after": (
+    "as many heads as positions, folded after": RotatedArrays(
         SQUARE,
         heads_folded_into_columns(rotated_by_formula(SQUARE)),
         "6 heads of 8 folded into columns, axes (0, 2, 1, 3) of before",
     ),
-    "axes in another order": (
+    "axes in another order": RotatedArrays(
         QUERIES,
         rotated_by_formula(QUERIES).transpose(0, 2, 1, 3),
         "axes (0, 2, 1, 3) of before",
     ),
-    "channels first": (
+    "channels first": RotatedArrays(
         QUERIES,
         rotated_by_formula(QUERIES).transpose(3, 2, 1, 0),
         "axes (3, 2, 1, 0) of before",
     ),
-    "keys repeated for query heads": (
+    "keys repeated for query heads": RotatedArrays(
         KEYS,
         np.repeat(rotated_by_formula(KEYS), 3, axis=1),
         "2 heads repeated 3× along axis 1, each in a row",
     ),
-    "keys repeated one round after the other": (
+    "keys repeated one round after the other": RotatedArrays(
         KEYS,
         np.tile(rotated_by_formula(KEYS), (1, 3, 1, 1)),
         "2 heads repeated 3× along axis 1, one round after the other",
     ),
-    "keys folded before, repeated after": (
+    "keys folded before, repeated after": RotatedArrays(
         heads_folded_into_columns(KEYS),
         np.repeat(rotated_by_formula(KEYS), 3, axis=1),
         "2 heads of 8 folded into columns, axes (0, 2, 1, 3) of before, "
         "2 heads repeated 3× along axis 1, each in a row",
     ),
-    "a single row": (KEYS[0, 0, 0], rotated_by_formula(KEYS[0, 0, :1])[0], "a single row"),
+    "a single row": RotatedArrays(
+        KEYS[0, 0, 0], rotated_by_formula(KEYS[0, 0, :1])[0], "a single row"
+    ),
 }
 
 
@@ -106,11 +116,11 @@ def test_the_right_rotation_passes_with_a_note(case: str) -> None:
     differently, and the words that note it. For example, 6 heads of 8 channels are folded into 48
     columns, or 2 heads of keys are repeated 3 times. The rotation is the textbook formula in NumPy.
     """
-    before, after, note = AXES_OF_HEADS[case]
-    result = pecli.verify(after, LLAMA_CONFIG, before=before, atol=1e-9)
+    dump = AXES_OF_HEADS[case]
+    result = pecli.verify(dump.after, LLAMA_CONFIG, before=dump.before, atol=1e-9)
 
     assert result.passed
-    assert note in result.readings["array"]
+    assert dump.note in result.readings["array"]
 
 
 @pytest.mark.parametrize("case", [case for case in AXES_OF_HEADS if case != "a single row"])
@@ -119,11 +129,12 @@ def test_a_wrong_element_has_its_index_in_the_array_as_it_was_dumped(case: str) 
     such as channels first. The last element is wrong, and its index is that in the array as it was
     dumped, whatever axes it has.
     """
-    before, after, _ = AXES_OF_HEADS[case]
-    wrong = after.copy()
+    dump = AXES_OF_HEADS[case]
+    wrong = dump.after.copy()
     index = tuple(length - 1 for length in wrong.shape)
     wrong[index] += 1
-    (tensor,) = pecli.verify(wrong, LLAMA_CONFIG, before=before, atol=1e-9, reasons=False).tensors
+    result = pecli.verify(wrong, LLAMA_CONFIG, before=dump.before, atol=1e-9, reasons=False)
+    (tensor,) = result.tensors
 
     assert tensor.mismatched == 1
     assert tensor.worst_index == index
@@ -134,11 +145,12 @@ def test_rotated_queries_that_are_a_thousandth_too_large_fail(case: str) -> None
     """Each case of AXES_OF_HEADS has queries or keys whose axes lie differently after the rotation,
     such as channels first; here they are multiplied by 1.001.
     """
-    before, after, _ = AXES_OF_HEADS[case]
-    scaled = np.empty_like(after)
-    scaled[...] = after * 1.001
+    dump = AXES_OF_HEADS[case]
+    scaled = np.empty_like(dump.after)  # Its axes lie in memory as those of the dump do.
+    scaled[...] = dump.after * 1.001
+    result = pecli.verify(scaled, LLAMA_CONFIG, before=dump.before, atol=1e-9, reasons=False)
 
-    assert not pecli.verify(scaled, LLAMA_CONFIG, before=before, atol=1e-9, reasons=False).passed
+    assert not result.passed
 
 
 def test_a_mistake_in_folded_heads_is_named() -> None:

@@ -9,6 +9,7 @@ pass because NumPy was used twice.
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -50,12 +51,23 @@ LONG_SCHEMES = {
     "recipe-of-cosines": pecli.Rope(800_000, 256, recipe="float32"),
 }
 """Tables whose first tensor has 10^8 elements."""
+
+
+class Rotation(NamedTuple):
+    """Queries of which 64 channels are multiplied by unit complex numbers, two channels by one."""
+
+    dtype: str
+    dtype_of_factors: str
+    channels: int = 64
+    first_channel: int = 0  #: The first of the 64 that rotate; channels before and after them stay.
+
+
 ROTATIONS = {
-    "float32": ("float32", "complex64", 64, 0),
-    "rounded-once-from-float64": ("float32", "complex128", 64, 0),
-    "float64": ("float64", "complex128", 64, 0),
-    "channels-that-stay": ("float32", "complex64", 100, 0),
-    "last-channels": ("float32", "complex128", 100, 36),
+    "float32": Rotation("float32", "complex64"),
+    "rounded-once-from-float64": Rotation("float32", "complex128"),
+    "float64": Rotation("float64", "complex128"),
+    "channels-that-stay": Rotation("float32", "complex64", channels=100),
+    "last-channels": Rotation("float32", "complex128", channels=100, first_channel=36),
 }
 
 
@@ -175,17 +187,15 @@ def test_samples_of_a_hundred_million_elements_are_correctly_rounded(
 def test_compiled_loops_rotate_to_the_same_bytes(
     name: str, layout: str, in_place: bool, rotations: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each case of ROTATIONS has the dtypes of the queries and of the unit complex numbers, the
-    number of channels, and the first of the 64 that rotate; other channels stay. Among the inputs
-    are infinity, a number near the largest float32, and both zeros. The expected bytes are NumPy's
-    (PECLI_KERNELS=0); the fixture `rotations` counts those by loops. Without a fused instruction
-    there is no loop for interleaved pairs.
+    """Among the inputs are infinity, a number near the largest float32, and both zeros. The expected
+    bytes are NumPy's (PECLI_KERNELS=0); the fixture `rotations` counts those by loops. Without a
+    fused instruction there is no loop for interleaved pairs.
     """
-    dtype, complex_dtype, channels, first_channel = ROTATIONS[name]
+    rotation = ROTATIONS[name]
     random = np.random.default_rng(8)
-    x = random.standard_normal((3, 2, 90, channels)).astype(dtype)
+    x = random.standard_normal((3, 2, 90, rotation.channels)).astype(rotation.dtype)
     x[0, 0, 5, :4] = [np.inf, 1e38, 0, -0.0]
-    factors = np.exp(1j * random.uniform(0, 6, (90, 32))).astype(complex_dtype)
+    factors = np.exp(1j * random.uniform(0, 6, (90, 32))).astype(rotation.dtype_of_factors)
 
     def rotated() -> AnyArray:
         source = x.copy()
@@ -194,7 +204,7 @@ def test_compiled_loops_rotate_to_the_same_bytes(
             lambda start, stop: factors[start:stop],
             layout,
             layout,
-            first_channel=first_channel,
+            first_channel=rotation.first_channel,
             out=source if in_place else None,
         )
 

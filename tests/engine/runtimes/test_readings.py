@@ -47,26 +47,32 @@ def longrope_causes(runtime: str, longest: int, length: int) -> tuple[str, ...]:
     return rope.runtime_reading.causes
 
 
-@pytest.mark.parametrize(
-    ("runtime", "longest", "length", "departs"),
-    [
-        ("exllamav3", 64, 1, False),
-        ("exllamav3", 65, 1, True),
-        ("exllamav3", 128, 64, True),
-        ("exllamav3", 128, 65, False),
-        ("mlx-lm", 128, 64, True),
-        ("mlx-lm", 128, 65, False),
-    ],
-)
-def test_runtimes_that_choose_longrope_factors_otherwise_depart_up_to_the_original_length(
-    runtime: str, longest: int, length: int, departs: bool
-) -> None:
-    """A LongRoPE of original length 64: transformers divides by the short factors for prompts of up
-    to 64 positions (`length`), and by the long ones beyond. By their source, exllamav3 has the long
-    ones if the model's context (`longest`) exceeds 64, and mlx-lm always has them. A departure is
-    reported exactly if the factors differ from transformers'.
+@pytest.mark.parametrize("length", [1, 64])
+def test_exllamav3_has_the_short_factors_at_a_context_of_the_original_length(length: int) -> None:
+    """By its source, exllamav3 has the long factors only if the context of the model exceeds the
+    original length, 64. transformers has the short ones for prompts of up to 64 positions as well.
     """
-    assert len(longrope_causes(runtime, longest, length)) == departs
+    assert longrope_causes("exllamav3", longest=64, length=length) == ()
+
+
+@pytest.mark.parametrize("length", [1, 64, 65, 128])
+def test_exllamav3_has_the_long_factors_at_a_context_beyond_the_original_length(
+    length: int,
+) -> None:
+    """By its source, exllamav3 has the long factors at all positions if the context of the model, here
+    65, exceeds the original length, 64. transformers has them for prompts beyond 64 positions.
+    """
+    has_other_factors = length <= 64
+    causes = longrope_causes("exllamav3", longest=65, length=length)
+    assert bool(causes) == has_other_factors
+
+
+@pytest.mark.parametrize("length", [1, 64, 65, 128])
+def test_mlx_lm_always_has_the_long_factors(length: int) -> None:
+    """By its source. transformers has the long factors for prompts beyond the original length, 64."""
+    has_other_factors = length <= 64
+    causes = longrope_causes("mlx-lm", longest=128, length=length)
+    assert bool(causes) == has_other_factors
 
 
 @pytest.mark.parametrize(

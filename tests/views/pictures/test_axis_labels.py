@@ -49,13 +49,13 @@ def test_a_short_logarithmic_axis_has_finer_numbers_if_it_is_vertical() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "most", "numbers"),
     [
-        (0, 10, 5, [0, 2, 4, 6, 8, 10]),
-        (-1, 1, 4, [-1, -0.5, 0, 0.5, 1]),
-        (0, 1, 1, [0, 1]),
-        (0, 3, 2, [0, 2]),
-        (1, 3, 3, [1, 2, 3]),
-        (7, 9, 100, [7 + k / 50 for k in range(101)]),
-        (0, float("inf"), 4, [0, float("inf")]),
+        pytest.param(0, 10, 5, [0, 2, 4, 6, 8, 10], id="steps of 2"),
+        pytest.param(-1, 1, 4, [-1, -0.5, 0, 0.5, 1], id="steps of 0.5"),
+        pytest.param(1, 3, 3, [1, 2, 3], id="steps of 1"),
+        pytest.param(7, 9, 100, [7 + k / 50 for k in range(101)], id="steps of 0.02"),
+        pytest.param(0, 1, 1, [0, 1], id="room for one step"),
+        pytest.param(0, 3, 2, [0, 2], id="no number at the end"),
+        pytest.param(0, float("inf"), 4, [0, float("inf")], id="infinitely long"),
     ],
 )
 def test_ticks_are_multiples_of_1_2_and_5(
@@ -70,12 +70,12 @@ def test_ticks_are_multiples_of_1_2_and_5(
 @pytest.mark.parametrize(
     ("low", "high", "most", "numbers"),
     [
-        (1, 1e6, 3, [1, 100, 1e4, 1e6]),
-        (1, 1e6, 6, [10.0**k for k in range(7)]),
-        (1, 10, 2, [1, 10]),
-        (1, 10, 3, [1, 2, 5, 10]),
-        (0.02, 30, 8, [0.1, 1, 10]),
-        (3, 9, 3, [4, 6, 8]),
+        pytest.param(1, 1e6, 3, [1, 100, 1e4, 1e6], id="every second power"),
+        pytest.param(1, 1e6, 6, [10.0**k for k in range(7)], id="every power"),
+        pytest.param(1, 10, 2, [1, 10], id="two powers"),
+        pytest.param(1, 10, 3, [1, 2, 5, 10], id="room between two powers"),
+        pytest.param(0.02, 30, 8, [0.1, 1, 10], id="ends between powers"),
+        pytest.param(3, 9, 3, [4, 6, 8], id="no power"),
     ],
 )
 def test_logarithmic_ticks_are_powers_of_ten_if_there_are_several(
@@ -119,12 +119,12 @@ def test_numbers_have_minus_signs_and_names_hyphens(text: str | float, set_as: s
 @pytest.mark.parametrize(
     ("text", "width", "lines", "fitted"),
     [
-        ("short", 10, 1, ["short"]),
-        ("exactly ten", 11, 1, ["exactly ten"]),
-        ("one two three", 7, 2, ["one two", "three"]),
-        ("one two three four", 7, 1, ["one…our"]),
-        ("abcdefgh", 2, 1, ["ab…h"]),
-        ("", 5, 1, []),
+        pytest.param("short", 10, 1, ["short"], id="shorter"),
+        pytest.param("as long as it", 13, 1, ["as long as it"], id="as long as a line"),
+        pytest.param("one two three", 7, 2, ["one two", "three"], id="two lines"),
+        pytest.param("one two three four", 7, 1, ["one…our"], id="longer"),
+        pytest.param("abcdefgh", 2, 1, ["ab…h"], id="a line of two letters"),
+        pytest.param("", 5, 1, [], id="empty"),
     ],
 )
 def test_a_text_that_is_too_long_loses_its_middle(

@@ -4,6 +4,7 @@ Terminals have 2^24 colours, 256 colours, none, or no Unicode.
 """
 
 import re
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -322,36 +323,74 @@ def test_axes_number_the_rows_and_columns_of_the_table_that_the_array_stands_for
     assert 400 <= columns[-1] < 500
 
 
+@pytest.fixture
+def terminal_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Terminal]:
+    """Return the terminal that is found at an encoding of standard output and an environment."""
+
+    def found(*, encoding: str = "utf-8", is_pipe: bool = False, **environment: str) -> Terminal:
+        for name in ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR"):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        output = SimpleNamespace(encoding=encoding, isatty=lambda: not is_pipe)
+        monkeypatch.setattr("sys.stdout", output)
+        return terminal()
+
+    return found
+
+
 @pytest.mark.parametrize(
-    ("encoding", "environment", "colours", "has_unicode"),
+    ("environment", "colours"),
     [
-        ("utf-8", {"TERM": "xterm-256color", "COLORTERM": "truecolor"}, 1 << 24, True),
-        ("utf-8", {"TERM": "xterm", "COLORTERM": "24bit"}, 1 << 24, True),
-        ("UTF8", {"TERM": "screen-256color"}, 256, True),
-        ("ascii", {"TERM": "xterm"}, 0, False),
-        ("nonsense", {"TERM": "dumb", "COLORTERM": "truecolor"}, 0, False),
-        ("utf-8", {"TERM": "xterm", "COLORTERM": "truecolor", "NO_COLOR": "1"}, 0, True),
-        ("utf-8", {}, 0, True),
+        pytest.param({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, 2**24, id="truecolor"),
+        pytest.param({"TERM": "xterm", "COLORTERM": "24bit"}, 2**24, id="24bit"),
+        pytest.param({"TERM": "screen-256color"}, 256, id="256 colours"),
+        pytest.param({"TERM": "xterm"}, 0, id="no statement"),
+        pytest.param({}, 0, id="no terminal type"),
+        pytest.param({"TERM": "dumb", "COLORTERM": "truecolor"}, 0, id="a dumb terminal"),
+        pytest.param(
+            {"TERM": "xterm", "COLORTERM": "truecolor", "NO_COLOR": "1"}, 0, id="not wanted"
+        ),
     ],
 )
-def test_colours_follow_from_the_environment_and_a_pipe_has_none_and_80_columns(
-    monkeypatch, encoding: str, environment: dict[str, str], colours: int, has_unicode: bool
+def test_the_colours_of_a_terminal_follow_from_its_environment(
+    terminal_of, environment: dict[str, str], colours: int
 ) -> None:
-    """TERM, COLORTERM and NO_COLOR state how many colours a terminal has, and the encoding of
-    standard output whether it shows Unicode. COLUMNS and LINES are 132 and 40, which pipes ignore.
+    """TERM is the type of the terminal, COLORTERM states that it has 2^24 colours, and NO_COLOR that
+    none are wanted.
     """
-    for name in ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in {**environment, "COLUMNS": "132", "LINES": "40"}.items():
-        monkeypatch.setenv(name, value)
+    assert terminal_of(**environment).colours == colours
 
-    screen_output = SimpleNamespace(encoding=encoding, isatty=lambda: True)
-    monkeypatch.setattr("sys.stdout", screen_output)
-    assert terminal() == Terminal(132, 40, colours, unicode=has_unicode)
 
-    pipe = SimpleNamespace(encoding=encoding, isatty=lambda: False)
-    monkeypatch.setattr("sys.stdout", pipe)
-    assert terminal() == Terminal(80, 24, colours=0, unicode=has_unicode)
+def test_a_pipe_has_no_colours(terminal_of) -> None:
+    """The environment is that of the terminal in which the pipe is, and states 2^24 colours."""
+    assert terminal_of(is_pipe=True, TERM="xterm", COLORTERM="truecolor").colours == 0
+
+
+@pytest.mark.parametrize(
+    ("encoding", "has_unicode"),
+    [("utf-8", True), ("UTF8", True), ("ascii", False), ("nonsense", False)],
+)
+@pytest.mark.parametrize("is_pipe", [False, True], ids=["terminal", "pipe"])
+def test_unicode_is_shown_if_the_encoding_is_utf_8(
+    terminal_of, encoding: str, has_unicode: bool, is_pipe: bool
+) -> None:
+    """Of standard output; the name of an encoding has capitals and hyphens or not."""
+    assert terminal_of(encoding=encoding, is_pipe=is_pipe).unicode == has_unicode
+
+
+def test_a_terminal_has_the_size_of_columns_and_lines(terminal_of) -> None:
+    """COLUMNS and LINES are variables of the environment."""
+    found = terminal_of(TERM="xterm", COLUMNS="132", LINES="40")
+    assert found.columns == 132
+    assert found.lines == 40
+
+
+def test_a_pipe_has_80_columns_and_24_lines(terminal_of) -> None:
+    """A file must not depend on the terminal in which it was written."""
+    found = terminal_of(is_pipe=True, TERM="xterm", COLUMNS="132", LINES="40")
+    assert found.columns == 80
+    assert found.lines == 24
 
 
 def key_of_colours(kind: Terminal, columns: int) -> str:
