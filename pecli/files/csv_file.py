@@ -54,9 +54,10 @@ def read(contents: Contents) -> LoadedFile:
     """
     text = whole_text(contents).removeprefix(UTF8_MARK).strip(b" \r\n")
     text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    has_semicolons = _SEMICOLON_BETWEEN.search(text) is not None
-    if has_semicolons:  # as spreadsheets write them in much of Europe: 0,5;1,0
+    notes: list[str] = []
+    if _SEMICOLON_BETWEEN.search(text):  # as spreadsheets write them in much of Europe: 0,5;1,0
         text = text.replace(b",", b".").replace(b";", b",")
+        notes.append("semicolons separate the columns, and a comma is a decimal point")
     has_blanks_between = _has_blanks_between(contents.path, text)
     header = _header_of(text, has_blanks_between=has_blanks_between)
     rows_of_text = text if header is None else text.partition(b"\n")[2]
@@ -64,20 +65,36 @@ def read(contents: Contents) -> LoadedFile:
     lines = _with_commas(rows_of_text, has_blanks_between=has_blanks_between)
     _check_counts(contents, lines)
     table = _parsed_table(contents, b"\n".join(lines))
-    notes = []
-    if has_semicolons:
-        notes.append("semicolons separate the columns, and a comma is a decimal point")
-    if header is not None and not is_header(header):
-        notes.append("its first line numbers the columns, and is left out")
-    if header is not None and header.startswith(b","):
-        table = table[:, 1:]  # pandas leaves the cell above the numbers of rows empty.
-    elif header is not None and _names_row_numbers(header) and _counts_rows(table):
-        notes.append(f"its first column, {_first_name(header)}, numbers the rows, and is left out")
-        table = table[:, 1:]
+    if header is not None:
+        notes += _notes_on_header(header, table)
+        if _begins_with_row_numbers(header, table):
+            table = table[:, 1:]
     printed = PrintedText(_rounded_decimals(lines))
     return LoadedFile(
         contents.path, "csv", {ARRAY_NAME: table}, printed=printed, notes=tuple(notes)
     )
+
+
+def _notes_on_header(header: bytes, table: AnyArray) -> list[str]:
+    """Return notes on what is left out beside names, since it might be meant as numbers of the table."""
+    notes = []
+    if not is_header(header):
+        notes.append("its first line numbers the columns, and is left out")
+    has_name = not header.startswith(b",")
+    if has_name and _begins_with_row_numbers(header, table):
+        notes.append(f"its first column, {_first_name(header)}, numbers the rows, and is left out")
+    return notes
+
+
+def _begins_with_row_numbers(header: bytes, table: AnyArray) -> bool:
+    """Return True if the first column numbers the rows.
+
+    pandas leaves the cell above them empty. Otherwise the column has a name that people give to such
+    numbers, such as index, and counts up by one.
+    """
+    if header.startswith(b","):
+        return True
+    return _first_name(header) in _ROW_NUMBER_NAMES and _counts_rows(table)
 
 
 def _header_of(text: bytes, *, has_blanks_between: bool) -> bytes | None:
@@ -106,11 +123,6 @@ def _numbers_columns(first_line: bytes, other_lines: bytes) -> bool:
 def _first_name(header: bytes) -> str:
     """Return the name of the first column, in small letters and without quotation marks."""
     return header.split(b",")[0].strip(b' "').lower().decode(errors="replace")
-
-
-def _names_row_numbers(header: bytes) -> bool:
-    """Return True if the first column has a name that people give to the numbers of rows, such as id."""
-    return _first_name(header) in _ROW_NUMBER_NAMES
 
 
 def _counts_rows(table: AnyArray) -> bool:

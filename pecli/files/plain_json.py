@@ -164,9 +164,8 @@ class _Parser:
         self.contents = contents
         self.offset = 0
         self.left_out = 0  # values that are neither lists nor objects
-        self.numbered: tuple[
-            str, ...
-        ] = ()  # the first and last name of vectors with numbers for names
+        # The first and the last name of vectors that have numbers for names.
+        self.numbered: tuple[str, ...] = ()
         self.decimals = 0  # to which the numbers were rounded; 0 if they have all their digits
 
     def lists(self) -> Iterator[_Found]:
