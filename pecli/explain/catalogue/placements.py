@@ -114,7 +114,15 @@ class OtherPlacement(WaveMistake):
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
-        yield from cls.examples_for(waves, case.scheme)
+        """Yield the known mistakes in placing rows, which are found once per search.
+
+        They follow from the scheme and the shape of its table, and not from the mistakes that are
+        supposed so far. To find them, dozens of schemes are made.
+        """
+        columns = columns_of(waves)
+        shape = (waves.rows, len(columns.columns.pair))
+        key = (cls, case.scheme, columns.tensors, shape)
+        yield from case.once(key, lambda: list(cls.examples_for(waves, case.scheme)))
 
     @classmethod
     def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
