@@ -138,14 +138,15 @@ class Table:
 
 
 def table_of(name: str, array: Array) -> Table:
-    """Return an array as a table."""
-    table = Table(name, dtype_name(array.dtype), array.shape, lambda start, out: None)
-    rows = array.reshape(table.rows, table.width)
+    """Return an array in memory as a table, whose rows are copied from it when they are read."""
+    # A table without rows to read, for its numbers of rows and columns.
+    shape_only = Table(name, dtype_name(array.dtype), array.shape, lambda start, out: None)
+    rows = array.reshape(shape_only.rows, shape_only.width)
 
     def fill(start: int, out: Array) -> None:
         out[...] = rows[start : start + len(out)]
 
-    return replace(table, fill=fill)
+    return replace(shape_only, fill=fill)
 
 
 def raw_bytes(block: Array) -> memoryview:

@@ -143,16 +143,17 @@ class GivenPositions(ParameterRule):
     def _array_of_axes(self, name: str, value: object) -> AnyArray:
         """Return an array of positions (L,) or (axes, L), or raise an error if it has another shape.
 
-        Of (axes, batch, L) the first batch is returned if all batches have the same positions.
+        Position ids of Qwen2-VL are (axes, batch, L). If all prompts of the batch have the same ids,
+        those of the first one are returned; if not, there is no single list, and they are refused.
         """
         array = as_numpy(name, value)
         description = f"of shape {bracketed(array.shape)}"
         if array.dtype.kind in NOT_REAL_NUMBERS:
             raise KindError(name, f"{description} and dtype {array.dtype}", self.rule)
         if array.ndim == 3:
-            first_batch = array[:, :1]  # (axes, 1, L)
-            if (array == first_batch).all():
-                array = first_batch[:, 0]
+            first_prompt = array[:, :1]  # (axes, 1, L)
+            if (array == first_prompt).all():
+                array = first_prompt[:, 0]
         if array.ndim not in (1, 2) or not array.size:
             raise ParameterError(name, description, self.rule)
         return array

@@ -369,7 +369,7 @@ class RotaryParameters(Positioned):
     def _stretched_by_axis(
         self, blocks: tuple[AxisBlock, ...], factors: tuple[float, ...] | None
     ) -> tuple[AxisBlock, ...]:
-        """Return blocks of frequencies whose base NTK scaling stretches by a factor per axis.
+        """Return blocks of frequencies, each with a base that NTK scaling enlarges for its axis.
 
         Cosmos, for example, has the factor 2 for time and 1 for rows and columns. For an axis of d
         channels, NTK replaces the base by base · factor^(d/(d − 2)). So its frequencies have to be

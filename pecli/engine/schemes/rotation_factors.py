@@ -170,7 +170,10 @@ class RotationFactors:
         self._table = _KeptTable(span.start, factors)
 
     def _factors_without_cache(self, positions: Positions) -> AnyArray:
-        """Return the factors of positions, or those that undo them, without the cache."""
+        """Return the factors of positions, or those that undo the rotation, without the cache.
+
+        Factors from tables (see `_forward`) have rounded lengths, and are inverted by division.
+        """
         are_listed = rows_are_listed(self.rope)
         factors = self._forward(positions, are_listed=are_listed)
         if self._inverse and are_listed:
