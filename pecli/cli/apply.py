@@ -204,11 +204,13 @@ def _apply_command(
         *SHARED_OPTIONS,
     ]
     precision = "The output has the names and dtypes of the input; it is computed in float64 and rounded once."
+    # `learned-init` is a second name of `learned`, and has the same examples.
+    examples = EXAMPLES.get(name.removesuffix("-init"), ())
     return command_of(
         name,
         partial(_apply_and_write, name, apply),
         declared,
-        EXAMPLES.get(name.removesuffix("-init"), ()),
+        examples,
         help=f"{summary} {precision}",
         short_help=summary,
         hidden=hidden,
@@ -221,7 +223,8 @@ def _apply_and_write(scheme: str, apply: Apply, **values: Any) -> None:
     Args:
         scheme: The name of the subcommand.
         apply: The function that applies its encoding.
-        values: The values of its options.
+        values: The values of its options: `files`, `tensor`, `output`, `json` and `quiet`, and
+            those that only `apply` reads.
     """
     inputs, metadata = open_inputs(values["files"], values["tensor"])
     output: str = values["output"]
@@ -234,17 +237,25 @@ def _apply_and_write(scheme: str, apply: Apply, **values: Any) -> None:
     total_bytes = sum(table.nbytes for table in tables)
     with progress.counting(scheme, total_bytes, wanted=shows_progress) as advance:
         save_tables(output, tables, None, metadata=metadata, on_block=advance)
-
-    def as_json() -> JsonObject:
-        return {
-            "scheme": scheme,
-            "parameters": dict(applied.parameters),
-            "tensors": progress.described(scheme, tables, wanted=shows_progress),
-            "output": output,
-        }
-
+    as_json = partial(_as_json, scheme, output, tables, applied.parameters, shows_progress)
     show = partial(_show, scheme, output, tables, applied.words)
     print_answer(as_json, show, json=values["json"], quiet=values["quiet"])
+
+
+def _as_json(
+    scheme: str,
+    path: str,
+    tables: Sequence[Table],
+    parameters: NamedValues,
+    shows_progress: bool,
+) -> JsonObject:
+    """Return the answer of `--json`; large tensors take time to describe, hence the progress bar."""
+    return {
+        "scheme": scheme,
+        "parameters": dict(parameters),
+        "tensors": progress.described(scheme, tables, wanted=shows_progress),
+        "output": path,
+    }
 
 
 def _show(scheme: str, path: str, tables: Sequence[Table], words: str) -> None:
@@ -341,9 +352,13 @@ def _scheme_of_length(scheme_type: type[Scheme], tensor: Input, parameters: Valu
 
 
 def _scheme_with_own_rows(scheme_type: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
-    """Return a scheme whose positions or grid define its rows; refuse a tensor with others."""
+    """Return a scheme whose rows are those of the positions or the grid that the user gave.
+
+    A grid 2x3 has 6 rows: an input (…, 6, D) gets one row per position, and (…, 5, D) is refused.
+    """
     length, dim = tensor.check_sequence()
     tensor.check_dim(scheme_type.parameters()["dim"])
+    # The scheme derives `seq_len` from its positions or its grid; a value would be refused.
     scheme = scheme_type(**{"seq_len": None, "dim": dim, **parameters})
     rows = scheme.single_array().rows
     if rows != length:

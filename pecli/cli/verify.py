@@ -362,7 +362,8 @@ def _expected_spec(target_options: Mapping[str, str]) -> str | ModelEncodings | 
 
     It is the name of a model, a model with server flags applied, or a learned table (`--table`). It
     is None if files are compared with something else: with the table of `--resized-from`, for which
-    `pecli.verify` has an argument of its own, or each with the spec that it carries itself.
+    `pecli.verify` has an argument of its own, or each with the spec that it carries itself, the
+    parameters that it was made with.
 
     Raises:
         ParameterError: The model or the type of its layers does not exist, or options describe
