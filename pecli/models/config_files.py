@@ -28,8 +28,9 @@ _TABLE_FIRST = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*\[\s*\[[\[\s]*[-0-9]')
 
 
 def is_config(path: str) -> bool:
-    """Return True if a file describes a model: by its name, or as a .json that begins neither with
-    tables nor shards.
+    """Return True if a file describes a model, as a config.json and a .gguf do by their names.
+
+    A .json with another name is looked into: it may hold tables, which describe no model.
     """
     if path.endswith((*CONFIGS, ".gguf")):
         return True
@@ -170,8 +171,11 @@ def _with_references(config: object) -> object:
 
 
 def _resolved_object(section: YamlObject, parents: tuple[YamlObject, ...]) -> YamlObject:
-    """Return an object without references; `parents` are the file, the objects that lead here, and
-    the object itself.
+    """Return an object of a YAML file with values in place of references, `${model.hidden_size}`.
+
+    Args:
+        section: The object.
+        parents: The objects on the way to it: the file first, and the object itself last.
     """
     resolved: YamlObject = {}
     for name, value in section.items():

@@ -358,8 +358,9 @@ class Encoding:
         return tuple(int(count) for count in self.sections.mrope_section or ())
 
     def _sections_fit(self) -> bool:
-        """Return True if the sections cover all frequencies; a warning of the reader names those
-        that do not.
+        """Return True if the sections of M-RoPE have as many frequencies as the encoding.
+
+        Sections that do not were reported by a warning when the file was read.
         """
         counts = self._section_counts()
         without_sections = {
@@ -523,7 +524,7 @@ class ParsedEncodings(NamedTuple):
 
 
 def joined(results: Iterable[ParsedEncodings]) -> ParsedEncodings:
-    """Return the encodings and the warnings of several parts, in order."""
+    """Return the encodings and the warnings of several parts of a model, such as a tower, in order."""
     encodings: list[Encoding] = []
     warnings: list[str] = []
     for parsed in results:
@@ -584,7 +585,7 @@ class ModelEncodings(Printed):
     def of_layers_named(
         self, tensor: str, encodings: Sequence[Encoding], *, by_number: bool
     ) -> Sequence[Encoding]:
-        """Return those of some encodings whose layers a tensor's name states; all if it states none.
+        """Return the encodings of the layer that a tensor's name states; all if it states none.
 
         Args:
             tensor: The name, such as `layers.5.q` or `sliding.cos`.

@@ -59,7 +59,11 @@ class _Settings(NamedTuple):
 
 
 def layers_of(keys: Keys, family: ModelFamily) -> Layers:
-    """Return the layer types that rotate; one without a name if all layers share their settings."""
+    """Return the types of layers that rotate, each with the settings that count for it.
+
+    Gemma 3 has two, `full_attention` and `sliding_attention`. If all layers share their settings,
+    there is one type, without a name.
+    """
     settings, warnings = _rotary_settings(keys)
     layer_types = set(keys.words("layer_types"))
     names = _layer_names(settings, layer_types)
@@ -427,7 +431,11 @@ class Temperature(NamedTuple):
 
 
 def _temperature(keys: Keys) -> Temperature | None:
-    """Return the numbers of the factor; None if it is switched off, or one of them is missing."""
+    """Return the numbers of the factor by which queries grow with the position, as in Llama 4.
+
+    It is 1 + attn_scale · ln(1 + ⌊(p + 1) / floor_scale⌋) at position p. None if
+    `attn_temperature_tuning` switches it off, or one of the numbers is missing.
+    """
     tuned = nonzero(keys.value("attn_temperature_tuning"))
     scale = keys.number("attn_scale")
     floor = keys.whole_number("floor_scale")

@@ -361,8 +361,9 @@ def _has_family(model_type: str) -> bool:
 
 
 def _has_encodings(part: ModelPart) -> bool:
-    """Return True unless an object is only named like a part: one that has neither a type, nor a
-    base, nor a width.
+    """Return True if an object within a config.json describes a model, such as a vision tower.
+
+    Its name does not suffice: it must have a model type, a base or a width.
     """
     # A key that the class ignores is evidence as well.
     without_class = replace(part.keys, defaults=NO_CLASS)

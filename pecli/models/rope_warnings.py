@@ -47,10 +47,10 @@ def _wrong_sections(settings: Keys, encoding: Encoding) -> Iterator[str]:
 
 
 def _values_given_twice(layer: Layer) -> Iterator[str]:
-    """Yield warnings about values that are given twice and differ.
+    """Yield warnings about values that are given twice and differ: the base, and the scaling.
 
-    Settings by layer type have bases of their own, so that another one at the top is not a
-    contradiction.
+    A base at the top contradicts one in `rope_scaling`, but not the bases that settings by layer
+    type have. The scaling may be named by `rope_type` and by its old key, `type`.
     """
     has_settings_by_type = bool(layer.name)
     if not has_settings_by_type:

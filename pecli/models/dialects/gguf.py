@@ -85,6 +85,7 @@ class Model:
     keys: Keys
 
     def follows(self, rule: str) -> bool:
+        """Return True if the architecture is in the list of a rule, such as `neighbours`."""
         return self.architecture in ARCHITECTURES[rule]
 
     @property
@@ -165,8 +166,9 @@ def _window(keys: Keys) -> int | None:
 
 
 def _keys_of_model(model: Model) -> Keys:
-    """Return the keys about the model, under their full names, without those of the file and the
-    tokenizer.
+    """Return the keys about the model itself, under their full names: `llama.block_count`.
+
+    Keys about the file (`general.`) and its tokenizer are left out.
     """
     data = {
         name: value
@@ -373,7 +375,15 @@ def _base_of_sliding_layers(model: Model, base: Setting[float]) -> Setting[float
 
 
 def _family(model: Model, *, has_sections: bool) -> ModelFamily:
-    """Return what llama.cpp's code decides for an architecture, as the defaults of a family."""
+    """Return what llama.cpp's code decides by the architecture, without a key in the file.
+
+    It pairs neighbouring channels for `llama`, and halves for `qwen2`. The scaling is for all layers,
+    except for a few architectures whose sliding layers have none.
+
+    Args:
+        model: The file.
+        has_sections: True for M-RoPE, which always pairs halves.
+    """
     name = "of no known architecture"
     if model.is_known:
         name = f"ggml's rope type of {model.architecture}"
@@ -419,7 +429,11 @@ class _ScalingKeys(NamedTuple):
 
 
 def _scaling_keys(keys: Keys) -> _ScalingKeys:
-    """Read all keys about the scaling, which keeps those that do not count from being reported."""
+    """Return the keys about the scaling.
+
+    All of them are read, also those that do not count beside others, so that no warning reports them
+    as keys that nothing reads.
+    """
     return _ScalingKeys(
         type=keys.word_or("linear", "rope.scaling.type"),
         attention_factor=keys.number("rope.scaling.attn_factor"),

@@ -74,10 +74,12 @@ KOBOLDCPP_DEFAULT_BASE = 10000.0
 def apply_koboldcpp_flags(
     model: ModelEncodings, settings: FlagSettings, findings: Findings
 ) -> EncodingsWithFlags:
-    """Apply koboldcpp's flags: `--ropeconfig SCALE [BASE]`, or a larger base that it chooses itself.
+    """Return the encodings of a model as koboldcpp, a server for GGUF files, computes them.
 
-    A scale without a base does not keep the model's base: koboldcpp then takes 10000. Without a
-    scale above 0, the flag has no effect.
+    Its flag `--ropeconfig SCALE [BASE]` multiplies positions by SCALE and computes frequencies from
+    BASE. A scale without a base does not keep the model's base: koboldcpp then takes 10000. Without
+    a scale above 0, the flag has no effect, and koboldcpp may choose a larger base by itself:
+    26784 instead of 10000 for Llama 2 at 8192 positions, twice as many as it was trained for.
     """
     ggml_settings = dict(settings)
     has_effect = positive(settings.get(Meaning.SCALE)) is not None
