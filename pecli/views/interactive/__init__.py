@@ -107,6 +107,7 @@ def slider_parts(sliders: Sequence[RopeSettings]) -> SliderParts:
 
 
 def _colours(colours: Theme) -> JsonObject:
+    """Return the colours of a theme by the names that the page's script has for them."""
     return {
         "ink": colours.ink,
         "paper": colours.paper,

@@ -291,7 +291,7 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[PlotSource]:
 
 
 def _carried_scheme(text: str, file: LoadedFile) -> Scheme | None:
-    """Return the scheme of the spec that a file carries; None without a spec."""
+    """Return the scheme that made a file, by the spec (parameters) that it carries; None without."""
     spec = carried_spec(file.path, file.metadata)
     if spec is None:
         return None
@@ -329,7 +329,7 @@ def _layers_of_file(
 
 
 def _without_spec(label: str, tensors: Mapping[str, Array]) -> PlotSource:
-    """Return the tensors of a file without a spec, as tables of cosines, sines or other values.
+    """Return the tensors of a file that does not state its scheme, as tables to draw.
 
     The label states how arrays were divided: «pe.npy (all cosines, then all sines)».
     """
