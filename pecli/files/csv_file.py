@@ -27,7 +27,10 @@ _WORD = re.compile(
 
 
 def write(request: WriteRequest) -> None:
-    """Write the only table: the names of its columns, then its rows. A spec has no place."""
+    """Write the only table: the names of its columns, then its rows.
+
+    The spec, the parameters that made it, has no place in a .csv file.
+    """
     (table,) = request.tables
     check_storable(request.tables, ".csv", REAL, empty=False)
     with open_output(request.path, request.tables) as output:

@@ -50,7 +50,7 @@ def _seems_swapped(numbers: Array) -> bool:
 
 
 def _usual_share(numbers: Array) -> float:
-    """Return the share of numbers whose size queries, keys and tables have."""
+    """Return the share of numbers within USUAL_SIZES, as nearly all of queries, keys and tables are."""
     if numbers.size == 0:
         return 0.0
     smallest, largest = USUAL_SIZES
