@@ -225,7 +225,7 @@ def _refuse_options_without_heads(fields: Iterable[str]) -> None:
 def _heads_of_model(
     model: Model, layer_type: str | None, user_fields: Mapping[str, object]
 ) -> HeadDivision:
-    """Return the heads that a model states, with those fields replaced that the user gave.
+    """Return the heads of a model, with the fields that the user gave in place of its own.
 
     `--model llama-3-8b --kv-heads 4`, for example: 32 heads of 128 channels, but 4 key heads.
 
