@@ -598,7 +598,7 @@ def rotated(x: ArrayLike, factors: Complex, layout: str) -> Array:
         return shape[-1] >= dim and shape[-2] == length
 
     rule = f"it must have {length} positions and at least {dim} channels"
-    values = _fitting("x", x, fits, rule)
+    values = _floats_of_fitting_shape("x", x, fits, rule)
     return rotate(values, lambda start, stop: factors[start:stop], layout, layout)
 
 
@@ -609,7 +609,7 @@ def add_rows(x: ArrayLike, rows: Table, first: int = 0) -> Array:
         return shape[-1] == rows.width and first + shape[-2] <= rows.rows
 
     rule = f"the table of {bracketed(rows.shape)} does not fit it"
-    values = _fitting("x", x, fits, rule)
+    values = _floats_of_fitting_shape("x", x, fits, rule)
     out = new_array(values.shape, values.dtype)
     _add_in_blocks(values, out, _rows_from(rows, first))
     return out
@@ -629,7 +629,7 @@ def add_bias(scores: ArrayLike, bias: Table) -> Array:
         return len(shape) > 2 and shape[-3] == heads and shape[-2] <= shape[-1] == keys
 
     rule = f"the bias of {bracketed(bias.shape)} does not fit them"
-    values = _fitting("scores", scores, fits, rule)
+    values = _floats_of_fitting_shape("scores", scores, fits, rule)
     out = new_array(values.shape, values.dtype)
     queries = values.shape[-2]
     for head in range(heads):
@@ -682,7 +682,7 @@ def _add_in_blocks(x: Array, out: Array, read_rows: ReadRows) -> None:
     work_through(add_block, range(0, length, step))
 
 
-def _fitting(
+def _floats_of_fitting_shape(
     name: str, values: ArrayLike, fits: Callable[[tuple[int, ...]], bool], rule: str
 ) -> Array:
     """Return values as an array of floats, or raise ParameterError if their shape does not fit.

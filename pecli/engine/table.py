@@ -235,7 +235,7 @@ def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> I
 
     Items are taken in the caller's thread.
     """
-    every_item, are_several = _peeked(items)
+    every_item, are_several = _items_and_whether_several(items)
     has_work_for_threads = are_several and thread_count() > 1
     if has_work_for_threads:
         yield from _results_of_threads(work, every_item)
@@ -243,7 +243,7 @@ def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> I
         yield from map(work, every_item)
 
 
-def _peeked(items: Iterable[Item]) -> tuple[Iterator[Item], bool]:
+def _items_and_whether_several(items: Iterable[Item]) -> tuple[Iterator[Item], bool]:
     """Return all items, and True if there are two or more; only two are taken to find that out."""
     rest = iter(items)
     first_two = list(islice(rest, 2))
@@ -370,7 +370,7 @@ def work_through(
     The caller's thread does a share of the work. If it waited for the others, it would wake up for
     every item, and each time a working thread would have to wait for the interpreter.
     """
-    every_item, are_several = _peeked(items)
+    every_item, are_several = _items_and_whether_several(items)
     max_helpers = min(thread_count(), max_threads) - 1  # threads beside the caller's
     has_work_for_helpers = are_several and max_helpers > 0
     if has_work_for_helpers:

@@ -222,7 +222,10 @@ def _broken_header(contents: Contents) -> FileError:
 
 
 def _check_offsets(contents: Contents, entries: Sequence[HeaderEntry], start: int) -> None:
-    """Refuse tensors that overlap, holes between them, and bytes after the last one."""
+    """Refuse tensors that overlap, holes between them, and bytes after the last one.
+
+    Tensors in the bytes 0–8 and 12–16 of the data have a hole of 4 bytes between them.
+    """
     previous = 0
     for entry in entries:
         tensor = contents.tensor(entry.name)

@@ -217,7 +217,7 @@ def _resolved_reference(value: object, parents: tuple[YamlObject, ...]) -> objec
         if reference is None:
             return target
         first_objects = _objects_at(parents, reference.dots)
-        parents = _entered(first_objects, reference.object_names)
+        parents = _objects_on_way(first_objects, reference.object_names)
         target = parents[-1].get(reference.key) if parents else None
         leads_nowhere = target is None or isinstance(target, (dict, list))
         if leads_nowhere:
@@ -249,7 +249,7 @@ def _objects_at(parents: tuple[YamlObject, ...], dots: int) -> tuple[YamlObject,
     return parents[:remaining]
 
 
-def _entered(parents: tuple[YamlObject, ...], names: list[str]) -> tuple[YamlObject, ...]:
+def _objects_on_way(parents: tuple[YamlObject, ...], names: list[str]) -> tuple[YamlObject, ...]:
     """Return the objects on a way, from the file to the last one; empty if there is no such object.
 
     Args:

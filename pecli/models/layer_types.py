@@ -276,7 +276,10 @@ def _nested_layer(
 
 
 def _with_shared_settings(settings_of_type: Keys, all_settings: Keys) -> Keys:
-    """Return the settings of a layer type, completed by those that all layer types share."""
+    """Return the settings of a layer type, and the ones beside it that all layer types share.
+
+    In `{"rope_theta": 1e6, "full_attention": {"rope_type": "yarn"}}`, full attention has both keys.
+    """
     shared_values = {}
     shared_origins = {}
     for name, value in all_settings.data.items():

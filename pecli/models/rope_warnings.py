@@ -34,7 +34,10 @@ def layer_warnings(layer: Layer, encoding: Encoding, *, is_latent: bool) -> Iter
 
 
 def _wrong_sections(settings: Keys, encoding: Encoding) -> Iterator[str]:
-    """Yield a warning if the sections of M-RoPE are not as many as there are frequencies."""
+    """Yield a warning if the sections of M-RoPE do not add up to the number of frequencies.
+
+    16, 24 and 24 fit 128 rotating channels, which have 64 frequencies.
+    """
     sections = encoding.sections.mrope_section
     if sections is None:
         return

@@ -227,7 +227,7 @@ class Interpolation:
             centres = np.clip(centres, 0, last_row)
         rows = _rows_within_reach(centres, reach, row_count=2 * reach)  # (new rows, taps)
         distances = rows - centres[:, None]
-        weights = _kernel(distances, self.method, self.coefficient)
+        weights = _kernel_weights(distances, self.method, self.coefficient)
         return Taps(np.clip(rows, 0, last_row), weights)
 
     def _antialiased_taps(self, centres: Floats, old: int, stretch: float) -> Taps:
@@ -244,7 +244,7 @@ class Interpolation:
         stretched_reach = KERNELS[self.method] * stretch
         rows = _rows_within_reach(centres, stretched_reach, _most_rows_within(stretched_reach))
         distances = (rows - centres[:, None]) / stretch  # (new rows, taps), in units of the kernel
-        weights = _kernel(distances, self.method, ANTIALIASED_CUBIC)
+        weights = _kernel_weights(distances, self.method, ANTIALIASED_CUBIC)
         # Rows outside of the table add nothing. The weights of the others add up to 1.
         is_outside = (rows < 0) | (rows >= old)
         weights[is_outside] = 0
@@ -274,7 +274,7 @@ def _most_rows_within(reach: float) -> int:
     return math.ceil(2 * reach) + 1
 
 
-def _kernel(distance: Floats, kernel: str, a: float) -> Floats:
+def _kernel_weights(distance: Floats, kernel: str, a: float) -> Floats:
     """Return the weights at distances from the centre, in rows.
 
     The linear kernel is a triangle: 1 at distance 0, and 0 from 1 on. The cubic one is Keys's with

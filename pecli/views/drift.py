@@ -89,7 +89,7 @@ def verdicts(audit: Audit) -> list[Verdict]:
     for count in sorted(drifts_by_count, reverse=True):
         style = "green" if count == audit.numbers.count else "yellow"
         recipes = ", ".join(map(_recipe_with_error, drifts_by_count[count]))
-        lines.append(Verdict(f"  {_extent(audit, count)}", style, f": {recipes}"))
+        lines.append(Verdict(f"  {_kept_positions_in_words(audit, count)}", style, f": {recipes}"))
     return lines
 
 
@@ -98,7 +98,7 @@ def _recipe_with_error(drift: Drift) -> str:
     return f"{drift.recipe} ({number(drift.max_abs_error, 2)})"
 
 
-def _extent(audit: Audit, count: int) -> str:
+def _kept_positions_in_words(audit: Audit, count: int) -> str:
     """Return in words how far the error stays within the tolerance: for the first `count` positions."""
     tolerance = f"{audit.tolerance:g}"
     last_position = audit.numbers.first + count - 1

@@ -128,7 +128,10 @@ class GivenPositions(ParameterRule):
         return PositionList(_checked_positions(name, items))
 
     def _several_axes(self, name: str, items: Sequence[object]) -> PositionList:
-        """Return the positions (axes, L) of several axes, which must be equally long."""
+        """Return the positions (axes, L) of several axes, which must be equally long.
+
+        [[0, 1], [2, 3]] are two axes of two positions; [[0, 1], [2]] is refused.
+        """
         axes = [_axis(item) for item in items]
         sizes = [len(axis) for axis in axes]
         are_equally_long = len({*sizes}) == 1
@@ -214,7 +217,10 @@ def _checked_positions(name: str, values: Iterable[object]) -> tuple[Position, .
 
 
 def _checked_position(name: str, value: object) -> Position:
-    """Return a number as a position, or raise an error if it is not one."""
+    """Return a number as a position, or raise an error if it is not one.
+
+    3.0 becomes 3, and 0.5 stays. The text "0.1" stays a text, because no float is exactly 1/10.
+    """
     rule = "a position is a finite number from −2^40 to 2^40"
     is_bool = type(value).__name__ == "bool"  # NumPy's as well; it would pass for a number
     if is_bool:

@@ -308,7 +308,10 @@ class RotaryParameters(Positioned):
         return f"({count}, L)"
 
     def _check_sections(self) -> None:
-        """Raise ParameterError unless the sections of M-RoPE have all pairs of the rotary dim."""
+        """Raise ParameterError unless the sections of M-RoPE have all pairs of the rotary dim.
+
+        The 64 pairs of 128 channels may be 16 for time, 24 for rows and 24 for columns.
+        """
         section = self.mrope_section
         if section is None:
             is_alone = self.mrope_interleaved is not None

@@ -246,12 +246,14 @@ def factor_frequencies(path: str) -> dict[str, Table]:
     rotary_dim = keys.required(sizes.rotary or sizes.size, "rope.dimension_count").value
     factor = _factor_beside_tensors(keys)
     return {
-        tensor_name: _divided(tensor_name, base, rotary_dim, _multiplied(divisors, factor))
+        tensor_name: _divided_frequencies(
+            tensor_name, base, rotary_dim, _times_factor(divisors, factor)
+        )
         for tensor_name, divisors in divisors_by_tensor.items()
     }
 
 
-def _divided(name: str, base: float, dim: int, factors: list[float]) -> Table:
+def _divided_frequencies(name: str, base: float, dim: int, factors: list[float]) -> Table:
     """Return the frequencies base^(−2i/dim) of a head, each divided by a factor of a tensor."""
     pairs = np.arange(len(factors))
     # A factor of 0 makes its frequency infinite.
@@ -509,7 +511,7 @@ def _factor_beside_tensors(keys: Keys) -> Setting[float] | None:
     return factor
 
 
-def _multiplied(divisors: list[float], factor: Setting[float] | None) -> list[float]:
+def _times_factor(divisors: list[float], factor: Setting[float] | None) -> list[float]:
     """Return divisors of frequencies, multiplied by a factor that divides all of them as well."""
     if factor is None:
         return divisors
@@ -575,7 +577,7 @@ def _divisors_of_tensor(model: Model, tensor_name: str) -> Setting[list[float]] 
     factor = _factor_beside_tensors(model.keys)
     if factor is None:
         return divisors
-    return computed(_multiplied(numbers, factor), "{} · {}", divisors, factor)
+    return computed(_times_factor(numbers, factor), "{} · {}", divisors, factor)
 
 
 def _longrope(

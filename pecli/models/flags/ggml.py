@@ -323,9 +323,9 @@ class _FlaggedEncoding:
         self.scaling = self._chosen_scaling()
         self.factor = self._chosen_factor()
         self.ext_factor = self._chosen_ext_factor()
-        self.original = self._chosen(Meaning.ORIGINAL, self.own_scaling.original)
+        self.original = self._of_flag_or_model(Meaning.ORIGINAL, self.own_scaling.original)
 
-    def _chosen(self, meaning: Meaning, default: object) -> FlagSetting:
+    def _of_flag_or_model(self, meaning: Meaning, default: object) -> FlagSetting:
         """Return the value of a flag, else the model's own, which has no source."""
         return self.settings.get(meaning) or model_value(default)
 
@@ -349,7 +349,7 @@ class _FlaggedEncoding:
         Raises:
             ParameterError: llama.cpp does not know the scaling of the flag.
         """
-        scaling = self._chosen(Meaning.SCALING, self.own_scaling.scaling)
+        scaling = self._of_flag_or_model(Meaning.SCALING, self.own_scaling.scaling)
         if scaling.value not in SCALING_NAMES:
             shown = f"{scaling.source} {scaling.value}"
             rule = f"it must be one of {', '.join(SCALING_NAMES)}"

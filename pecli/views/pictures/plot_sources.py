@@ -336,7 +336,7 @@ def _without_spec(label: str, tensors: Mapping[str, Array]) -> PlotSource:
     tables_by_name: dict[str, Table] = {}  # Of two tables of one name, the last is drawn.
     notes = []
     for name, array in tensors.items():
-        divided = _divided(name, array)
+        divided = _tables_in_array(name, array)
         tables_by_name |= {table.name: table for table in divided.tables}
         if divided.note and len(tensors) == 1:
             notes.append(divided.note)
@@ -354,7 +354,7 @@ class _DividedArray(NamedTuple):
     note: str  #: The rule by which the array was divided; empty if it is one table.
 
 
-def _divided(name: str, array: Array) -> _DividedArray:
+def _tables_in_array(name: str, array: Array) -> _DividedArray:
     """Return the tables in an array of a file: one array [cos | sin] is two, as every check reads it.
 
     An array `rope` of cosines and sines is `rope.cos` and `rope.sin`. A complex array is its real
