@@ -79,7 +79,10 @@ def read(contents: Contents) -> LoadedFile:
 
 
 def _notes_on_header(header: bytes, table: AnyArray) -> list[str]:
-    """Return notes on what is left out beside names, since it might be meant as numbers of the table."""
+    """Return notes on a first line or column that is left out although it holds numbers.
+
+    They might be meant as numbers of the table, and not to number its columns or rows.
+    """
     notes = []
     if not is_header(header):
         notes.append("its first line numbers the columns, and is left out")

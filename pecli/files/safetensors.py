@@ -85,9 +85,9 @@ def _write_and_patch(request: WriteRequest, ordered: Sequence[Table], output: Ou
 
 
 def _write_after_hashing(request: WriteRequest, ordered: Sequence[Table], output: Output) -> None:
-    """Write a header and tables to a pipe, which cannot be patched.
+    """Write a header and tables to a pipe, in which nothing can be changed later.
 
-    The tables are made twice, the first time for their sha256.
+    The header comes first, and has the sha256 of the tables. Therefore they are made twice.
     """
     digest = hashlib.sha256()
     write_blocks(ordered, [digest.update], no_progress)

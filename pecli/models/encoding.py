@@ -653,9 +653,10 @@ class ModelEncodings(Printed):
         return self.layers[number]
 
     def _layer_of_module(self, name: str) -> str | None:
-        """Return full attention for a table without a number in a module `rotary_emb`.
+        """Return the layer type of a table in a module that all layers of a type share.
 
-        Hugging Face's Gemma 3 calls the module of its sliding layers `rotary_emb_local`.
+        In Hugging Face's Gemma 3, `model.rotary_emb.inv_freq` belongs to the layers with full
+        attention. The module of the sliding layers is `rotary_emb_local`, which names them itself.
         """
         *modules, _ = re.split(r"[./]", name)
         if FULL in self.layer_types() and "rotary_emb" in modules:

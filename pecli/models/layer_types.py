@@ -373,7 +373,7 @@ def _main_and_compressed_layers(
 def _compressed_settings(settings: Keys) -> Keys:
     """Return the settings of DeepSeek-V4's compressed layers, which have a base of their own.
 
-    Their YaRN does not multiply cos and sin.
+    Their YaRN does not multiply cos and sin: its attention factor is 1 unless the file states one.
     """
     data = _without("rope_theta", settings.data)
     if "yarn" in (data.get("rope_type"), data.get("type")):

@@ -235,7 +235,10 @@ class ClassParts:
     absent_towers: Sequence[str]
 
     def completed(self, objects: NamedValues) -> JsonObject:
-        """Return the objects of a file with an empty one for each part that the class makes."""
+        """Return the objects of a file with an empty one for each part that the class makes.
+
+        transformers makes a vision tower for `"vision_config": null`, as for `"vision_config": {}`.
+        """
         completed: JsonObject = dict(objects)
         if self.lacks_text:
             completed["text_config"] = {}

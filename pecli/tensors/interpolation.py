@@ -101,7 +101,10 @@ class Interpolation:
     coefficient: float = CUBIC
 
     def __post_init__(self) -> None:
-        """Raise ParameterError if an option breaks its rule, or does not go with the method."""
+        """Raise ParameterError if an option breaks its rule, or does not go with the method.
+
+        Methods that copy rows, such as `nearest`, have none of the other options.
+        """
         _METHOD.check("method", self.method)
         _FLAG.check("antialias", self.antialias)
         _FLAG.check("align_corners", self.align_corners)
@@ -277,8 +280,9 @@ def _most_rows_within(reach: float) -> int:
 def _kernel_weights(distance: Floats, kernel: str, a: float) -> Floats:
     """Return the weights at distances from the centre, in rows.
 
-    The linear kernel is a triangle: 1 at distance 0, and 0 from 1 on. The cubic one is Keys's with
-    the coefficient `a`, one polynomial up to distance 1 and another up to 2.
+    The linear kernel is a triangle: 1 at distance 0, and 0 from 1 on. The cubic one, by R. Keys
+    (1981), has the coefficient `a`. It is 1 at distance 0, crosses 0 at 1, and is 0 from 2 on; one
+    polynomial leads to distance 1, and another to 2.
     """
     x = np.abs(distance)
     if kernel == "linear":

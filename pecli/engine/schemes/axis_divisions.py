@@ -97,7 +97,7 @@ class MixedPairs(Division):
     """
 
     def in_turns(self, axes: Sequence[int], dim: int) -> tuple[AxisBlock, ...]:
-        """Return the pairs of angle 0 as one block, and then a block for each pair of each axis."""
+        """Return the pairs of angle 0 as one block, and then a block per pair: t0 h0 w0 t1 h1 w1 …"""
         pairs_per_axis = dim // 2 // len(axes)
         if pairs_per_axis < 2:  # A single frequency does not rise.
             return ()

@@ -286,8 +286,8 @@ class Scheme(Displayed, ABC):
 
         Args:
             name: the tensor, by default the first one.
-            rows: rows of a block. A row is the last axis: heads and queries are run through in
-                order, and a vector comes in vectors.
+            rows: rows of a block. A row is the last axis. The rows of a bias (heads, queries, keys)
+                are those of head 0, then those of head 1, …; blocks of a vector are vectors.
 
         Raises:
             ParameterError: there is no tensor of that name.

@@ -135,7 +135,10 @@ def _with_layout(encoding: Encoding, layout: str) -> Encoding:
 
 
 def _stored_architecture(stored: MutableValues) -> str:
-    """Return the architecture that `- kv` lines name, or with which their keys begin."""
+    """Return the architecture that `- kv` lines name, or with which their keys begin.
+
+    It is `llama` by the key `llama.block_count`.
+    """
     named = stored.get("general.architecture")
     if isinstance(named, str):
         return named

@@ -153,7 +153,10 @@ def _scaling_settings(keys: Keys, kind: str) -> Settings:
 
 
 def _proportional_scaling(keys: Keys) -> Settings:
-    """Return Gemma 4's scaling: pairs of full layers beyond a fraction have the frequency 0."""
+    """Return Gemma 4's scaling: pairs of full layers beyond a fraction have the frequency 0.
+
+    With a proportion of 0.25, the first quarter of the pairs rotates.
+    """
     proportion = keys.number("global_rope_proportion")
     if proportion is None or not _is_gemma_4(keys):
         return {}

@@ -181,6 +181,9 @@ def _longest_context_with(model: ModelEncodings, encodings: Sequence[Encoding]) 
 def _longest_context_of_layers(before: Encoding, after: Encoding, context: int) -> float:
     """Return the longest context that rotary layers reach; infinity if there is no limit.
 
+    Scalings that follow the length of the prompt have none. YaRN by 4 from 8,192 positions reaches
+    32,768.
+
     Args:
         before: Their encoding without flags.
         after: Their encoding with flags.

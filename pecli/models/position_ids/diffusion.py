@@ -208,7 +208,10 @@ def _refuse_text(style: str, prompt: Prompt) -> None:
 
 
 def diffusion_ids(style: str, prompt: Prompt) -> Indices:
-    """Return the ids of a prompt, (L, axes).
+    """Return the ids of a prompt, (L, axes), by the style of a model such as `flux`.
+
+    Models without a rule of their own number the rows and columns of an image, and frames if they
+    have time.
 
     Raises:
         ParameterError: The style has no whole numbers as positions, or none for such a segment.

@@ -106,6 +106,8 @@ class MropeRules:
     def _tokens(self, segment: Segment) -> tuple[int, int, int]:
         """Return the frames, rows and columns of tokens.
 
+        If 2 × 2 patches are merged into a token, an image of 16 × 22 patches has 8 × 11 tokens.
+
         Raises:
             ParameterError: The patches do not make whole tokens, or frames are not apart.
         """

@@ -119,13 +119,13 @@ def _tables_of_rows(source: PlotSource) -> list[Table]:
 
 
 def directions(tables: Sequence[Table], places: Indices) -> Floats:
-    """Return rows of tables side by side, each divided by its norm.
+    """Return rows of tables side by side, each divided by its norm: [3, 4] becomes [0.6, 0.8].
 
     A row of zeros, or one that is not finite, becomes NaN.
     """
     rows = np.concatenate([widened(table.pick(places)) for table in tables], axis=1)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        # After this division the squares neither overflow nor vanish.
+        # The largest element of each row becomes 1, so that no square overflows or vanishes.
         rows = rows / np.abs(rows).max(axis=1, keepdims=True)
         return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
