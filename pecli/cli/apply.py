@@ -204,11 +204,13 @@ def _apply_command(
         *SHARED_OPTIONS,
     ]
     precision = "The output has the names and dtypes of the input; it is computed in float64 and rounded once."
+    # `learned-init` is a second name of `learned`, and has the same examples.
+    examples = EXAMPLES.get(name.removesuffix("-init"), ())
     return command_of(
         name,
         partial(_apply_and_write, name, apply),
         declared,
-        EXAMPLES.get(name.removesuffix("-init"), ()),
+        examples,
         help=f"{summary} {precision}",
         short_help=summary,
         hidden=hidden,
@@ -221,7 +223,8 @@ def _apply_and_write(scheme: str, apply: Apply, **values: Any) -> None:
     Args:
         scheme: The name of the subcommand.
         apply: The function that applies its encoding.
-        values: The values of its options.
+        values: The values of its options: `files`, `tensor`, `output`, `json` and `quiet`, and
+            those that only `apply` reads.
     """
     inputs, metadata = open_inputs(values["files"], values["tensor"])
     output: str = values["output"]
@@ -234,17 +237,25 @@ def _apply_and_write(scheme: str, apply: Apply, **values: Any) -> None:
     total_bytes = sum(table.nbytes for table in tables)
     with progress.counting(scheme, total_bytes, wanted=shows_progress) as advance:
         save_tables(output, tables, None, metadata=metadata, on_block=advance)
-
-    def as_json() -> JsonObject:
-        return {
-            "scheme": scheme,
-            "parameters": dict(applied.parameters),
-            "tensors": progress.described(scheme, tables, wanted=shows_progress),
-            "output": output,
-        }
-
+    as_json = partial(_as_json, scheme, output, tables, applied.parameters, shows_progress)
     show = partial(_show, scheme, output, tables, applied.words)
     print_answer(as_json, show, json=values["json"], quiet=values["quiet"])
+
+
+def _as_json(
+    scheme: str,
+    path: str,
+    tables: Sequence[Table],
+    parameters: NamedValues,
+    shows_progress: bool,
+) -> JsonObject:
+    """Return the answer of `--json`; large tensors take time to describe, hence the progress bar."""
+    return {
+        "scheme": scheme,
+        "parameters": dict(parameters),
+        "tensors": progress.described(scheme, tables, wanted=shows_progress),
+        "output": path,
+    }
 
 
 def _show(scheme: str, path: str, tables: Sequence[Table], words: str) -> None:
@@ -252,7 +263,7 @@ def _show(scheme: str, path: str, tables: Sequence[Table], words: str) -> None:
     screen.print_written(path, f"{listed(shapes, MAX_LISTED)}, ", f"; {scheme}: {words}")
 
 
-def _span(first: int, stop: int) -> str:
+def _span_in_words(first: int, stop: int) -> str:
     """Return the integers from `first` to before `stop`: «0 … 7», «3», «none»."""
     if stop <= first:
         return "none"
@@ -275,7 +286,7 @@ def _listed_span(positions: PositionList) -> str:
     return _from_to(least, largest)
 
 
-def _along(tensor: Input, seq_axis: int = SEQ_AXIS) -> str:
+def _axis_in_words(tensor: Input, seq_axis: int = SEQ_AXIS) -> str:
     """Return the axis that was taken for positions, so that the user notices a wrong one.
 
     An input (2, 8, 64) with positions on axis −2 gives «along axis 1 of (2, 8, 64)».
@@ -306,7 +317,7 @@ def _add_rows(scheme_type: type[Scheme], inputs: Sequence[Input], values: Values
     first_scheme = schemes[0]
     spec = {name: getattr(first_scheme, name) for name in _added_parameters(scheme_type)}
     added_positions = _added_span(first_scheme, spec.get("positions"), inputs)
-    words = f"positions {added_positions} {_along(inputs[0])}"
+    words = f"positions {added_positions} {_axis_in_words(inputs[0])}"
     if "layout" in spec:
         words = f"{spec['layout']}, {words}"
     return AppliedArrays(arrays, spec, words)
@@ -319,7 +330,7 @@ def _added_span(
     if listed_positions is not None:
         return _listed_span(listed_positions)
     longest = _longest(inputs, SEQ_AXIS)
-    return _span(scheme.first_position, scheme.first_position + longest)
+    return _span_in_words(scheme.first_position, scheme.first_position + longest)
 
 
 def _scheme_for_input(scheme_type: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
@@ -341,9 +352,13 @@ def _scheme_of_length(scheme_type: type[Scheme], tensor: Input, parameters: Valu
 
 
 def _scheme_with_own_rows(scheme_type: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
-    """Return a scheme whose positions or grid define its rows; refuse a tensor with others."""
+    """Return a scheme whose rows are those of the positions or the grid that the user gave.
+
+    A grid 2x3 has 6 rows: an input (…, 6, D) gets one row per position, and (…, 5, D) is refused.
+    """
     length, dim = tensor.check_sequence()
     tensor.check_dim(scheme_type.parameters()["dim"])
+    # The scheme derives `seq_len` from its positions or its grid; a value would be refused.
     scheme = scheme_type(**{"seq_len": None, "dim": dim, **parameters})
     rows = scheme.single_array().rows
     if rows != length:
@@ -359,9 +374,9 @@ def _add_learned(inputs: Sequence[Input], values: Values) -> AppliedArrays:
     table = Input(read_numbers("table", values["table"]), f"the table {values['table']}")
     arrays = [add_learned(tensor, table, offset) for tensor in inputs]
     longest = max(tensor.shape[-2] for tensor in inputs)
-    rows = f"rows {_span(offset, offset + longest)} of {table.shape[0]}"
+    rows = f"rows {_span_in_words(offset, offset + longest)} of {table.shape[0]}"
     parameters = {"table": values["table"], "offset": offset}
-    return AppliedArrays(arrays, parameters, f"{rows} {_along(inputs[0])}")
+    return AppliedArrays(arrays, parameters, f"{rows} {_axis_in_words(inputs[0])}")
 
 
 def _add_alibi(inputs: Sequence[Input], values: Values) -> AppliedArrays:
@@ -614,7 +629,7 @@ def _rotated_positions(inputs: Sequence[Input], rotation: RowRotation, values: V
     rows = rotation.rows
     if rows.ids is not None:
         span += f" of {values[rows.name]}"  # the file of `--positions` or `--attention-mask`
-    words = f"positions {span} {_along(inputs[0], rotation.seq_axis)}"
+    words = f"positions {span} {_axis_in_words(inputs[0], rotation.seq_axis)}"
     return f"undone at {words}" if rotation.inverse else words
 
 
@@ -627,7 +642,7 @@ def _rotated_span(inputs: Sequence[Input], rotation: RowRotation) -> str:
     if rotation.rope.positions is not None:
         return _listed_span(rotation.rope.positions)
     first, stop = rotation.rows.span(_longest(inputs, rotation.seq_axis))
-    return _span(first, stop)
+    return _span_in_words(first, stop)
 
 
 def _rotation_parameters(rotation: RowRotation, values: Values) -> NamedValues:

@@ -96,7 +96,7 @@ def config(
 
 
 def _sources(files: Sequence[str], models: Sequence[str]) -> list[_Source]:
-    """Return the models of a command line, those of its arguments first."""
+    """Return the models that a command line names: its arguments, then its options."""
     sources = [_Source(name, "MODEL") for name in files]
     sources += [_Source(name, "model") for name in models]
     if not sources:
@@ -143,10 +143,11 @@ def _show_model(name: str, encodings: ModelEncodings, seq_len: int | None, *, fi
 
 
 def _frequency_warnings(folder: str, model: ModelEncodings) -> list[str]:
-    """Return a warning if the weights beside a configuration hold other frequencies than it defines.
+    """Return a warning if the weights in a folder hold other frequencies than its config.json means.
 
     Older checkpoints store them as `….rotary_emb.inv_freq`; a program that loads these ignores the
-    configuration. The frequencies of any rotary encoding of the model are accepted.
+    config.json. Each tensor must agree, within 1 %, with some rotary encoding of the model. The
+    first one that does not is reported; every layer has a copy of it.
     """
     rotary = [encoding for encoding in model.encodings if encoding.is_rotary]
     configured = [np.array(encoding.inverse_frequencies()) for encoding in rotary]
@@ -168,7 +169,7 @@ def _stored_frequencies(folder: str) -> Iterator[tuple[str, Floats]]:
 
 
 def _is_configured(stored: Floats, configured: list[Floats]) -> bool:
-    """Return True if stored frequencies are those of one of the configured encodings."""
+    """Return True if stored frequencies are as many as, and nearly equal to, those of an encoding."""
     for frequencies in configured:
         is_same_size = frequencies.shape == stored.shape
         if is_same_size and np.allclose(stored, frequencies, rtol=STORED_RTOL, atol=0):

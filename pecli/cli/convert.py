@@ -141,12 +141,13 @@ class _Conversion(NamedTuple):
 def _convert_by_options(file: LoadedFile, values: options.Values) -> Converted:
     """Return the tensors of a file in another layout of pairs or dtype, as the options describe.
 
-    With heads or a model, the tensors are projections, whose rows move. Without, they are tables,
-    whose columns move; a table may carry a spec with its layout, which `--from` must not contradict.
+    With heads or a model, the tensors are weights that make q and k, whose rows move. Without, they
+    are tables, whose columns move. A table that pecli made carries a spec, the parameters that it
+    was made with; `--from` must not contradict the layout in it.
     """
     head_options = options.parsed(HEAD_RULES, values)
     model = options.model_name(values)
-    old_layout = None
+    old_layout = None  # Without `--from`, nothing moves, and only the dtype may change.
     if values["source"]:
         old_layout = options.parse("from", PAIRS, values["source"])
         are_tables = model is None and "heads" not in head_options
@@ -166,7 +167,7 @@ def _convert_by_options(file: LoadedFile, values: options.Values) -> Converted:
 
 
 def _check_layout(file: LoadedFile, from_layout: str) -> None:
-    """Raise ParameterError if the spec of a table contradicts `--from`."""
+    """Raise ParameterError if the spec of a table, its parameters, has another layout than `--from`."""
     spec = carried_spec(file.path, file.metadata) or {}
     layout = spec.get("parameters", {}).get("layout", from_layout)
     if layout == from_layout:
@@ -181,7 +182,8 @@ def _save_tensors(job: _Conversion, path: str, on_block: OnBlock, *, header: boo
     """Write the converted tensors.
 
     A .safetensors file whose dtypes stay is copied, so that every byte of other tensors is kept.
-    Otherwise the file is written anew; the spec that it carries stays if no value has changed.
+    Otherwise the file is written anew. The spec that it carries, the parameters that its tables were
+    made with, stays if no value has changed.
     """
     if _keeps_other_bytes(job, path):
         _save_copy(job, path, on_block)

@@ -86,7 +86,13 @@ def diff(
 
 
 def _draw_in_terminal(result: Verification | Difference, *, wanted: bool | None) -> None:
-    """Draw a difference if it is wanted; if nothing is said about that, in terminals only."""
+    """Draw a difference in the terminal.
+
+    Args:
+        result: The comparison.
+        wanted: True for `--plot`, False for `--no-plot`. None, without either, draws only if the
+            output is a terminal.
+    """
     if wanted is None:
         wanted = screen.is_terminal()
     if wanted:

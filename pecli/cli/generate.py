@@ -104,7 +104,7 @@ def _verify_file(scheme: Scheme, values: Values) -> Exit:
 
 
 def _write_tables(scheme: Scheme, path: str, values: Values) -> None:
-    """Write the tables of a scheme with its spec, and print their names, unless the output is JSON."""
+    """Write the tables of a scheme and their parameters (the spec); print their names, except for JSON."""
     from pecli.files import save_tables, tables_written
     from pecli.views import progress
 

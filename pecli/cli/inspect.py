@@ -91,9 +91,9 @@ def _summary_of_matching(loaded: LoadedFile, file: str, pattern: str | None) -> 
 def _readable_tensors(
     summary: FileSummary, loaded: LoadedFile
 ) -> list[tuple[TensorSummary, Array]]:
-    """Return the entries of a summary whose data can be read, each with its data.
+    """Return the tensors of a summary that can be read, each with its array.
 
-    A GGUF may hold quantised types that we can only list.
+    A GGUF may hold quantised types, which are only listed.
     """
     tensors = loaded.tensors
     return [(entry, tensors[entry.name]) for entry in summary.tensors if entry.name in tensors]

@@ -136,7 +136,8 @@ def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -
     Args:
         name: The scheme's name.
         words: Its options.
-        defaults: Texts of parameters that the words leave out, and that no other option determines.
+        defaults: Texts of parameters, such as `seq_len`. Each counts if the words leave it out, and
+            have no other option that determines it, as `--positions` determines the length.
     """
     scheme_type: type[Scheme] = scheme_named(name)
     values = _option_values(scheme_type, words)

@@ -52,7 +52,10 @@ class NoSuchOption(Protocol):
 
 
 def usage_message(problem: UsageError) -> str:
-    """Return a usage error of Typer as one line that names the option or argument that was probably meant."""
+    """Return a usage error of Typer as one line, with the option that was probably meant.
+
+    For `--seq 8` it begins: «did you mean --seq-len? no such option: --seq; see …».
+    """
     if isinstance(problem, HintedUsageError):
         return str(problem.message)
     context = problem.ctx

@@ -211,7 +211,7 @@ class _Report:
         """Print the outcome of a check, unless a table will show it."""
         if self.as_table:
             return
-        self.codes.append(_conclude(outcome))
+        self.codes.append(_exit_code_of(outcome))
         print_answer(outcome.as_json, partial(_show, outcome), json=self.json, quiet=self.quiet)
 
     def finish(self, results: Sequence[Outcome]) -> Exit:
@@ -219,7 +219,7 @@ class _Report:
         if self.as_table:
             if not self.quiet:
                 outcomes.show_outcomes(results)
-            self.codes += map(_conclude, results)
+            self.codes += map(_exit_code_of, results)
         is_github_action = os.environ.get("GITHUB_ACTIONS") == "true"
         if is_github_action and not self.json:
             outcomes.annotate(results)
@@ -234,7 +234,7 @@ class _Report:
             screen.print_written(path)
 
 
-def _conclude(outcome: Outcome) -> Exit:
+def _exit_code_of(outcome: Outcome) -> Exit:
     """Return the exit code of a check; if it could not be made, print the error.
 
     It is called once per check: errors go to standard error even if `--quiet` or JSON is chosen.
@@ -247,7 +247,7 @@ def _conclude(outcome: Outcome) -> Exit:
 
 
 def _show(outcome: Outcome) -> None:
-    """Print a check that was skipped or made; an error is printed by `_conclude`."""
+    """Print a check that was skipped or made; an error is printed by `_exit_code_of`."""
     if outcome.status == "skipped":
         screen.print_styled(Styled("skipped", "dim"), Styled(f"  {outcome.result}"))
     elif not isinstance(outcome.result, PecliError):
@@ -362,7 +362,8 @@ def _expected_spec(target_options: Mapping[str, str]) -> str | ModelEncodings | 
 
     It is the name of a model, a model with server flags applied, or a learned table (`--table`). It
     is None if files are compared with something else: with the table of `--resized-from`, for which
-    `pecli.verify` has an argument of its own, or each with the spec that it carries itself.
+    `pecli.verify` has an argument of its own, or each with the spec that it carries itself, the
+    parameters that it was made with.
 
     Raises:
         ParameterError: The model or the type of its layers does not exist, or options describe

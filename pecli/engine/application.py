@@ -304,10 +304,10 @@ class _RotationJob:
         return self.source.dtype in (np.float32, factors.real.dtype)
 
     def _loop_for(self, share: _Share, factors: AnyArray) -> RotationLoop | None:
-        """Return the compiled loop that rotates a share; None if NumPy rotates it.
+        """Return the compiled loop that rotates a share, some rows of the array; None for NumPy.
 
-        NumPy does if it is as fast, if no loop makes the same bytes, and if loops are not loaded:
-        that takes a while, and is done for large arrays only.
+        NumPy is used if it is as fast, if no loop makes the same bytes, or if the loops are not
+        loaded. Loading takes half a second, and only pays off for large arrays.
         """
         if not self._is_faster_compiled(factors):
             return None
@@ -437,7 +437,8 @@ def _rounded_once(rotation: BlockRotation, work_dtype: "np.dtype[Any]") -> Block
         rotation: Rotates blocks of the wider dtype.
         work_dtype: The wider dtype.
     """
-    # Place 0 of a page, because a rotation of halves has its own arrays at the places 1, 2 and 3.
+    # Arrays that one loop uses should begin at different quarters of a memory page (see
+    # `aligned_buffer`). Those of `_rotation_in_halves` begin at 1, 2 and 3; this one begins at 0.
     reused_memory = _ReusedMemory(work_dtype, place=0)
 
     def widen_rotate_round(block: AnyArray, out: AnyArray) -> None:
@@ -465,8 +466,9 @@ def _rotation_in_halves(factors: AnyArray) -> BlockRotation:
     The right-hand side has two products and a sum of whole rows. That is faster than four products
     of half rows, because NumPy takes a fixed time for every row of every operation.
 
-    The arrays of the products begin at different places of a page (`aligned_buffer`): the swapped
-    halves at 1, the cosines at 2, the sines at 3, and a block that `_rounded_once` widened at 0.
+    The arrays of the products begin at different quarters of a memory page, which is faster (see
+    `aligned_buffer`): a block that `_rounded_once` widened at 0, the swapped halves at 1, the
+    cosines at 2, the sines at 3.
 
     Args:
         factors: The complex factors c + i·s (positions, 1, d/2).
@@ -543,19 +545,19 @@ def _rotation_halves_to_pairs(factors: AnyArray) -> BlockRotation:
 def _rotation_pairs_to_halves(factors: AnyArray) -> BlockRotation:
     """Return the function that rotates pairs (2i, 2i + 1) and writes them to (i, i + d/2).
 
-    DeepSeek-V3 does so. Neighbours u, v lie in memory as the complex number u + iv does, so that
-    rows of d channels are viewed as d/2 complex numbers, and multiplied: rows [u0, v0, u1, v1]
-    become [u0', u1', v0', v1'].
+    The code of DeepSeek-V3 does so: it moves the pairs of q and k to halves, and then rotates them.
+    Rows [u0, v0, u1, v1] become [u0', u1', v0', v1'], with u' = u·c − v·s and v' = v·c + u·s.
 
     Args:
-        factors: The complex factors cos + i·sin (positions, 1, d/2).
+        factors: The complex factors c + i·s (positions, 1, d/2), of cosines c and sines s.
     """
     half = factors.shape[-1]
     complex_dtype = factors.dtype  # Its parts have the dtype of the blocks.
 
     def rotation(block: AnyArray, out: AnyArray) -> None:
+        # Neighbours u, v lie in memory as the complex number u + iv does.
         pairs = block.view(complex_dtype)  # (…, d/2)
-        rotated_pairs = pairs * factors
+        rotated_pairs = pairs * factors  # u' + iv' = (u + iv)·(c + i·s)
         out[..., :half] = rotated_pairs.real
         out[..., half:] = rotated_pairs.imag
 
@@ -596,7 +598,7 @@ def rotated(x: ArrayLike, factors: Complex, layout: str) -> Array:
         return shape[-1] >= dim and shape[-2] == length
 
     rule = f"it must have {length} positions and at least {dim} channels"
-    values = _fitting("x", x, fits, rule)
+    values = _floats_of_fitting_shape("x", x, fits, rule)
     return rotate(values, lambda start, stop: factors[start:stop], layout, layout)
 
 
@@ -607,7 +609,7 @@ def add_rows(x: ArrayLike, rows: Table, first: int = 0) -> Array:
         return shape[-1] == rows.width and first + shape[-2] <= rows.rows
 
     rule = f"the table of {bracketed(rows.shape)} does not fit it"
-    values = _fitting("x", x, fits, rule)
+    values = _floats_of_fitting_shape("x", x, fits, rule)
     out = new_array(values.shape, values.dtype)
     _add_in_blocks(values, out, _rows_from(rows, first))
     return out
@@ -627,7 +629,7 @@ def add_bias(scores: ArrayLike, bias: Table) -> Array:
         return len(shape) > 2 and shape[-3] == heads and shape[-2] <= shape[-1] == keys
 
     rule = f"the bias of {bracketed(bias.shape)} does not fit them"
-    values = _fitting("scores", scores, fits, rule)
+    values = _floats_of_fitting_shape("scores", scores, fits, rule)
     out = new_array(values.shape, values.dtype)
     queries = values.shape[-2]
     for head in range(heads):
@@ -680,7 +682,7 @@ def _add_in_blocks(x: Array, out: Array, read_rows: ReadRows) -> None:
     work_through(add_block, range(0, length, step))
 
 
-def _fitting(
+def _floats_of_fitting_shape(
     name: str, values: ArrayLike, fits: Callable[[tuple[int, ...]], bool], rule: str
 ) -> Array:
     """Return values as an array of floats, or raise ParameterError if their shape does not fit.

@@ -140,6 +140,9 @@ def _rounded_underflow(values: Floats) -> Floats:
     float32 has fewer than 24 bits there, and rounding to odd would need another bit for each power
     of two. Of the narrower dtypes, only bfloat16 has such small numbers, and they are these
     multiples.
+
+    _UNDERFLOW is so large that its ULP is 2**-133: a sum with it is rounded to such a multiple. In
+    decimal, with 3 digits: 100 + 2.7 is rounded to 103, and 103 − 100 is 3.
     """
     return np.copysign(np.abs(values) + _UNDERFLOW - _UNDERFLOW, values)
 
@@ -220,7 +223,8 @@ def aligned_buffer(count: int, dtype: np.dtype[np.generic] | type, *, place: int
     Args:
         count: The number of elements.
         dtype: Their dtype.
-        place: A number from 0 to 3. Arrays that a loop reads and writes have different ones.
+        place: The quarter of a page at which it begins, 0 to 3. Arrays that one loop reads and
+            writes have different ones.
     """
     size = count * np.dtype(dtype).itemsize
     raw = np.empty(size + _PAGE, np.uint8)
@@ -273,10 +277,9 @@ class AbsoluteErrors(NamedTuple):
 
 
 def absolute_errors(ours: Array, theirs: Array) -> AbsoluteErrors:
-    """Return the absolute errors of elements, and which of them are alike.
+    """Return the absolute errors of elements, and which of them are alike: equal, or both NaN.
 
-    Two NaNs are alike, whatever their bits. An error is infinite if only one side is finite or a
-    number.
+    Errors of alike elements are 0. Any other error with an infinity or a NaN in it is infinite.
     """
     expected = widest(ours)
     actual = widest(theirs)
@@ -284,7 +287,7 @@ def absolute_errors(ours: Array, theirs: Array) -> AbsoluteErrors:
     alike = np.asarray((expected == actual) | both_nan)
     with np.errstate(invalid="ignore", over="ignore"):
         errors: Floats = np.abs(expected - actual)
-    errors[alike] = 0  # ∞ − ∞ is NaN.
+    errors[alike] = 0  # The difference ∞ − ∞ is NaN, and so is that of two NaNs.
     errors[np.isnan(errors)] = np.inf
     return AbsoluteErrors(alike, errors)
 

@@ -138,14 +138,15 @@ class Table:
 
 
 def table_of(name: str, array: Array) -> Table:
-    """Return an array as a table."""
-    table = Table(name, dtype_name(array.dtype), array.shape, lambda start, out: None)
-    rows = array.reshape(table.rows, table.width)
+    """Return an array in memory as a table, whose rows are copied from it when they are read."""
+    # A table without rows to read, for its numbers of rows and columns.
+    shape_only = Table(name, dtype_name(array.dtype), array.shape, lambda start, out: None)
+    rows = array.reshape(shape_only.rows, shape_only.width)
 
     def fill(start: int, out: Array) -> None:
         out[...] = rows[start : start + len(out)]
 
-    return replace(table, fill=fill)
+    return replace(shape_only, fill=fill)
 
 
 def raw_bytes(block: Array) -> memoryview:
@@ -234,7 +235,7 @@ def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> I
 
     Items are taken in the caller's thread.
     """
-    every_item, are_several = _peeked(items)
+    every_item, are_several = _items_and_whether_several(items)
     has_work_for_threads = are_several and thread_count() > 1
     if has_work_for_threads:
         yield from _results_of_threads(work, every_item)
@@ -242,7 +243,7 @@ def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> I
         yield from map(work, every_item)
 
 
-def _peeked(items: Iterable[Item]) -> tuple[Iterator[Item], bool]:
+def _items_and_whether_several(items: Iterable[Item]) -> tuple[Iterator[Item], bool]:
     """Return all items, and True if there are two or more; only two are taken to find that out."""
     rest = iter(items)
     first_two = list(islice(rest, 2))
@@ -369,7 +370,7 @@ def work_through(
     The caller's thread does a share of the work. If it waited for the others, it would wake up for
     every item, and each time a working thread would have to wait for the interpreter.
     """
-    every_item, are_several = _peeked(items)
+    every_item, are_several = _items_and_whether_several(items)
     max_helpers = min(thread_count(), max_threads) - 1  # threads beside the caller's
     has_work_for_helpers = are_several and max_helpers > 0
     if has_work_for_helpers:

@@ -56,7 +56,7 @@ _INTEGER = re.compile(rb"\d+")
 
 
 def write(request: WriteRequest) -> None:
-    """Write all tables as constants, and the spec in a comment.
+    """Write all tables as constants, and the spec, the parameters that made them, in a comment.
 
     Their names begin with the prefix, and so does the include guard: `rope.h` has the guard
     PECLI_ROPE_H and the tables rope_cos, rope_sin and rope_inv_freq.
@@ -253,7 +253,9 @@ def _declared_dtype(contents: Contents, declaration: re.Match[bytes]) -> str:
 
 
 def _in_dtype(contents: Contents, values: AnyArray, dtype: str) -> AnyArray:
-    """Return the numbers of a table in its dtype, of which they may be the bits.
+    """Return the numbers of a table in its dtype.
+
+    Floats that C lacks are written as the integers of their bits: 0x3c00 is 1.0 in float16.
 
     Raises:
         FileError: The dtype does not hold a number.

@@ -348,9 +348,10 @@ class PrintedText(NamedTuple):
     def rounding(self) -> float:
         """The largest error of numbers that were rounded to so many decimals: 5e-5 for 4.
 
-        It is twice as large if they were rounded to a dtype again, as float16 was before it was
-        printed. Where numbers of the dtype are further apart than 1e-4, this finds the right one;
-        where they are closer, it adds 5e-5 or less.
+        It is twice as large if the reader rounded them to a dtype again: 0.3333 in print becomes
+        0.33325 in float16, which it was before. That second rounding finds the number before
+        printing if numbers of the dtype are far apart, and adds as much as the first one at most if
+        they are close.
         """
         if not self.decimals:
             return 0.0

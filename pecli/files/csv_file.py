@@ -27,7 +27,10 @@ _WORD = re.compile(
 
 
 def write(request: WriteRequest) -> None:
-    """Write the only table: the names of its columns, then its rows. A spec has no place."""
+    """Write the only table: the names of its columns, then its rows.
+
+    The spec, the parameters that made it, has no place in a .csv file.
+    """
     (table,) = request.tables
     check_storable(request.tables, ".csv", REAL, empty=False)
     with open_output(request.path, request.tables) as output:
@@ -76,7 +79,10 @@ def read(contents: Contents) -> LoadedFile:
 
 
 def _notes_on_header(header: bytes, table: AnyArray) -> list[str]:
-    """Return notes on what is left out beside names, since it might be meant as numbers of the table."""
+    """Return notes on a first line or column that is left out although it holds numbers.
+
+    They might be meant as numbers of the table, and not to number its columns or rows.
+    """
     notes = []
     if not is_header(header):
         notes.append("its first line numbers the columns, and is left out")

@@ -72,7 +72,7 @@ def read(contents: Contents) -> LoadedFile:
 
 
 def _read_pecli_json(contents: Contents) -> LoadedFile:
-    """Return the tensors of a .json file that pecli wrote, and its spec.
+    """Return the tensors of a .json file that pecli wrote, and the spec, the parameters of their scheme.
 
     Raises:
         FileError: the file is too large for Python's parser, or is not of the form JSON_FORM.

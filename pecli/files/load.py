@@ -92,7 +92,7 @@ class Shard(NamedTuple):
     names: dict[str, str]
 
     def with_stem(self, repeated: set[str]) -> dict[str, str]:
-        """Return the names, the file's name before those of some: `layer0.q` for `q`."""
+        """Return the names of the tensors, with the file's name before repeated ones: `layer0.q`."""
         names = {}
         for name, name_in_file in self.names.items():
             if name in repeated:

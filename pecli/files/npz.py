@@ -40,7 +40,8 @@ MAX_TEXT = 16 << 20  # bytes of the member that holds the spec
 def write(request: WriteRequest) -> None:
     """Write all tables, and the spec with their sha256 as a last member.
 
-    The sha256 is known only when all tables are written: therefore the spec comes last.
+    The spec is the parameters that made them. Their sha256 is known only when all tables are
+    written: therefore it comes last.
     """
     check_storable(request.tables, ".npz", CODES)
     ordered = file_order(request.tables)

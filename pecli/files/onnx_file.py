@@ -23,7 +23,7 @@ MAX_TENSORS = 1 << 17  # A tensor takes much more memory than it may take in the
 
 
 def read(contents: Contents) -> LoadedFile:
-    """Return the initialisers and constants of a model, and the list of those not read.
+    """Return the tensors that a model holds (initialisers and constants), and a list of unread ones.
 
     Raises:
         FileError: the onnx package is not installed, the file is no model, or a tensor is not as
@@ -130,7 +130,11 @@ class _PlaceBeside(NamedTuple):
 
 
 def _place_beside(tensor: ProtobufMessage, size: int) -> _PlaceBeside:
-    """Return the place that a tensor states in texts: by default all `size` bytes from 0 on."""
+    """Return where the bytes of a tensor are in a file beside the model, as its entry states.
+
+    The entry has texts such as location: weights.bin, offset: 4096. Without an offset and a length,
+    they are `size` bytes from the beginning.
+    """
     texts = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
     return _PlaceBeside(
         file=texts.get("location", ""),

@@ -270,10 +270,10 @@ def _opened(path: str, flags: int) -> Iterator[int]:
 
 
 def _create_locked(path: str, temporary: str, mode: int) -> int:
-    """Create a file and lock it as long as it is open, so that no other writer sweeps it.
+    """Create a file, lock it as long as it is open, and return its descriptor.
 
-    Returns its descriptor. Another writer may sweep the file before it is locked: then it is created
-    again.
+    Writers remove files without a lock, which other writers that were killed have left. This one may
+    be removed in the moment before it is locked: then it is created again.
     """
     while True:
         with blamed_on(path):
@@ -282,8 +282,8 @@ def _create_locked(path: str, temporary: str, mode: int) -> int:
                 return descriptor
             with suppress(OSError):  # Some file systems have no locks.
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-            was_swept = os.fstat(descriptor).st_nlink == 0
-            if not was_swept:
+            was_removed = os.fstat(descriptor).st_nlink == 0  # It has no name any more.
+            if not was_removed:
                 return descriptor
             os.close(descriptor)
 

@@ -282,7 +282,8 @@ class _Parser:
     def _items(self, path: str, depth: int) -> Iterator[_Found]:
         """Yield the lists in a list of objects, by their numbers; its bracket was read.
 
-        Typed arrays of one length are the rows of one list, as lists of numbers would be.
+        [{"q": [1, 2]}, {"q": [3, 4]}] has the lists `0.q` and `1.q`. Typed arrays of one length are
+        the rows of one list, as lists of numbers would be.
         """
         lists: list[_Found] = []
         count = 0

@@ -85,9 +85,9 @@ def _write_and_patch(request: WriteRequest, ordered: Sequence[Table], output: Ou
 
 
 def _write_after_hashing(request: WriteRequest, ordered: Sequence[Table], output: Output) -> None:
-    """Write a header and tables to a pipe, which cannot be patched.
+    """Write a header and tables to a pipe, in which nothing can be changed later.
 
-    The tables are made twice, the first time for their sha256.
+    The header comes first, and has the sha256 of the tables. Therefore they are made twice.
     """
     digest = hashlib.sha256()
     write_blocks(ordered, [digest.update], no_progress)
@@ -222,7 +222,10 @@ def _broken_header(contents: Contents) -> FileError:
 
 
 def _check_offsets(contents: Contents, entries: Sequence[HeaderEntry], start: int) -> None:
-    """Refuse tensors that overlap, holes between them, and bytes after the last one."""
+    """Refuse tensors that overlap, holes between them, and bytes after the last one.
+
+    Tensors in the bytes 0–8 and 12–16 of the data have a hole of 4 bytes between them.
+    """
     previous = 0
     for entry in entries:
         tensor = contents.tensor(entry.name)

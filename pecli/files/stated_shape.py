@@ -11,6 +11,8 @@ from pecli.files.raw_layout import Shape, current_layout, spelled
 def in_stated_shape(file: LoadedFile) -> LoadedFile:
     """Return a file of text with the current shape for all tensors that have its size.
 
+    With `--shape 2,-1,64`, a tensor of 1,280 numbers becomes (2, 10, 64).
+
     Other files state their shapes themselves. The shape (--shape) may also be meant for raw files:
     then a dtype (--raw-dtype) is given too, and a text without such a tensor is left as it is.
 

@@ -388,7 +388,7 @@ class _TextReader:
             self.title_rows += rows.count - rows_before
 
     def _row_indices(self) -> tuple[int, ...]:
-        """Return the indices of a row: those of its title and its label.
+        """Return the indices of a row, from its title and then from its label.
 
         Below `q head 2:`, rows without labels are counted: (2, 0), (2, 1), and so on.
         """

@@ -71,7 +71,11 @@ NO_LABEL = Label("", (), 0)
 
 
 def split_label(line: bytes) -> Label:
-    """Return the label that a line begins with: all up to its last word that is not a number.
+    """Return the label that a line begins with, the text before its numbers.
+
+    A word begins with a letter and is no number, as `nan` is. The label ends after the last word,
+    its index or count, and the sign = or : or ->. Words such as `head` count what an index means,
+    and are not part of the tensor's name.
 
     >>> split_label(b"cos[3] = 0.5 0.25")
     Label(name='cos', indices=(3,), end=8, has_counting_word=False)
@@ -83,7 +87,7 @@ def split_label(line: bytes) -> Label:
         return _label_of_number(line)
     *_, last_word = words
     end = _end_of_label(line, last_word)
-    text = line[:end].decode("utf-8", "replace")
+    text = line[:end].decode("utf-8", "replace")  # `q head 2:`
     return Label(
         name=_tensor_name(text),
         indices=_indices(text),

@@ -168,7 +168,11 @@ OPCODES = frozenset(_OPCODES.split())
 
 
 def check_opcodes(data: bytes) -> None:
-    """Raise a PickleError for opcodes that no state dict needs, or too many of them."""
+    """Raise a PickleError for instructions that no state dict needs, or too many of them.
+
+    A pickle is a program of opcodes, such as BININT, which makes a number. Some could run any code
+    of Python; only those are accepted that make dicts, lists, texts, numbers and tensors.
+    """
     for number, (opcode, _, _) in enumerate(pickletools.genops(data)):
         if number > MAX_OPCODES:
             raise PickleError(f"holds a pickle of more than {MAX_OPCODES:,} opcodes")

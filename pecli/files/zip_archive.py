@@ -192,7 +192,9 @@ def _read_directory(contents: Contents, *, is_empty: bool) -> Directory:
 def _check_end_record(contents: Contents, end: EndRecord, directory: Directory) -> None:
     """Refuse an end record that contradicts the directory which `zipfile` found.
 
-    Other programs read the end record, and would unpack other members than those checked here.
+    Other programs read the end record, and would unpack other members than those checked here. In a
+    large archive (ZIP64), its fields may hold their largest number instead, 0xFFFF, and the real one
+    is elsewhere.
     """
     valid_counts = {len(directory.entries)}
     valid_starts = {directory.start}
@@ -205,10 +207,11 @@ def _check_end_record(contents: Contents, end: EndRecord, directory: Directory) 
 
 
 def _members_by_name(contents: Contents, directory: Directory) -> dict[str, Member]:
-    """Return the members by name; refuse those that overlap, as they do in some zip bombs.
+    """Return the members by name; refuse members that overlap.
 
-    They are visited from the last to the first. Each must end before the next one begins, and the
-    last before the directory.
+    Archives with overlapping members can unpack to far more bytes than they have. Members are
+    visited from the last to the first. Each must end before the next one begins, and the last before
+    the directory.
     """
     members: dict[str, Member] = {}
     start_of_next = directory.start

@@ -75,7 +75,12 @@ class GoldenCase:
         return bool(self.settings)
 
     def tolerances(self) -> dict[str, float]:
-        """Return the maximum error by dtype; `float32_arithmetic` is for angles in float32."""
+        """Return the largest error that a port may have, by dtype.
+
+        Errors grow with the numbers, and in float64 also with the position, because the angle is
+        rounded. `float32_arithmetic` is for ports that compute angles in float32, whose errors grow
+        much faster: 0.12 radians at position 1,000,000.
+        """
         magnitude = max(map(_largest_magnitude, self.tensors.values()))
         tolerances = {name: tolerance * magnitude for name, tolerance in TOLERANCES.items()}
         tolerances["float64"] += FLOAT64_ANGLE_ERROR * self.largest_position * magnitude
@@ -159,7 +164,7 @@ def _largest_position(scheme: Scheme) -> float:
 
 
 def _frequency_case(name: str, tests: str, rope: Rope) -> GoldenCase:
-    """Return the case of a rotary scheme's frequencies and attention factor."""
+    """Return the case (an item of the suite) of a rotary scheme's frequencies and attention factor."""
     exact = replace(rope, dtype="float64")
     tensors = {
         "inv_freq": np.array(exact.inverse_frequencies()),

@@ -154,7 +154,7 @@ def _without_tensors(entry: Entry, problems: tuple[str, ...]) -> Verification:
 
 
 def _rotated(entry: Entry, tensors: Mapping[str, Array]) -> Array:
-    """Return the tensor `before` of a case, rotated as its settings state."""
+    """Return the queries or keys `before` of a case, rotated as its settings (an offset, …) state."""
     if "before" not in tensors:
         raise entry.error("has no tensor 'before'")
     try:

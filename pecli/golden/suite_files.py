@@ -32,8 +32,9 @@ def write(
 ) -> list[JsonObject]:
     """Write a golden suite into a folder: one file per case and format, and index.json.
 
-    Every file appears when it is complete. The index is written last: until then, the digests of
-    the old one show which files are new.
+    Every file appears when it is complete. The index, which has the sha256 of each file, is written
+    last. If the program stops before that, readers of an older suite in the folder notice it: the
+    sha256 of the files that were written is not that of the older index.
 
     Args:
         folder: the folder, which is created if need be.
@@ -47,8 +48,8 @@ def write(
     _make_folder(folder)
     for case in suite:
         for file in _file_names(case, formats).values():
-            _refuse_stream(os.path.join(folder, file))
-    _refuse_stream(os.path.join(folder, INDEX))
+            _refuse_pipe(os.path.join(folder, file))
+    _refuse_pipe(os.path.join(folder, INDEX))
     entries = []
     for case in suite:
         digests = _write_case(folder, case, formats)
@@ -69,8 +70,8 @@ def _make_folder(folder: str) -> None:
         raise failure(folder, problem) from None
 
 
-def _refuse_stream(path: str) -> None:
-    """Refuse to write to a pipe, which would wait for its reader."""
+def _refuse_pipe(path: str) -> None:
+    """Raise FileError for a pipe or a device; writing to a pipe would wait for its reader."""
     if is_stream(path):
         raise FileError(path, "is a pipe or a device", "remove it, or choose another folder")
 

@@ -96,6 +96,8 @@ def library_of(function: Callable[..., object]) -> ArrayLibrary:
 def _packages_used_by(function: Callable[..., object]) -> set[str]:
     """Return the packages that the code of a function uses, also by way of other functions.
 
+    They decide the arrays, of torch or JAX for example, with which a user's function is called.
+
     Of `def f(x): return helper(x)` with `def helper(x): return jnp.cos(x)` these are the package of
     both functions, and jax. At most MAX_SEARCHED functions are followed.
     """

@@ -102,7 +102,7 @@ def _ignores_padding(ids: Array, mask: Array | None) -> bool:
 
 
 def _token_shape(values: Mapping[str, object]) -> TokenShape | None:
-    """Return the shape of the tokens: those of the usual argument, or else of the first tensor."""
+    """Return the shape of a call's tokens, by an argument such as `input_ids`, or any tensor."""
     usual = [values.get(name) for name in TOKEN_NAMES]
     for tensor in filter(is_tensor, [*usual, *values.values()]):
         shape = _tokens_in(tensor)

@@ -256,7 +256,7 @@ def _head_counts(function: Callable[..., object]) -> Mapping[str, int]:
 
 
 def _parameters_of(function: Callable[..., object]) -> Sequence[inspect.Parameter]:
-    """Return the parameters of a function; those of `f(*arguments)` if it has no signature."""
+    """Return the parameters of a function; without a signature, it may take any number."""
     called = function
     # A module of torch takes any arguments, and passes them on to its forward.
     if hasattr(function, "forward"):
@@ -294,9 +294,10 @@ class _Trial:
     tolerance: Tolerance
 
     def results(self, with_reasons: bool) -> tuple[CaseResult, ...]:
-        """Return the answers for all cases; reasons are searched for the first failure only.
+        """Return the answers for all cases, inputs such as a batch with left padding.
 
-        One mistake fails most cases, and the search for its reason takes longer than all of them.
+        Reasons are searched for the first failure only: one mistake fails most cases, and the search
+        takes longer than all of them.
         """
         cases = self.cases()
         results = [self._result(case, reasons=False) for case in cases]

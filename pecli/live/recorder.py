@@ -504,10 +504,10 @@ def _tables_in(output: object) -> dict[str, TorchTensor]:
 
 
 def _without_compiler() -> AbstractContextManager[object]:
-    """Return a context in which code of `torch.compile` runs as it was written: kernels call no Python functions.
+    """Return a context in which code of `torch.compile` runs as it was written.
 
-    The functions of the model are the same, so that a wrong one shows; a mistake of the compiler
-    itself does not.
+    A recording replaces functions of Python, which compiled code would not call. The functions of
+    the model are the same, so that a wrong one shows; a mistake of the compiler itself does not.
 
     Raises:
         KeyError: torch was not imported.

@@ -100,8 +100,9 @@ def _points_of(holder: Holder) -> Iterator[PatchPoint]:
 def is_rotary_module(module: TorchModule) -> bool:
     """Return True for a module that makes rotary tables or rotates, and does nothing else.
 
-    Its class is named so, or it holds frequencies or tables. A model or an attention module that
-    holds them beside other modules and weights is not one: its output is not the rotated input.
+    Its class is named so, as `LlamaRotaryEmbedding`, or it holds frequencies or tables. A model or an
+    attention module that holds them beside other modules and weights is not one: its output is not
+    the rotated input.
     """
     if _has_weights(module):
         return False

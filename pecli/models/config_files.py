@@ -28,8 +28,9 @@ _TABLE_FIRST = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*\[\s*\[[\[\s]*[-0-9]')
 
 
 def is_config(path: str) -> bool:
-    """Return True if a file describes a model: by its name, or as a .json that begins neither with
-    tables nor shards.
+    """Return True if a file describes a model, as a config.json and a .gguf do by their names.
+
+    A .json with another name is looked into: it may hold tables, which describe no model.
     """
     if path.endswith((*CONFIGS, ".gguf")):
         return True
@@ -170,8 +171,11 @@ def _with_references(config: object) -> object:
 
 
 def _resolved_object(section: YamlObject, parents: tuple[YamlObject, ...]) -> YamlObject:
-    """Return an object without references; `parents` are the file, the objects that lead here, and
-    the object itself.
+    """Return an object of a YAML file with values in place of references, `${model.hidden_size}`.
+
+    Args:
+        section: The object.
+        parents: The objects on the way to it: the file first, and the object itself last.
     """
     resolved: YamlObject = {}
     for name, value in section.items():
@@ -213,7 +217,7 @@ def _resolved_reference(value: object, parents: tuple[YamlObject, ...]) -> objec
         if reference is None:
             return target
         first_objects = _objects_at(parents, reference.dots)
-        parents = _entered(first_objects, reference.object_names)
+        parents = _objects_on_way(first_objects, reference.object_names)
         target = parents[-1].get(reference.key) if parents else None
         leads_nowhere = target is None or isinstance(target, (dict, list))
         if leads_nowhere:
@@ -245,7 +249,7 @@ def _objects_at(parents: tuple[YamlObject, ...], dots: int) -> tuple[YamlObject,
     return parents[:remaining]
 
 
-def _entered(parents: tuple[YamlObject, ...], names: list[str]) -> tuple[YamlObject, ...]:
+def _objects_on_way(parents: tuple[YamlObject, ...], names: list[str]) -> tuple[YamlObject, ...]:
     """Return the objects on a way, from the file to the last one; empty if there is no such object.
 
     Args:

@@ -358,8 +358,9 @@ class Encoding:
         return tuple(int(count) for count in self.sections.mrope_section or ())
 
     def _sections_fit(self) -> bool:
-        """Return True if the sections cover all frequencies; a warning of the reader names those
-        that do not.
+        """Return True if the sections of M-RoPE have as many frequencies as the encoding.
+
+        Sections that do not were reported by a warning when the file was read.
         """
         counts = self._section_counts()
         without_sections = {
@@ -523,7 +524,7 @@ class ParsedEncodings(NamedTuple):
 
 
 def joined(results: Iterable[ParsedEncodings]) -> ParsedEncodings:
-    """Return the encodings and the warnings of several parts, in order."""
+    """Return the encodings and the warnings of several parts of a model, such as a tower, in order."""
     encodings: list[Encoding] = []
     warnings: list[str] = []
     for parsed in results:
@@ -584,7 +585,7 @@ class ModelEncodings(Printed):
     def of_layers_named(
         self, tensor: str, encodings: Sequence[Encoding], *, by_number: bool
     ) -> Sequence[Encoding]:
-        """Return those of some encodings whose layers a tensor's name states; all if it states none.
+        """Return the encodings of the layer that a tensor's name states; all if it states none.
 
         Args:
             tensor: The name, such as `layers.5.q` or `sliding.cos`.
@@ -652,9 +653,10 @@ class ModelEncodings(Printed):
         return self.layers[number]
 
     def _layer_of_module(self, name: str) -> str | None:
-        """Return full attention for a table without a number in a module `rotary_emb`.
+        """Return the layer type of a table in a module that all layers of a type share.
 
-        Hugging Face's Gemma 3 calls the module of its sliding layers `rotary_emb_local`.
+        In Hugging Face's Gemma 3, `model.rotary_emb.inv_freq` belongs to the layers with full
+        attention. The module of the sliding layers is `rotary_emb_local`, which names them itself.
         """
         *modules, _ = re.split(r"[./]", name)
         if FULL in self.layer_types() and "rotary_emb" in modules:

@@ -331,6 +331,9 @@ def _read_gguf(path: str, label: str) -> Description:
 def _not_found(label: str, name: str, snapshot: str | None) -> FileError | ParameterError:
     """Return the error for a name that is neither a file, nor a preset, nor a repository.
 
+    `models/x.json` is a file that is missing, `org/model` a repository that the cache lacks, and
+    `lama-3.1-8b` a misspelt preset.
+
     Args:
         label: The name.
         name: The parameter that it was given as.

@@ -72,8 +72,10 @@ def _gguf_stem(stem: str, model_type: str | None) -> str:
 
 
 def as_in_gguf(name: str, array: Array, model_type: str | None) -> Iterator[tuple[str, Array]]:
-    """Yield GGUF's name of a tensor and a view of it as GGUF has it; several for packed weights,
-    none if unknown.
+    """Yield GGUF's name of a tensor, and a view of it with its axes as in a GGUF file.
+
+    Packed weights yield several: `gate_up_proj` is `ffn_gate` and `ffn_up`. A tensor without a name
+    in GGUF yields nothing.
     """
     family = plain_name(model_type)
     if _has_inputs_as_rows(name, array, family):

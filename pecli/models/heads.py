@@ -164,7 +164,7 @@ def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
 
 
 def _partial_head(layer: Layer, size: Setting[int], *, scaled: bool) -> Head:
-    """Return the head of a layer of which a fraction rotates, or all of it.
+    """Return the head of a layer, all of which rotates unless a fraction is stated.
 
     A fraction above 1 spreads the frequencies of one axis over several heads: 4 in EfficientLoFTR.
 

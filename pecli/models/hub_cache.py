@@ -69,8 +69,9 @@ def _commits(folder: str, revision: str) -> list[str]:
 
 
 def _commit_of_ref(path: str) -> str:
-    """Return the commit that a ref names; empty if there is none. Only files are opened: a pipe
-    would wait for ever.
+    """Return the commit that a ref names, such as `refs/main`; empty if there is none.
+
+    Only regular files are opened: a pipe would wait for ever.
     """
     with suppress(OSError, ValueError):
         if os.path.isfile(path):

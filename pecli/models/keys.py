@@ -374,8 +374,8 @@ class Keys:
     def _first(self, names: tuple[str, ...]) -> _Match | None:
         """Return the first key that is present, or else the first with a class default.
 
-        `usage` records all names as known, the key as read, keys that the class ignores, and a
-        width that is only a default.
+        For warnings about keys that nothing reads, `usage` records which names were looked for,
+        which key was read, and which ones the class of the model ignores.
         """
         self.usage.looked_for.update(names)
         for name in self.defaults.ignores.intersection(names):

@@ -59,7 +59,11 @@ class _Settings(NamedTuple):
 
 
 def layers_of(keys: Keys, family: ModelFamily) -> Layers:
-    """Return the layer types that rotate; one without a name if all layers share their settings."""
+    """Return the types of layers that rotate, each with the settings that count for it.
+
+    Gemma 3 has two, `full_attention` and `sliding_attention`. If all layers share their settings,
+    there is one type, without a name.
+    """
     settings, warnings = _rotary_settings(keys)
     layer_types = set(keys.words("layer_types"))
     names = _layer_names(settings, layer_types)
@@ -272,7 +276,10 @@ def _nested_layer(
 
 
 def _with_shared_settings(settings_of_type: Keys, all_settings: Keys) -> Keys:
-    """Return the settings of a layer type, completed by those that all layer types share."""
+    """Return the settings of a layer type, and the ones beside it that all layer types share.
+
+    In `{"rope_theta": 1e6, "full_attention": {"rope_type": "yarn"}}`, full attention has both keys.
+    """
     shared_values = {}
     shared_origins = {}
     for name, value in all_settings.data.items():
@@ -366,7 +373,7 @@ def _main_and_compressed_layers(
 def _compressed_settings(settings: Keys) -> Keys:
     """Return the settings of DeepSeek-V4's compressed layers, which have a base of their own.
 
-    Their YaRN does not multiply cos and sin.
+    Their YaRN does not multiply cos and sin: its attention factor is 1 unless the file states one.
     """
     data = _without("rope_theta", settings.data)
     if "yarn" in (data.get("rope_type"), data.get("type")):
@@ -427,7 +434,11 @@ class Temperature(NamedTuple):
 
 
 def _temperature(keys: Keys) -> Temperature | None:
-    """Return the numbers of the factor; None if it is switched off, or one of them is missing."""
+    """Return the numbers of the factor by which queries grow with the position, as in Llama 4.
+
+    It is 1 + attn_scale · ln(1 + ⌊(p + 1) / floor_scale⌋) at position p. None if
+    `attn_temperature_tuning` switches it off, or one of the numbers is missing.
+    """
     tuned = nonzero(keys.value("attn_temperature_tuning"))
     scale = keys.number("attn_scale")
     floor = keys.whole_number("floor_scale")

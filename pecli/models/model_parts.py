@@ -235,7 +235,10 @@ class ClassParts:
     absent_towers: Sequence[str]
 
     def completed(self, objects: NamedValues) -> JsonObject:
-        """Return the objects of a file with an empty one for each part that the class makes."""
+        """Return the objects of a file with an empty one for each part that the class makes.
+
+        transformers makes a vision tower for `"vision_config": null`, as for `"vision_config": {}`.
+        """
         completed: JsonObject = dict(objects)
         if self.lacks_text:
             completed["text_config"] = {}
@@ -361,8 +364,9 @@ def _has_family(model_type: str) -> bool:
 
 
 def _has_encodings(part: ModelPart) -> bool:
-    """Return True unless an object is only named like a part: one that has neither a type, nor a
-    base, nor a width.
+    """Return True if an object within a config.json describes a model, such as a vision tower.
+
+    Its name does not suffice: it must have a model type, a base or a width.
     """
     # A key that the class ignores is evidence as well.
     without_class = replace(part.keys, defaults=NO_CLASS)

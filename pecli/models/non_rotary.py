@@ -46,7 +46,11 @@ RULES: dict[str, type[EncodingRule]] = {
 
 
 def _rule(row: JsonObject) -> EncodingRule:
-    """Return the rule of a row, whose fields may hold rules as well."""
+    """Return the rule that a row of the data file describes: which table a family adds, and its keys.
+
+    `{"names": "gpt2", "kind": "LearnedTable"}` is a LearnedRule. Further items of a row are fields of
+    its rule, and may hold rules themselves.
+    """
     fields: MutableValues = {}
     for name, value in row.items():
         if name not in ("kind", "names"):

@@ -110,8 +110,10 @@ def _key(name: str) -> str:
 
 @cache
 def _by_key() -> dict[str, Preset]:
-    """Return the presets by names, repositories (also without the owner) and aliases; the first of
-    a name counts.
+    """Return the presets by all words for them; of several presets for a word, the first counts.
+
+    They are names, repositories and aliases: `llama-3.1-8b`, `meta-llama/Llama-3.1-8B`, and the
+    repository without its owner.
     """
     by_key = {_key(name): preset for name, preset in presets().items()}
     for preset in presets().values():

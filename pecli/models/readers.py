@@ -115,7 +115,7 @@ def _old_place(keys: set[str], old_key: str) -> str | None:
 
 
 def _states_any(settings: object, keys: Iterable[str]) -> bool:
-    """Return True if rotary settings, or those of one of their layer types, have one of the keys.
+    """Return True if rotary settings state one of some keys, directly or for a layer type.
 
     `{"rope_type": "yarn"}` has no `rope_theta`, and `{"full_attention": {"rope_theta": 1e6}}` has.
     """

@@ -256,9 +256,10 @@ def _encoding_of_settings(layer_settings: LayerSettings) -> Encoding:
 
 
 def _indexer(keys: Keys, family: ModelFamily) -> dict[str, Setting[object]]:
-    """Return the settings of the indexer, by the names of `Indexer`; none if there is no indexer.
+    """Return the size and the layout of an indexer's heads; nothing if the model has no indexer.
 
-    vLLM and SGLang rotate halves unless `indexer_rope_interleave` is true, as in GLM-5.
+    An indexer chooses the keys that a query attends to (DeepSeek-V3.2). vLLM and SGLang rotate its
+    halves unless `indexer_rope_interleave` is true, as in GLM-5.
     """
     size = keys.whole_number("index_head_dim") if family.has_indexer else None
     if size is None:
@@ -285,7 +286,10 @@ def _indexer_warnings(encodings: Sequence[Encoding]) -> list[str]:
 
 
 def _axes(family: ModelFamily, rope_type: RopeType, *, vision: bool) -> Setting[int] | None:
-    """Return the number of axes of positions; None for text."""
+    """Return the number of axes of positions, 2 for the rows and columns of an image; None for text.
+
+    The family states it, or the type of the scaling (`axial`). Other parts that read images have 2.
+    """
     if family.axes:
         return Setting(family.axes, family.source)
     if rope_type.name == "axial":

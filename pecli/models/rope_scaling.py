@@ -314,7 +314,7 @@ def _warnings_of_substitute(layer: Layer, length: Setting[int]) -> tuple[str, ..
 def _with_defaults(
     given: Mapping[str, Setting[object]], magnitude: float | None
 ) -> dict[str, Setting[object]]:
-    """Return the parameters of a scaling, completed by those that count without being given.
+    """Return the parameters of a scaling, with defaults for the ones that are not given.
 
     YaRN has betas of 32 and 1 by default. A factor, and an attention factor, may follow from other
     parameters.

@@ -34,7 +34,10 @@ def layer_warnings(layer: Layer, encoding: Encoding, *, is_latent: bool) -> Iter
 
 
 def _wrong_sections(settings: Keys, encoding: Encoding) -> Iterator[str]:
-    """Yield a warning if the sections of M-RoPE are not as many as there are frequencies."""
+    """Yield a warning if the sections of M-RoPE do not add up to the number of frequencies.
+
+    16, 24 and 24 fit 128 rotating channels, which have 64 frequencies.
+    """
     sections = encoding.sections.mrope_section
     if sections is None:
         return
@@ -47,10 +50,10 @@ def _wrong_sections(settings: Keys, encoding: Encoding) -> Iterator[str]:
 
 
 def _values_given_twice(layer: Layer) -> Iterator[str]:
-    """Yield warnings about values that are given twice and differ.
+    """Yield warnings about values that are given twice and differ: the base, and the scaling.
 
-    Settings by layer type have bases of their own, so that another one at the top is not a
-    contradiction.
+    A base at the top contradicts one in `rope_scaling`, but not the bases that settings by layer
+    type have. The scaling may be named by `rope_type` and by its old key, `type`.
     """
     has_settings_by_type = bool(layer.name)
     if not has_settings_by_type:

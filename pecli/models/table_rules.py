@@ -54,7 +54,7 @@ def implied_unless_zero(value: T) -> Setting[T] | None:
 def encoding_of(
     scheme: str, parameters: Settings, layer_type: str = "", part: str = ""
 ) -> Encoding:
-    """Return an encoding with these parameters and their sources."""
+    """Return an encoding with these parameters, each of which is a value with its source."""
     return Encoding(
         layer_type=layer_type,
         scheme=scheme,
@@ -172,7 +172,7 @@ class TableRule(EncodingRule):
     overrides_rope: ClassVar[bool] = False
 
     def size(self, keys: Keys) -> TableSize:
-        """Return the rows and the width of the table, without rows beyond those of positions."""
+        """Return the number of positions and the width of the table; other rows do not count."""
         dim = table_width(keys, self.dim)
         if not self.rows:
             return TableSize(rows=patch_count(keys), dim=dim)

@@ -167,7 +167,11 @@ def _nearest_key(name: str, known: Sequence[str]) -> str:
 
 
 def _defaulted_size(key: UnreadKey, usage: KeyUsage) -> str:
-    """Return the size that has its default although a key may be meant as it; else an empty text."""
+    """Return the name of a size that got its default, although an unread key seems to state it.
+
+    In a file with `n_embd: 512`, that is `hidden_size` if the class's default was taken for it. The
+    text is empty if there is no such size.
+    """
     if key.full_name in usage.read or as_whole(key.value) is None:
         return ""
     for name in SIZES_MEANT.get(key.name, ()):

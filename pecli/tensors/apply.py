@@ -248,7 +248,11 @@ class LearnedRows:
 def _in_library_of(
     x: object, operation: Operation, learned: LearnedRows | None = None
 ) -> ForeignArray:
-    """Return operation.forward(x) as an array of the library of x; in torch it has a gradient."""
+    """Return operation.forward(x) as an array of the library of x.
+
+    For a torch tensor, the result is part of torch's graph, and its gradient is computed by
+    operation.backward.
+    """
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(x, torch.Tensor):
         return like(x, operation.forward(numbers("x", x)))

@@ -142,7 +142,10 @@ class Converted:
         return max(changes)
 
     def _refuse_partial_layers(self, moved: Mapping[str, Projection]) -> None:
-        """Refuse layers of which some queries or keys moved and others did not."""
+        """Refuse layers of which some queries or keys moved and others did not.
+
+        If the `q_proj` of layer 3 moved and its `k_proj` did not, their pairs of channels differ.
+        """
         layers = {named.layer for named in moved.values()}
         staying = [name for name in self.arrays if name not in moved]
         for name in staying:

@@ -225,7 +225,7 @@ def _refuse_options_without_heads(fields: Iterable[str]) -> None:
 def _heads_of_model(
     model: Model, layer_type: str | None, user_fields: Mapping[str, object]
 ) -> HeadDivision:
-    """Return the heads that a model states, with those fields replaced that the user gave.
+    """Return the heads of a model, with the fields that the user gave in place of its own.
 
     `--model llama-3-8b --kv-heads 4`, for example: 32 heads of 128 channels, but 4 key heads.
 
@@ -336,7 +336,7 @@ def _refuse_several_parts(label: str, projections: Sequence[Input]) -> None:
 def _matching_patterns(
     weights: Sequence[Input], label: str, patterns: Sequence[str]
 ) -> Sequence[Input]:
-    """Return the tensors that match a pattern; every pattern must match one."""
+    """Return the tensors that match a pattern such as `*.q_proj.*`; every pattern must match one."""
     matching_names: set[str] = set()
     for pattern in patterns:
         names = {weight.name for weight in weights if fnmatchcase(weight.name, pattern)}
@@ -351,6 +351,8 @@ def _tables_to_move(
     weights: Sequence[Input], label: str, projections: Sequence[Input]
 ) -> Sequence[Input]:
     """Return the tensors whose columns move; vectors move only if there is nothing else.
+
+    Of `cos` (512, 64) and `inv_freq` (32,), only `cos` moves.
 
     Raises:
         ParameterError: There are projections, which cannot move without a division into heads.

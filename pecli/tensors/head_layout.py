@@ -195,7 +195,11 @@ class HeadDivision:
             self.fused_order_of(weight)
 
     def _head_count(self, kind: str, kv_heads: int) -> int:
-        """Return the number of heads in a projection; a gate counts as one."""
+        """Return the number of blocks of head_dim rows in a projection.
+
+        They are query heads or key heads. A fused projection has query, key and value heads, and
+        some models (Qwen3-Next) have a gate of as many rows after each query.
+        """
         if kind == "k":
             return kv_heads
         if kind == "qkv":
@@ -270,10 +274,10 @@ class HeadDivision:
         return self._fused_slots(self.fused_order_of(weight), self.key_heads)
 
     def _fused_slots(self, name: str, kv_heads: int) -> str:
-        """Return the slots of a fused projection in one of ORDERS.
+        """Return a letter for each head of a fused projection, in one of ORDERS.
 
-        With 4 heads and 2 key heads, `groups` has 2 groups of 2 queries, a key and a value each:
-        qqkvqqkv.
+        With 4 heads and 2 key heads, the order `groups` has 2 groups of 2 queries, a key and a value
+        each: qqkvqqkv.
         """
         order = ORDERS[name]
         groups = order.groups or kv_heads
@@ -372,7 +376,13 @@ class HeadDivision:
     def _move_of_rows(self, weight: Input, source: str, target: str) -> Move:
         """Return the move of a projection whose rows are one head after the other.
 
-        Its arguments are those of `move`; all sizes of heads are known.
+        The sizes of all heads must be known. From interleaved to halves, 2 heads of 4 rows get their
+        old rows in the order 0 2 1 3, 4 6 5 7.
+
+        Args:
+            weight: The projection, or its bias or norm.
+            source: The pair layout that it has.
+            target: The pair layout that it gets.
         """
         row_count = _rows(weight)
         head_rows = self._rows_of_a_head(weight)
@@ -413,9 +423,10 @@ class HeadDivision:
         return self.head_dim
 
     def _checked_slots(self, weight: Input, head_rows: int) -> str:
-        """Return the slots of a projection, unless its rows are not that many heads.
+        """Return the letters of a projection's heads, such as "qqkv"; refuse rows that do not fit.
 
-        The norm of queries or keys may have the rows of one head, which all heads share (Qwen3).
+        Each letter needs `head_rows` rows. The norm of queries or keys may have the rows of a single
+        head, which all heads share (Qwen3).
         """
         rows = _rows(weight)
         named = self.projection_of(weight)

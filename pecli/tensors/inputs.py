@@ -51,7 +51,10 @@ class Input:
         floating(self.label, self.array, FLOATS)
 
     def check_sequence(self, seq_axis: int = SEQ_AXIS) -> SequenceShape:
-        """Return L and D of a floating tensor (…, L, D), or with L on another axis."""
+        """Return L and D of a floating tensor (…, L, D), or with L on another axis.
+
+        Of (2, 8, 10, 64) they are 10 and 64; with the axis 1 for positions, 8 and 64.
+        """
         self.check_floating()
         axis_count = len(self.shape)
         if axis_count < 2:

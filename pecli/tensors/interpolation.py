@@ -101,7 +101,10 @@ class Interpolation:
     coefficient: float = CUBIC
 
     def __post_init__(self) -> None:
-        """Raise ParameterError if an option breaks its rule, or does not go with the method."""
+        """Raise ParameterError if an option breaks its rule, or does not go with the method.
+
+        Methods that copy rows, such as `nearest`, have none of the other options.
+        """
         _METHOD.check("method", self.method)
         _FLAG.check("antialias", self.antialias)
         _FLAG.check("align_corners", self.align_corners)
@@ -227,7 +230,7 @@ class Interpolation:
             centres = np.clip(centres, 0, last_row)
         rows = _rows_within_reach(centres, reach, row_count=2 * reach)  # (new rows, taps)
         distances = rows - centres[:, None]
-        weights = _kernel(distances, self.method, self.coefficient)
+        weights = _kernel_weights(distances, self.method, self.coefficient)
         return Taps(np.clip(rows, 0, last_row), weights)
 
     def _antialiased_taps(self, centres: Floats, old: int, stretch: float) -> Taps:
@@ -244,7 +247,7 @@ class Interpolation:
         stretched_reach = KERNELS[self.method] * stretch
         rows = _rows_within_reach(centres, stretched_reach, _most_rows_within(stretched_reach))
         distances = (rows - centres[:, None]) / stretch  # (new rows, taps), in units of the kernel
-        weights = _kernel(distances, self.method, ANTIALIASED_CUBIC)
+        weights = _kernel_weights(distances, self.method, ANTIALIASED_CUBIC)
         # Rows outside of the table add nothing. The weights of the others add up to 1.
         is_outside = (rows < 0) | (rows >= old)
         weights[is_outside] = 0
@@ -274,11 +277,12 @@ def _most_rows_within(reach: float) -> int:
     return math.ceil(2 * reach) + 1
 
 
-def _kernel(distance: Floats, kernel: str, a: float) -> Floats:
+def _kernel_weights(distance: Floats, kernel: str, a: float) -> Floats:
     """Return the weights at distances from the centre, in rows.
 
-    The linear kernel is a triangle: 1 at distance 0, and 0 from 1 on. The cubic one is Keys's with
-    the coefficient `a`, one polynomial up to distance 1 and another up to 2.
+    The linear kernel is a triangle: 1 at distance 0, and 0 from 1 on. The cubic one, by R. Keys
+    (1981), has the coefficient `a`. It is 1 at distance 0, crosses 0 at 1, and is 0 from 2 on; one
+    polynomial leads to distance 1, and another to 2.
     """
     x = np.abs(distance)
     if kernel == "linear":

@@ -54,7 +54,15 @@ class FamilyLayout(NamedTuple):
         return self.flag_default if value is None else bool(value.value)
 
     def key_heads(self, keys: Keys, heads: int | None) -> int | None:
-        """Return the number of key heads; None if the configuration does not imply it."""
+        """Return the number of key heads; None if the configuration does not imply it.
+
+        A key states it, or the family: Falcon has a single one for all queries, and GPT-NeoX as many
+        as there are heads.
+
+        Args:
+            keys: The keys of the configuration.
+            heads: The number of query heads.
+        """
         count = self._stated_key_heads(keys)
         if count:
             return count

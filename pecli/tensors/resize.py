@@ -172,7 +172,10 @@ def _change_of_grid(
 
 
 def _change_of_rows(rows: int, to: int | str | tuple[int, int], keep: int) -> ChangeOfGrid:
-    """Return the numbers of rows before and after, without the kept ones, as grids of one column."""
+    """Return the numbers of rows before and after, without the kept ones, as grids of one column.
+
+    1025 rows that become 2049, with 1 row kept, are 1024x1 and 2048x1.
+    """
     if keep >= max(rows, 1):
         rule = f"the table has {rows} rows, and one must be left to resize"
         raise ParameterError("keep", keep, rule)

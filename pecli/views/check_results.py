@@ -239,9 +239,10 @@ def _identification_verdict(result: Identification) -> Styled:
 def _match_lines(match: Match) -> list[str]:
     """Return lines about the scheme that made some tensors of a file.
 
-    The first is «cos, sin: rope, recipe exact, max error 0». Its parameters follow, then the
-    runtimes that compute such a table, then how the file stores it differently (with doubled
-    columns, for example), then the parameters that these tensors do not determine.
+    The first is «cos, sin: rope, recipe exact, max error 0», with the precision in which they were
+    computed. The parameters follow, then the runtimes that compute such a table, then how the file
+    stores it differently (with doubled columns, for example), then the parameters that these tensors
+    do not determine.
     """
     precision = f"recipe {match.recipe}, max error {number(match.max_abs_error, 3)}"
     lines = [f"{', '.join(match.tensors)}: {match.scheme.name}, {precision}", _parameters(match)]

@@ -89,7 +89,7 @@ def verdicts(audit: Audit) -> list[Verdict]:
     for count in sorted(drifts_by_count, reverse=True):
         style = "green" if count == audit.numbers.count else "yellow"
         recipes = ", ".join(map(_recipe_with_error, drifts_by_count[count]))
-        lines.append(Verdict(f"  {_extent(audit, count)}", style, f": {recipes}"))
+        lines.append(Verdict(f"  {_kept_positions_in_words(audit, count)}", style, f": {recipes}"))
     return lines
 
 
@@ -98,7 +98,7 @@ def _recipe_with_error(drift: Drift) -> str:
     return f"{drift.recipe} ({number(drift.max_abs_error, 2)})"
 
 
-def _extent(audit: Audit, count: int) -> str:
+def _kept_positions_in_words(audit: Audit, count: int) -> str:
     """Return in words how far the error stays within the tolerance: for the first `count` positions."""
     tolerance = f"{audit.tolerance:g}"
     last_position = audit.numbers.first + count - 1
@@ -110,7 +110,7 @@ def _extent(audit: Audit, count: int) -> str:
 
 
 def _print_details(audit: Audit) -> None:
-    """Print the errors of each recipe: in total, by decades of positions, and by frequency."""
+    """Print the errors of each recipe (a way of rounding): in total, by position, by frequency."""
     title = (
         f"kept: positions before the error exceeds {audit.tolerance:g}; equal: first repeated row"
     )
@@ -134,9 +134,9 @@ def _summary_row(audit: Audit, drift: Drift) -> list[Cell]:
 
 
 def _print_decades(audit: Audit) -> None:
-    """Print a table of the largest errors and one of the mean errors of each recipe.
+    """Print a table of the largest errors and one of the mean errors, by decades of positions.
 
-    Their columns are the positions from 0, from 10, from 100, ….
+    A row is a recipe, a way of rounding. The columns are the positions from 0, from 10, from 100, ….
     """
     decades = audit.decades()
     rows_of_largest: list[list[Cell]] = []
@@ -158,7 +158,8 @@ def _print_decades(audit: Audit) -> None:
 def _print_frequencies(audit: Audit) -> None:
     """Print the largest error of each recipe at some frequencies, evenly chosen.
 
-    If biases are audited, the columns are slopes of heads instead of frequencies.
+    A row is a recipe, a way of rounding. If biases are audited, the columns are slopes of heads
+    instead of frequencies.
     """
     frequencies = audit.numbers.values
     chosen = evenly_spaced(len(frequencies), MAX_FREQUENCIES)

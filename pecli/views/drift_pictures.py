@@ -53,6 +53,7 @@ def audits_figure(audits: Mapping[str, Audit]) -> Figure:
 def audits_picture(audits: Mapping[str, Audit]) -> Picture:
     """Return the largest error over positions, a curve per recipe and a panel per layer type.
 
+    A recipe is a way of rounding, such as frequencies in float16, whose errors are compared.
     If no recipe has an error, the picture is a sentence that states it. A single panel has no title
     of its own: its title is that of the picture.
     """
@@ -93,7 +94,7 @@ def _no_error_notes(audits: Mapping[str, Audit]) -> str:
 
 
 def _no_error_note(layer_type: str, audit: Audit) -> str:
-    """Return the recipes that have no curve, because zero is not on a logarithmic axis."""
+    """Return the ways of rounding without an error: zero is not on a logarithmic axis."""
     recipes = [drift.recipe for drift in audit.drifts if not drift.max_abs_error]
     if not recipes:
         return ""

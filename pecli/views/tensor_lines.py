@@ -232,7 +232,7 @@ class _LineWithoutNames(NamedTuple):
 
 
 def passed_tensor_lines(result: Verification) -> list[str]:
-    """Return a line for the tensors that passed alike: «80 layers: inv_freq, exact», «cos, sin  4 × 8, exact».
+    """Return lines about tensors that passed: «80 layers: inv_freq, exact», «cos, sin  4 × 8, exact».
 
     A model of 80 layers would have 80 equal lines. So tensors that differ only in the number of
     their layer are counted first, then different tensors with the same verdict are listed.

@@ -340,7 +340,7 @@ def _first_run(positions: Sequence[int | Fraction]) -> int:
 
 
 def _grouped_by_unit(positions: Sequence[int | Fraction]) -> dict[Fraction, Indices]:
-    """Return the rows of each unit of which positions are multiples.
+    """Return the rows of a table by the unit of their positions, which are multiples of it.
 
     0.5 and 0.75 are multiples of 1/256, 3 is one of 1, 2/3 one of 1/3. A position of 2**63 units or
     more, such as 2**39 + 2**-40, is a unit by itself.

@@ -222,7 +222,7 @@ def _look_up(table: Floats, indices: AnyArray, reals: Floats, imags: Floats) -> 
 
 @_inlined
 def _turn_by_remainders(remainders: Floats, sign: float, reals: Floats, imags: Floats) -> None:
-    """Multiply directions by those of small angles x: 1 − x²/2 + i · sign · (x − x³/6).
+    """Turn directions by small angles x: multiply them by 1 − x²/2 + i · sign · (x − x³/6).
 
     Args:
         remainders: The angles x, at most half a sector each.
@@ -586,18 +586,20 @@ def find_largest_q8_0_errors(
     Q8_0 is a format of blocks: a scale (a float16 number) and 32 elements (a signed byte each),
     which are multiplied by the scale. With the scale 0.5, the element −3 is −1.5.
 
+    Compiled code has no float16, and an array has one type in it. Callers therefore pass the same
+    memory twice, as bytes and as integers of 16 bits, and get float32 numbers as their 32 bits.
+
     Args:
         expected: The bytes of all blocks.
-        expected_scales: The same memory as integers of 16 bits, which float16 numbers are read from.
+        expected_scales: The same memory as integers of 16 bits: every 17th has the bits of a scale.
         stored: The bytes of the other array.
         stored_scales: The same memory as integers of 16 bits.
-        largest_errors: The array for the difference of each row, a float32 number as its 32 bits.
-            All rows have the same number of blocks.
+        largest_errors: The array for the results, one per row. All rows have equally many blocks.
     """
     blocks_per_row = len(stored) // _BLOCK_BYTES // len(largest_errors)
     for row in range(len(largest_errors)):
-        # Errors are compared as the integers that their bits are. For floats without a sign, those
-        # have the same order: 1.0 is 0x3F800000, and 2.0 is 0x40000000.
+        # The compiler is fast at the largest of integers, not of floats. For floats without a sign,
+        # the bits have the order of the numbers: 1.0 is 0x3F800000, and 2.0 is 0x40000000.
         largest_bits = np.int32(0)  # the bits of 0.0
         first_block = row * blocks_per_row
         for block in range(first_block, first_block + blocks_per_row):

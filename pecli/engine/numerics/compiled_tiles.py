@@ -22,10 +22,10 @@ class ColumnFactors:
     """
 
     def __init__(self, rows: int, waves: int, functions: str) -> None:
-        """Allocate factors for the columns of some waves, which are set later.
+        """Allocate factors for the columns of some waves (frequencies), which are set later.
 
-        Pairs have real parts in the columns 0, 2, 4, … and imaginary ones in 1, 3, 5, …; a single
-        function has all columns.
+        A table of cosines and sines has real parts in the columns 0, 2, 4, … and imaginary ones in
+        1, 3, 5, …; a table of only one of them has one column per wave.
         """
         columns_per_wave = 2 if "," in functions else 1
         self.first: Floats = np.empty((rows, columns_per_wave * waves))
@@ -37,8 +37,9 @@ class ColumnFactors:
         self._imag_columns = slice(last_column_of_wave, None, columns_per_wave)
 
     def set_anchors(self, anchors: Complex) -> None:
-        """Set the factors of anchors a, by which those of rows b are multiplied.
+        """Set the factors of anchors a in the products a·b with the rows b that follow them.
 
+        An anchor is the direction cos + i·sin at every 64th position, for example.
         re(a·b) = re(a) · re(b) + (−im(a)) · im(b), and im(a·b) = re(a) · im(b) + im(a) · re(b). The
         factors on the left of the first products are `first`, those of the second ones `second`.
         """
@@ -50,8 +51,9 @@ class ColumnFactors:
             self.second[:, self._imag_columns] = anchors.imag
 
     def set_rows(self, rows: Complex) -> None:
-        """Set the factors of rows b, by which those of anchors a are multiplied.
+        """Set the factors of rows b in the products a·b with the anchors a before them.
 
+        A row is the direction cos + i·sin of its distance from the anchor, such as 36 positions.
         re(a·b) = re(a) · re(b) + (−im(a)) · im(b), and im(a·b) = re(a) · im(b) + im(a) · re(b). The
         factors on the right of the first products are `first`, those of the second ones `second`.
         """

@@ -92,9 +92,16 @@ def _unrounded(
 ) -> DoubleDouble:
     """Return amplitude · sin or cos of position · frequency, with more bits than the dtype has.
 
-    The result is an array of double-doubles, sums of two float64 numbers. For float64, they are
-    computed as such, and about 98 bits are right. For narrower dtypes, cosines and sines in float64
-    suffice, which are faster, and 51 bits are right. The arguments are those of `round_waves`.
+    `round_waves` rounds the result, and sees from the spare bits where the error could matter. For
+    float64, the values are double-doubles, sums of two float64 numbers, and about 98 bits are right.
+    For narrower dtypes, cosines and sines in float64 suffice, of which 51 bits are right.
+
+    Args:
+        waves: The frequencies of the table, and the amplitude.
+        positions: The position of each element; (rows, 1) for a whole table.
+        wave_indices: The index of each element's frequency; (1, waves) for a whole table.
+        is_sine: True for each element that is a sine, False for a cosine.
+        dtype: The dtype that the values will be rounded to.
     """
     frequency_digits = waves.digits[:, wave_indices]  # in base 2**32: (digits, rows, waves)
     if dtype == "float64":

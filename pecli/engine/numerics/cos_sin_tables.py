@@ -54,7 +54,8 @@ class ExactFiller:
         correctly rounded.
 
         Args:
-            functions: "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two.
+            functions: "cos" or "sin" for one column per wave (a frequency), "cos,sin" or "sin,cos"
+                for two.
             first: The position of the first row.
             out: The array to fill; with two columns per wave, the very last one may be missing.
             dtype: The name of the dtype of `out`.
@@ -111,7 +112,7 @@ class ExactFiller:
     ) -> None:
         """Compute the elements whose rounding is in doubt with more digits, and write them to `out`.
 
-        With "cos,sin", column 5 is the sine of wave 2; row 3 is the position first + 3.
+        With "cos,sin", column 5 is the sine of wave (frequency) 2; row 3 is the position first + 3.
         """
         if not doubtful:
             return

@@ -65,8 +65,8 @@ class DoubleDouble:
         # (a + a')·(b + b') of 26-bit halves: each of the four products is exact, so their sum minus
         # the rounded product is the product's rounding error. lo·lo is too small to matter.
         product = self.hi * other.hi
-        a, a_low = _halves(self.hi)
-        b, b_low = _halves(other.hi)
+        a, a_low = _split_into_halves(self.hi)
+        b, b_low = _split_into_halves(other.hi)
         error = ((a * b - product) + a * b_low + a_low * b) + a_low * b_low
         return normal(product, error + (self.hi * other.lo + self.lo * other.hi))
 
@@ -89,7 +89,7 @@ def normal(hi: Floats, lo: Floats) -> DoubleDouble:
     return DoubleDouble(total, lo - (total - hi))
 
 
-def _halves(a: Floats) -> tuple[Floats, Floats]:
+def _split_into_halves(a: Floats) -> tuple[Floats, Floats]:
     """Return a as a sum of two numbers of 26 bits (Veltkamp); products of halves are exact.
 
     `scaled` is about 2**27 times as large as a, so that the lower 27 bits of a are lost in the

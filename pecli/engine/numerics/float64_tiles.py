@@ -119,7 +119,9 @@ class Terms(NamedTuple):
 def _exact_products(cosine: Split, sine: Split, terms: Terms, work: Workspace) -> Floats:
     """Return the products of heads, h·h', of both terms: joined, as their addition theorem has them.
 
-    A head is the upper 26 bits of a number, so that products of heads are exact.
+    The terms of cos(A + B) are cos A · cos B and sin A · sin B. The angle A is that of an anchor, a
+    position from which the rows B are counted. A head is the upper 26 bits of a number, so that
+    products of heads are exact.
 
     Args:
         cosine: The cosines of the anchor.
@@ -138,8 +140,8 @@ def _small_products(
 ) -> Floats:
     """Return the products with tails, (h + t)·t' + t·h', of both terms: joined as those of heads.
 
-    A number is the sum of a head h and a small tail t. The product of two numbers is h·h', which
-    `_exact_products` returns, and the rest, which is returned here.
+    A number is the sum of a head h of 26 bits and a small tail t. The product of two numbers is h·h',
+    which `_exact_products` returns, and the rest, which is returned here.
 
     Args:
         anchor: The cosines and sines of the anchor, h + t.
@@ -246,7 +248,8 @@ class Float64Tiles:
     ) -> Iterator[tuple[_AnchorRows, Directions]]:
         """Yield the rows after each anchor, with the directions of all anchors of their segment.
 
-        A segment is 64 anchors and their rows, for example, whose anchors are computed together.
+        An anchor is every 32nd position, for example, whose cosines and sines are computed. A
+        segment is the anchors that are computed together, such as 64 of them, and their rows.
         """
         all_rows = self._rows_by_anchor(first, count)
         for segment, rows_of_segment in groupby(all_rows, key=attrgetter("segment")):

@@ -121,7 +121,13 @@ def _geometric_bits(
 
     With base 10000 and 64 frequencies, the last is 2**-13.1, whose product with any position is
     precise if it has 224 bits. 7 more are for rounding errors, 1 for the scale 1.0, and 64 are a
-    margin: 296 bits. The arguments are those of `geometric`.
+    margin: 296 bits.
+
+    Args:
+        log_base: `log_base(bits)` returns the natural logarithm of the base, over 2**bits.
+        denominator: The frequencies are base ** (−i / denominator).
+        count: The number of frequencies.
+        scale: A factor by which positions will be multiplied.
     """
     log2_last = _log2_of_last(log_base, denominator, count)
     # The first frequency is 1, so that the last is the smallest unless the base is below 1.
@@ -163,7 +169,11 @@ def _log2_of_last(log_base: Callable[[int], int], denominator: Fraction, count: 
 
 
 def joined(parts: Sequence[Frequencies]) -> Frequencies:
-    """Return the frequencies of all parts, one part after the other."""
+    """Return the frequencies of all parts, such as axes of an image, one part after the other.
+
+    Frequencies are integers over 2**bits. A part with fewer bits is shifted to the most that a part
+    has: 3 over 2**8 becomes 48 over 2**12.
+    """
     bits = max((part.bits for part in parts), default=0)
     values: list[int] = []
     for part in parts:

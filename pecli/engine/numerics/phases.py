@@ -401,25 +401,26 @@ def _add_small_angle_double_double(
 
 
 def _turns_from_sector(distance: Floats, lower_digits: list[Ints]) -> DoubleDouble:
-    """Return the turns between an angle and its sector, a number of digits in base 2**32.
+    """Return how far an angle is from its sector, one of 256 directions, in turns of the circle.
 
-    It is distance · 2**-32 + digit · 2**-64 + digit · 2**-96 + …, from the highest digit on. One
-    float64 number holds only 53 bits of that, so the result is a sum of two: the rounded total, and
-    what it lacks.
+    It is distance · 2**-32 + digit · 2**-64 + digit · 2**-96 + …, from the highest digit on. The
+    distance −1 and a single digit, 2**31, are −2**-32 + 2**-33 = −2**-33 turns. A float64 number
+    holds only 53 bits of that, so the result is a sum of two: the rounded total, and what it lacks.
 
     Args:
-        distance: The first digit, an integer that may be negative.
-        lower_digits: The other digits, lowest first.
+        distance: The distance in units of 2**-32 turns, an integer that may be negative.
+        lower_digits: The digits after its point in base 2**32, lowest first.
     """
     unit = 2.0**-32
     total = distance * unit
     lost = np.zeros_like(total)
     for digit in reversed(lower_digits):
         unit *= 2.0**-32
+        # `exact_sum` returns the rounded sum, `hi`, and its rounding error, `lo`.
         rounded_sum = exact_sum(total, digit.astype(np.float64) * unit)
         total = rounded_sum.hi
-        # The rounding error. Errors are 2**-53 of the total, so that a plain sum of them is precise
-        # enough: what it loses is 2**-53 of an error.
+        # Errors are 2**-53 of the total, so that a plain sum of them is precise enough: what it
+        # loses is 2**-53 of an error.
         lost += rounded_sum.lo
     return exact_sum(total, lost)
 

@@ -371,7 +371,7 @@ class Tile:
                 yield Doubtful(part.rows.start + doubtful.rows, doubtful.columns)
 
     def _parts_in_segment(self, first: int, count: int) -> Iterator[_TilePart]:
-        """Yield those of `count` rows that lie in the current segment, in parts made at once.
+        """Yield the rows that lie in the current segment, in parts that are made at once.
 
         A part is made in the memory of a tile, which begins at an anchor. With 128 rows per anchor
         and memory for 1,024 rows, two parts from position 300 of the segment on are:
@@ -396,7 +396,7 @@ class Tile:
             start = stop
 
     def _rows_in_segment(self, first: int, count: int) -> slice:
-        """Return the rows of a block that lie in the current segment.
+        """Return the rows of a block that lie in the current segment, a stretch of positions.
 
         The block has `count` rows, and its row 0 is row `first` of the table. If segment 1 has rows
         16384 … 32767 of the table, and a block of 1000 rows begins at row 16000, they are the rows
@@ -455,7 +455,7 @@ class Tile:
         return Doubtful(rows[is_written], columns[is_written])
 
     def _enter_segment(self, segment: int, start: Complex) -> None:
-        """Compute cos + i·sin at all anchors of a segment: every 64th position, for example.
+        """Compute cos + i·sin at all anchors of a segment: every 64th of its positions, say.
 
         They are products of those at the anchors of segment 0 and the one at the start of this
         segment.
@@ -474,7 +474,8 @@ class Tile:
     def _multiply_anchors(self, anchor: int, count: int) -> None:
         """Compute the rows that follow `count` anchors: E(anchor) · E(row), with E = cos + i·sin.
 
-        The products are (anchors, rows, waves), and `_values` is a view of them as rows.
+        An anchor is every 64th position, for example, and a row the distance from it. The products
+        are (anchors, rows, frequencies), and `_values` is a view of them as rows.
         """
         anchors = slice(anchor, anchor + count)
         if self.factors.has_pairs:
@@ -566,8 +567,9 @@ def _memory_like(array: AnyArray) -> AnyArray:
 def _memory_for_anchor_parts(factors: Factors) -> tuple[Floats, ...]:
     """Return memory for the cosines and the sines of anchors; nothing for pairs.
 
-    Pairs are multiplied as complex numbers. A table that has only cosines, or only sines, needs
-    real products, which are faster with the parts in arrays of their own.
+    An anchor is every 64th position, for example; rows are products with its cosines and sines. A
+    table that has both is made of complex products. One that has only cosines, or only sines, needs
+    real products, which are faster with the two in separate arrays.
     """
     if factors.has_pairs:
         return ()

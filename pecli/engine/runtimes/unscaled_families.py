@@ -6,7 +6,10 @@ from pecli.engine.scalings import SCALINGS
 
 
 def without_scaling(encoding: ModelRope, families: tuple[str, ...]) -> Adaptation:
-    """Remove the scaling of a model of these families."""
+    """Return parameters without scaling for models of some families, with the cause for users.
+
+    A runtime ignores the `rope_scaling` of such a model. All parameters of the scaling become None.
+    """
     scaling = encoding.parameters["scaling"]
     if scaling == "none" or encoding.family not in families:
         return UNCHANGED

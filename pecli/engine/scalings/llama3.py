@@ -52,7 +52,10 @@ class Llama3(Scaling):
         return Frequencies(tuple(frequencies), bits)
 
     def _kept_share(self, rotations: Fraction) -> Fraction:
-        """Return the share of a frequency that stays, from 0 to 1."""
+        """Return the share of a frequency that stays, from 0 to 1; the rest is divided by the factor.
+
+        With the limits 1 and 4, a pair that rotates 2 times within the original length keeps 1/3.
+        """
         low = Fraction(self.low_freq_factor)
         high = Fraction(self.high_freq_factor)
         if low == high:

@@ -127,8 +127,9 @@ class Scaling:
     def approximate(self, plain: Floats, base: float | Floats, half: float) -> Floats:
         """Return the frequencies in float64, for searches, which compute thousands of them.
 
-        A field of the scaling may be a column of numbers, which gives a row of frequencies each;
-        none may be None.
+        The search for the parameters of an unknown table tries many at once: a field of the scaling
+        may be a column of numbers, such as (1000, 1) factors, and each gives a row of frequencies.
+        No field may be None.
 
         Args:
             plain: The unscaled frequencies b^(−i/half).

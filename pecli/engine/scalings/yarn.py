@@ -237,7 +237,7 @@ class Yarn(Scaling):
         return (numerator << bits) // denominator
 
     def check(self, base: float, dim: int) -> None:
-        """Raise ParameterError unless f ≥ 1, beta_fast ≥ beta_slow, b > 1, and mscales fit."""
+        """Raise ParameterError unless factor ≥ 1, beta_fast ≥ beta_slow, base > 1, and mscales fit."""
         self._check_divisor()
         betas = self.betas()
         if betas.fast < betas.slow:
@@ -250,7 +250,10 @@ class Yarn(Scaling):
             self._check_magnitudes(self.mscale, self.mscale_all_dim)
 
     def _check_divisor(self) -> None:
-        """Raise ParameterError unless f or M is given, and f is at least 1."""
+        """Raise ParameterError unless the factor is given or follows, and is at least 1.
+
+        It follows from max_position_embeddings: 16384 / 4096, the original length, is 4.
+        """
         if self.factor is None and self.max_position_embeddings is None:
             rule = (
                 "yarn scaling needs it, or max_position_embeddings to divide by the original length"
@@ -297,8 +300,13 @@ class Yarn(Scaling):
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
         """Return the inverse frequencies, each step rounded to float32 as in transformers.
 
-        1/p is kept up to the first limit of YaRN's ramp and divided by f from the second one on.
-        Between them, both are blended. The arguments are those of `Scaling.float32_steps`.
+        YaRN keeps the frequencies of pairs up to a limit, such as pair 8, and divides those from
+        another one on, such as 18, by the factor. Between them, both are blended.
+
+        Args:
+            powers: The numbers p = base^(2i/dim) in float32, whose reciprocals are the frequencies.
+            base: The base.
+            dim: The rotary dim.
         """
         one = np.float32(1)
         keep = self.float32_keep(len(powers), base, dim)

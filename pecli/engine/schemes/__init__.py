@@ -20,6 +20,8 @@ _BUNDLE = ("pecli.engine.schemes.bundle", "Bundle")
 def scheme_named(name: object) -> Any:
     """Return the class of that name, a subclass of `Scheme`.
 
+    `layers` is not in the list of schemes: it holds several of them, one per type of layers.
+
     Raises:
         ParameterError: there is no such scheme.
     """

@@ -69,7 +69,7 @@ def parameter_of_alias(kind: type[Scheme]) -> dict[str, str]:
 
 
 def by_parameter_name(kind: type[Scheme], values: Mapping[str, object]) -> MutableValues:
-    """Return values by the names of the parameters, some of which are given by an alias.
+    """Return values by the names of their parameters, in place of the aliases that users may give.
 
     Rope's {"theta": 5e5} becomes {"base": 5e5}.
 

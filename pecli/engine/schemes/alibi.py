@@ -254,7 +254,7 @@ class Alibi(Scheme):
         return partial(_fill_head_by_head, bias_of_head, queries)
 
     def _bias_vector(self, slope: int, keys: int) -> Array:
-        """Return a vector of which each row of a head's bias is a part, as long as the keys.
+        """Return one vector from which every row of a head's bias can be cut.
 
         The bias of a query and a key only depends on their distance. For 3 keys and slope 1 the
         vector is −2 −1 0 −1 −2 in the form `symmetric`: its last three numbers, 0 −1 −2, are the row

@@ -81,11 +81,11 @@ class Listed(Progression):
 
 
 def _fixed(values: list[Fraction], smallest: float = 1.0) -> Frequencies:
-    """Return exact numbers as frequencies, which are integers over 2**bits.
+    """Return exact numbers as frequencies, which are integers over 2**bits: 1/2 is 2**bits / 2.
 
     Args:
         values: The numbers.
-        smallest: A number that none of them is below, except for zeros.
+        smallest: A lower bound of all numbers but zeros. The smaller it is, the more bits there are.
     """
     bits = numerics.bits_for(smallest) + 64
     return Frequencies(tuple(numerics.fixed(value, bits) for value in values), bits)

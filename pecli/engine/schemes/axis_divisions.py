@@ -31,7 +31,9 @@ class Division:
     """The usual division: each axis has the frequencies of a head of its own number of channels."""
 
     def in_turns(self, axes: Sequence[int], dim: int) -> tuple[AxisBlock, ...]:
-        """Return pairs of which the axes take turns; none if each axis has neighbouring channels.
+        """Return a block per pair if the axes take turns pair by pair: w0 h0 w1 h1 …
+
+        Most divisions have none: the channels of an axis are neighbours, and are one block.
 
         Args:
             axes: The numbers of the axes, in the order of their channels.
@@ -51,6 +53,7 @@ class SharedFrequencies(Division):
     """
 
     def block(self, share: AxisShare, axis_count: int, dim: int) -> AxisBlock:
+        """Return the frequencies of one axis among all: 1, 3, 5, … for the second of two axes."""
         return AxisBlock(
             share.axis,
             share.channels,
@@ -94,7 +97,7 @@ class MixedPairs(Division):
     """
 
     def in_turns(self, axes: Sequence[int], dim: int) -> tuple[AxisBlock, ...]:
-        """Return the pairs of angle 0 as one block, and then a block for each pair of each axis."""
+        """Return the pairs of angle 0 as one block, and then a block per pair: t0 h0 w0 t1 h1 w1 …"""
         pairs_per_axis = dim // 2 // len(axes)
         if pairs_per_axis < 2:  # A single frequency does not rise.
             return ()
@@ -121,10 +124,12 @@ class AlternatingPairs(Division):
 def _pairs_in_turn(axes: Sequence[int], frequencies: int, denominator: Fraction) -> list[AxisBlock]:
     """Return a pair of each axis for the first frequency, then one of each for the second, …
 
+    For the axes 1, 0 and 2 frequencies, these are pairs of the axes 1, 0, 1, 0.
+
     Args:
         axes: The numbers of the axes, in the order of their channels.
         frequencies: The number of frequencies, which all axes have.
-        denominator: That of the exponents −i/denominator of the frequencies.
+        denominator: The frequencies are base^(−i/denominator).
     """
     blocks = []
     for index in range(frequencies):

@@ -17,13 +17,13 @@ class SchemesByName(ParameterRule):
     rule = "it must be a mapping of names to schemes"
 
     def check(self, name: str, value: object) -> tuple[tuple[str, Scheme], ...]:
-        """Return the schemes of a model by the names of its layer types, in order.
+        """Return schemes with their names, such as the types of a model's layers, in order.
 
-        A file that carries a bundle has specs (dicts) instead of schemes.
+        A value may also be a spec, a scheme as a dict of its parameters, as files carry it.
         """
         if not isinstance(value, (Mapping, tuple)) or not value:
             raise KindError(name, quoted(value), self.rule)
-        items = dict(value).items()  # A copy of a bundle is made from pairs.
+        items = dict(value).items()  # A bundle itself has a tuple of pairs, as this returns it.
         parts = tuple((str(layer_type), _scheme_of(scheme)) for layer_type, scheme in items)
         if any(holds_several(scheme) for _, scheme in parts):
             raise ParameterError(name, "nested", "a bundle holds plain schemes")

@@ -128,7 +128,10 @@ class GivenPositions(ParameterRule):
         return PositionList(_checked_positions(name, items))
 
     def _several_axes(self, name: str, items: Sequence[object]) -> PositionList:
-        """Return the positions (axes, L) of several axes, which must be equally long."""
+        """Return the positions (axes, L) of several axes, which must be equally long.
+
+        [[0, 1], [2, 3]] are two axes of two positions; [[0, 1], [2]] is refused.
+        """
         axes = [_axis(item) for item in items]
         sizes = [len(axis) for axis in axes]
         are_equally_long = len({*sizes}) == 1
@@ -143,16 +146,17 @@ class GivenPositions(ParameterRule):
     def _array_of_axes(self, name: str, value: object) -> AnyArray:
         """Return an array of positions (L,) or (axes, L), or raise an error if it has another shape.
 
-        Of (axes, batch, L) the first batch is returned if all batches have the same positions.
+        Position ids of Qwen2-VL are (axes, batch, L). If all prompts of the batch have the same ids,
+        those of the first one are returned; if not, there is no single list, and they are refused.
         """
         array = as_numpy(name, value)
         description = f"of shape {bracketed(array.shape)}"
         if array.dtype.kind in NOT_REAL_NUMBERS:
             raise KindError(name, f"{description} and dtype {array.dtype}", self.rule)
         if array.ndim == 3:
-            first_batch = array[:, :1]  # (axes, 1, L)
-            if (array == first_batch).all():
-                array = first_batch[:, 0]
+            first_prompt = array[:, :1]  # (axes, 1, L)
+            if (array == first_prompt).all():
+                array = first_prompt[:, 0]
         if array.ndim not in (1, 2) or not array.size:
             raise ParameterError(name, description, self.rule)
         return array
@@ -213,7 +217,10 @@ def _checked_positions(name: str, values: Iterable[object]) -> tuple[Position, .
 
 
 def _checked_position(name: str, value: object) -> Position:
-    """Return a number as a position, or raise an error if it is not one."""
+    """Return a number as a position, or raise an error if it is not one.
+
+    3.0 becomes 3, and 0.5 stays. The text "0.1" stays a text, because no float is exactly 1/10.
+    """
     rule = "a position is a finite number from −2^40 to 2^40"
     is_bool = type(value).__name__ == "bool"  # NumPy's as well; it would pass for a number
     if is_bool:

@@ -484,9 +484,10 @@ class GridStyle:
         return np.stack(indices_by_axis)
 
     def _indices_of_tokens(self, axis: str, rows: GridRows, tokens: Indices) -> Indices:
-        """Return where in the list of an axis the positions of tokens are: after those of points.
+        """Return the indices of tokens in the list of positions of an axis.
 
-        Along an axis on which tokens are not numbered, all of them share the first place there.
+        The list begins with the points of the image; tokens follow them. Along an axis on which
+        tokens are not numbered, all of them share the first place after the points.
 
         Args:
             axis: "t", "h", "w" or "l".

@@ -159,7 +159,7 @@ def _random_integers(seed: int, start: int, count: int) -> Ints:
 
 
 def _in_unit_interval(integers: Ints) -> Floats:
-    """Return (n + ½) / 2^52 for each integer, of which n is the upper 52 bits.
+    """Return (n + ½) / 2^52 for each integer of 64 bits, with its upper 52 bits as n.
 
     A float64 number from 1 to 2 consists of the bits of the exponent 0, which are those of 1.0, and
     52 bits of its fraction: 1 + n / 2^52. So the number is made without a conversion, which takes

@@ -119,7 +119,7 @@ class Positioned(Scheme):
 
     @property
     def _row_places(self) -> RowPlaces:
-        """Return the places of the rows."""
+        """Return how positions are given: one by one, as a grid, or as a range of `seq_len` rows."""
         if self.positions is not None:
             return ListedRows(self.positions)
         if self.grid is not None:
@@ -244,7 +244,10 @@ class Positioned(Scheme):
 
     @abstractmethod
     def waves(self, unit: Fraction = Fraction(1)) -> ExactWaves:
-        """Return the exact frequencies, over positions in units of `unit`, and the amplitude."""
+        """Return the exact frequencies and the amplitude, for positions that count units.
+
+        With the unit 1/2, the position 1.5 is 3 units, and frequencies are half as large.
+        """
 
     def _angle_functions(self, recipe: PrecisionRecipe) -> Iterator[PairAngles]:
         """Yield the function that computes the angles of each axis of positions.

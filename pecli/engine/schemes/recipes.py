@@ -69,7 +69,7 @@ STORED = tuple(name for name, recipe in RECIPES.items() if recipe.is_exact)
 
 
 def _recipe_parameter(*names: str) -> Choice:
-    """Return the parameter that chooses one of these recipes, or `exact`."""
+    """Return the parameter that chooses a recipe, a precision to imitate, or `exact`."""
     # Files that were made before there were recipes do not name one: they are exact.
     return Choice(
         "emulate this precision recipe",

@@ -154,15 +154,15 @@ class Relative(Scheme):
         T5 needs `seq_len`, `buckets` and `max_distance`, and has no `grid`; Swin needs a grid only.
         """
         required_names = _STYLES[self.style].used
-        for name in (*_BY_DISTANCE, "grid"):
-            is_missing = getattr(self, name) is None
-            if name in required_names:
-                self._refuse_if(is_missing, name, f"the {self.style} style needs it")
-            else:
-                rule = f"the {self.style} style has none"
-                self._refuse_if(not is_missing, name, rule, "leave it out")
-        is_misplaced = self.causal and self.style != "t5"
-        self._refuse_if(is_misplaced, "causal", "it belongs to the t5 style", "leave it out")
+        for name in ("seq_len", "buckets", "max_distance", "grid"):
+            is_given = getattr(self, name) is not None
+            is_required = name in required_names
+            if is_required and not is_given:
+                raise self._wrong(name, rule=f"the {self.style} style needs it")
+            if is_given and not is_required:
+                raise self._wrong(name, f"the {self.style} style has none", advice="leave it out")
+        if self.causal and self.style != "t5":
+            raise self._wrong("causal", "it belongs to the t5 style", advice="leave it out")
 
     def _check_weights(self, weights: PositionList) -> None:
         """Raise ParameterError unless there is a row of weights per bucket: (buckets, heads).

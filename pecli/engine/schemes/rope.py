@@ -146,7 +146,7 @@ class Rope(RotaryParameters):
         return _COLUMNS[self.layout]
 
     def frequencies(self) -> Frequencies:
-        """Return the frequencies of all pairs after scaling, exact."""
+        """Return the exact frequencies of all pairs, in radians per position, after scaling."""
         if self.axis_blocks:
             return super().frequencies()
         scaled = self.scaling_value.frequencies(self.base, self.exponent_dim)
@@ -163,7 +163,11 @@ class Rope(RotaryParameters):
         return self.attention_factor_value()
 
     def waves(self, unit: Fraction = Fraction(1)) -> ExactWaves:
-        """Return the frequencies of the rotating pairs; the amplitude is the attention factor."""
+        """Return the exact frequencies of the rotating pairs, for positions that count units.
+
+        With the unit 1/2, the position 1.5 is 3 units, and frequencies are half as large. The
+        amplitude is the attention factor, by which a scaling multiplies cosines and sines.
+        """
         if self.axis_blocks:
             rotating = self._block_frequencies()
         else:
@@ -272,7 +276,8 @@ class Rope(RotaryParameters):
     def _rounded_frequencies(self) -> list[float]:
         """Return radians per position of the rotating pairs, as the recipe or runtime computes them.
 
-        They are the angles at position 1. Some styles of grids have positions in turns of 2π.
+        A recipe is a precision to imitate. The results are the angles at position 1. Some styles of
+        grids have positions in turns of 2π.
         """
         position_one = np.ones((1, 1), np.float32)
         radians_per_unit = 2 * math.pi if self._in_turns else 1.0
@@ -427,7 +432,7 @@ def tables_at(rope: Rope, position_ids: ArrayLike) -> list[Table]:
 
 
 def as_read(rope: Rope) -> Rope:
-    """Return a scheme without a runtime, whose scaling is the one that the runtime reads.
+    """Return a rope without its runtime, and with the scaling that the runtime reads.
 
     SGLang reads dynamic NTK as NTK with a constant factor, for example: the result has that. It is
     computed exactly, without the roundings of the runtime. A rope whose runtime no single scaling

@@ -308,7 +308,10 @@ class RotaryParameters(Positioned):
         return f"({count}, L)"
 
     def _check_sections(self) -> None:
-        """Raise ParameterError unless the sections of M-RoPE have all pairs of the rotary dim."""
+        """Raise ParameterError unless the sections of M-RoPE have all pairs of the rotary dim.
+
+        The 64 pairs of 128 channels may be 16 for time, 24 for rows and 24 for columns.
+        """
         section = self.mrope_section
         if section is None:
             is_alone = self.mrope_interleaved is not None
@@ -369,7 +372,7 @@ class RotaryParameters(Positioned):
     def _stretched_by_axis(
         self, blocks: tuple[AxisBlock, ...], factors: tuple[float, ...] | None
     ) -> tuple[AxisBlock, ...]:
-        """Return blocks of frequencies whose base NTK scaling stretches by a factor per axis.
+        """Return blocks of frequencies, each with a base that NTK scaling enlarges for its axis.
 
         Cosmos, for example, has the factor 2 for time and 1 for rows and columns. For an axis of d
         channels, NTK replaces the base by base · factor^(d/(d − 2)). So its frequencies have to be

@@ -118,7 +118,7 @@ class RotationFactors:
         self._keeps = (high - low) * self._row_bytes <= MAX_CACHED_BYTES
         with _GROWTH:
             if self._keeps and not self._table.covers(span):
-                self._keep(span)
+                self._keep_table_of(span)
 
     def _kept_table(self, span: range, count: int) -> _KeptTable:
         """Return the kept table of factors, which grows first if it lacks some of the positions.
@@ -132,7 +132,7 @@ class RotationFactors:
         with _GROWTH:
             is_missing = not self._table.covers(span)
             if is_missing and self._keeps and span.stop <= self._largest_end(count):
-                self._keep(range(self._end_of_next_table(span.stop)))
+                self._keep_table_of(range(self._end_of_next_table(span.stop)))
             return self._table
 
     def _largest_end(self, count: int) -> int:
@@ -163,16 +163,19 @@ class RotationFactors:
         """The factors that are kept, a row per position; empty before the first call."""
         return self._table.factors
 
-    def _keep(self, span: range) -> None:
+    def _keep_table_of(self, span: range) -> None:
         """Replace the kept table by that of a range of positions."""
         factors = self._factors_without_cache(span)
         factors.flags.writeable = False
         self._table = _KeptTable(span.start, factors)
 
     def _factors_without_cache(self, positions: Positions) -> AnyArray:
-        """Return the factors of positions, or those that undo them, without the cache."""
+        """Return the factors of positions, or those that undo the rotation, without the cache.
+
+        Factors from tables (see `_rotating_factors`) have rounded lengths, and are inverted by division.
+        """
         are_listed = rows_are_listed(self.rope)
-        factors = self._forward(positions, are_listed=are_listed)
+        factors = self._rotating_factors(positions, are_listed=are_listed)
         if self._inverse and are_listed:
             factors = 1 / factors
         elif self._inverse:
@@ -188,7 +191,7 @@ class RotationFactors:
         np.conjugate(factors, out=factors)
         factors[:, : self._rotating_pairs] /= amplitude**2
 
-    def _forward(self, positions: Positions, *, are_listed: bool) -> Complex:
+    def _rotating_factors(self, positions: Positions, *, are_listed: bool) -> Complex:
         """Return the factors a · (cos + i·sin) that rotate pairs; a is the attention factor.
 
         Those of a range are products of two factors, which is fast, and has a slightly larger error

@@ -139,7 +139,14 @@ class Scheme(Displayed, ABC):
         return ParameterError(name, _in_words(getattr(self, name)), rule, advice)
 
     def _refuse_if(self, condition: object, name: str, rule: str, advice: str = "") -> None:
-        """Raise ParameterError for the parameter `name` if it breaks a rule."""
+        """Raise ParameterError for the parameter `name` if a condition holds, which breaks a rule.
+
+        Args:
+            condition: A true value if the rule is broken.
+            name: The name of the parameter.
+            rule: The rule, for the message: «it belongs to a grid».
+            advice: How to mend it, for the message: «add --grid».
+        """
         if condition:
             raise self._wrong(name, rule, advice)
 
@@ -279,8 +286,8 @@ class Scheme(Displayed, ABC):
 
         Args:
             name: the tensor, by default the first one.
-            rows: rows of a block. A row is the last axis: heads and queries are run through in
-                order, and a vector comes in vectors.
+            rows: rows of a block. A row is the last axis. The rows of a bias (heads, queries, keys)
+                are those of head 0, then those of head 1, …; blocks of a vector are vectors.
 
         Raises:
             ParameterError: there is no tensor of that name.
@@ -344,9 +351,12 @@ class Scheme(Displayed, ABC):
         return RuntimeReading(Scaling())
 
     def computed_as(self, way: str) -> Self:
-        """Return the scheme as a recipe or a runtime computes it.
+        """Return the scheme as a recipe, a precision to imitate, computes it.
 
         A scheme without recipes is given in the dtype in which the recipe stores a table.
+
+        Args:
+            way: The name of the recipe, such as `float32` or `exact`.
         """
         if "recipe" not in self.parameters():
             recipe = recipe_named(STORED_RECIPE.check("recipe", way))

@@ -85,6 +85,7 @@ class Model:
     keys: Keys
 
     def follows(self, rule: str) -> bool:
+        """Return True if the architecture is in the list of a rule, such as `neighbours`."""
         return self.architecture in ARCHITECTURES[rule]
 
     @property
@@ -165,8 +166,9 @@ def _window(keys: Keys) -> int | None:
 
 
 def _keys_of_model(model: Model) -> Keys:
-    """Return the keys about the model, under their full names, without those of the file and the
-    tokenizer.
+    """Return the keys about the model itself, under their full names: `llama.block_count`.
+
+    Keys about the file (`general.`) and its tokenizer are left out.
     """
     data = {
         name: value
@@ -244,12 +246,14 @@ def factor_frequencies(path: str) -> dict[str, Table]:
     rotary_dim = keys.required(sizes.rotary or sizes.size, "rope.dimension_count").value
     factor = _factor_beside_tensors(keys)
     return {
-        tensor_name: _divided(tensor_name, base, rotary_dim, _multiplied(divisors, factor))
+        tensor_name: _divided_frequencies(
+            tensor_name, base, rotary_dim, _times_factor(divisors, factor)
+        )
         for tensor_name, divisors in divisors_by_tensor.items()
     }
 
 
-def _divided(name: str, base: float, dim: int, factors: list[float]) -> Table:
+def _divided_frequencies(name: str, base: float, dim: int, factors: list[float]) -> Table:
     """Return the frequencies base^(−2i/dim) of a head, each divided by a factor of a tensor."""
     pairs = np.arange(len(factors))
     # A factor of 0 makes its frequency infinite.
@@ -268,7 +272,8 @@ class StoredHeadSizes(NamedTuple):
 def _head_sizes(keys: Keys) -> StoredHeadSizes:
     """Return the width of a head, and the channels of it that rotate.
 
-    The width is stated, or the model's width over its heads, or else all that rotates.
+    The width is stated, or the model's width over its heads (4096 // 32 = 128 in Llama 2), or else
+    all that rotates.
     """
     stated_size = keys.whole_number("attention.key_length")
     width = keys.whole_number("embedding_length")
@@ -373,7 +378,15 @@ def _base_of_sliding_layers(model: Model, base: Setting[float]) -> Setting[float
 
 
 def _family(model: Model, *, has_sections: bool) -> ModelFamily:
-    """Return what llama.cpp's code decides for an architecture, as the defaults of a family."""
+    """Return what llama.cpp's code decides by the architecture, without a key in the file.
+
+    It pairs neighbouring channels for `llama`, and halves for `qwen2`. The scaling is for all layers,
+    except for a few architectures whose sliding layers have none.
+
+    Args:
+        model: The file.
+        has_sections: True for M-RoPE, which always pairs halves.
+    """
     name = "of no known architecture"
     if model.is_known:
         name = f"ggml's rope type of {model.architecture}"
@@ -419,7 +432,11 @@ class _ScalingKeys(NamedTuple):
 
 
 def _scaling_keys(keys: Keys) -> _ScalingKeys:
-    """Read all keys about the scaling, which keeps those that do not count from being reported."""
+    """Return the keys about the scaling.
+
+    All of them are read, also those that do not count beside others, so that no warning reports them
+    as keys that nothing reads.
+    """
     return _ScalingKeys(
         type=keys.word_or("linear", "rope.scaling.type"),
         attention_factor=keys.number("rope.scaling.attn_factor"),
@@ -495,7 +512,7 @@ def _factor_beside_tensors(keys: Keys) -> Setting[float] | None:
     return factor
 
 
-def _multiplied(divisors: list[float], factor: Setting[float] | None) -> list[float]:
+def _times_factor(divisors: list[float], factor: Setting[float] | None) -> list[float]:
     """Return divisors of frequencies, multiplied by a factor that divides all of them as well."""
     if factor is None:
         return divisors
@@ -561,7 +578,7 @@ def _divisors_of_tensor(model: Model, tensor_name: str) -> Setting[list[float]] 
     factor = _factor_beside_tensors(model.keys)
     if factor is None:
         return divisors
-    return computed(_multiplied(numbers, factor), "{} · {}", divisors, factor)
+    return computed(_times_factor(numbers, factor), "{} · {}", divisors, factor)
 
 
 def _longrope(

@@ -391,7 +391,11 @@ def _warnings_of_unknown_word(evidence: Evidence) -> list[str]:
 
 
 def _warnings_of_unknown_family(evidence: Evidence, decision: Decision) -> list[str]:
-    """Return a warning that general rules were applied to a model of an unknown family."""
+    """Return a warning that general rules were applied to a model of an unknown family.
+
+    A family is known if there are rules for its rotary encoding, or for its tables if these are what
+    is read.
+    """
     model_type = evidence.part.model_type
     has_rule_of_family = plain_name(model_type) in non_rotary.FAMILIES
     if evidence.family.is_known or (has_rule_of_family and not decision.is_rotary):

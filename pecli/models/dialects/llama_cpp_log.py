@@ -90,7 +90,7 @@ def is_log(data: bytes) -> bool:
 
 
 def parse_log(data: bytes) -> LoadLog:
-    """Return the metadata of the first model whose loading a log of llama.cpp shows.
+    """Return the metadata of a model from llama.cpp's log of loading it, the first in the log.
 
     The log lists the keys of the .gguf (`- kv` lines), and the numbers that llama.cpp uses
     (`print_info` lines), which take precedence. Warnings state what the log does not show, such as
@@ -135,7 +135,10 @@ def _with_layout(encoding: Encoding, layout: str) -> Encoding:
 
 
 def _stored_architecture(stored: MutableValues) -> str:
-    """Return the architecture that `- kv` lines name, or with which their keys begin."""
+    """Return the architecture that `- kv` lines name, or with which their keys begin.
+
+    It is `llama` by the key `llama.block_count`.
+    """
     named = stored.get("general.architecture")
     if isinstance(named, str):
         return named

@@ -128,10 +128,10 @@ def _is_llama3(keys: Keys, kind: str) -> bool:
 
 
 def _layout(keys: Keys, kind: str) -> str:
-    """Return how MaxText pairs channels.
+    """Return how MaxText pairs channels: in halves, with two exceptions.
 
-    It interleaves pairs only for Llama 3.1 and DeepSeek-V4, and as DeepSeek-V3 does for YaRN, unless
-    `rope_interleave` is false.
+    Neighbours are pairs for Llama 3.1 and DeepSeek-V4. With YaRN, they are read as pairs and written
+    as halves (DeepSeek-V3's way), unless `rope_interleave` is false.
     """
     if _is_llama3(keys, kind) or keys.data.get("decoder_block") == DEEPSEEK4:
         return INTERLEAVED
@@ -153,7 +153,10 @@ def _scaling_settings(keys: Keys, kind: str) -> Settings:
 
 
 def _proportional_scaling(keys: Keys) -> Settings:
-    """Return Gemma 4's scaling: pairs of full layers beyond a fraction have the frequency 0."""
+    """Return Gemma 4's scaling: pairs of full layers beyond a fraction have the frequency 0.
+
+    With a proportion of 0.25, the first quarter of the pairs rotates.
+    """
     proportion = keys.number("global_rope_proportion")
     if proportion is None or not _is_gemma_4(keys):
         return {}

@@ -31,11 +31,10 @@ YARN_NAMES = (
 
 
 def read(keys: Keys) -> ParsedEncodings:
-    """Return the encodings of a training run; encodings that Megatron shares with Hugging Face are
-    read as such.
+    """Return the encodings of a training run of Megatron or NeMo, by the arguments in its file.
 
-    The arguments are in `model` in NeMo's files, and in `MODEL_ARGS`, with hyphens, in Megatron's
-    test cases.
+    NeMo's files have them in an object `model`, and Megatron's test cases in `MODEL_ARGS`, with
+    hyphens in their names.
     """
     inner = keys.inner_or_self("model", "MODEL_ARGS")
     plain, warnings = plain_keys(keys if "num_attention_heads" in keys else inner)
@@ -128,22 +127,21 @@ def _scaling(keys: Keys, embedding_type: str) -> Settings:
 def _latent_encoding(keys: Keys) -> ParsedEncodings:
     """Return the rotary encoding of multi-head latent attention (MLA).
 
-    A head has channels that never rotate and channels that do, 128 and 64 in DeepSeek-V3. Megatron
-    calls their numbers `qk_head_dim` and `qk_pos_emb_head_dim`. They are read by the rules for a
-    config.json, in which they are `qk_nope_head_dim` and `qk_rope_head_dim`.
-
-    Megatron scales by YaRN unless `rope_type` is `rope`. Only its class of plain RoPE reads
-    `rotary_percent`, the fraction of the channels that rotates.
+    Megatron is NVIDIA's program for training. MLA is the attention of DeepSeek-V3: of the channels
+    of a head, 128 never rotate and 64 do. If `rope_type` is `yarn`, Megatron scales by YaRN; if it is
+    `rope`, by nothing, and `rotary_percent` is the fraction of the 64 that rotates.
     """
     keys = with_defaults(keys, "Megatron's MLATransformerConfig")
     rope_type = keys.required(keys.word("rope_type"), "rope_type")
     is_plain = keys.checked_word(rope_type, "yarn", "rope") == "rope"
+    # Each name of a config.json gets the value of the key that Megatron has for it.
     settings = hugging_face_settings(
         keys,
         rope_theta="rotary_base",
         qk_rope_head_dim="qk_pos_emb_head_dim",
         qk_nope_head_dim="qk_head_dim",
     )
+    # In a config.json, the fraction stands at the top, and YaRN in the dictionary `rope_scaling`.
     scaling: Settings = {}
     if is_plain:
         settings["partial_rotary_factor"] = keys.number("rotary_percent")

@@ -49,7 +49,10 @@ def _encodings_of_depth(keys: Keys) -> ParsedEncodings:
 
 
 def _depth_keys(keys: Keys) -> Keys:
-    """Return the keys of the depth transformer without their prefix, by which messages name them."""
+    """Return the keys of the depth transformer without their prefix: `depformer_dim` is `dim`.
+
+    Messages about them still have the full names.
+    """
     data = {}
     origins = {}
     for full_name, value in keys.data.items():

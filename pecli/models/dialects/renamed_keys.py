@@ -153,7 +153,7 @@ class Transformer:
 
 
 def read(keys: Keys, project: str) -> ParsedEncodings:
-    """Return the encodings of a project whose keys only have other names than Hugging Face's.
+    """Return the encodings of a project that only has other names for Hugging Face's keys.
 
     Such projects are rows of projects.json, with the names of their keys and the defaults of their
     code. A model that no row describes is read by Hugging Face's rules.

@@ -68,8 +68,9 @@ def apply_flags(model: ModelEncodings, config: NamedValues | None, text: str) ->
 def _notes_that_stay(model: ModelEncodings, applied: EncodingsWithFlags) -> tuple[str, ...]:
     """Return the notes of a model that are still true with flags.
 
-    A base that stands only in `rope_theta` stands in both places if flags state it within
-    `rope_parameters`. What flags miss themselves is reported by warnings.
+    A note may state that the base is only in `rope_theta`, where transformers 5 does not look. It is
+    no longer true if a flag also states the base within `rope_parameters`. Notes that only the flags
+    cause are left out, because warnings report them.
     """
     if applied.notes is None:
         return model.notes
@@ -180,6 +181,9 @@ def _longest_context_with(model: ModelEncodings, encodings: Sequence[Encoding]) 
 def _longest_context_of_layers(before: Encoding, after: Encoding, context: int) -> float:
     """Return the longest context that rotary layers reach; infinity if there is no limit.
 
+    Scalings that follow the length of the prompt have none. YaRN by 4 from 8,192 positions reaches
+    32,768.
+
     Args:
         before: Their encoding without flags.
         after: Their encoding with flags.
@@ -226,7 +230,7 @@ def _changes(model: ModelEncodings, encodings: Sequence[Encoding]) -> Iterator[P
 
 
 def _changes_of(encoding: Encoding, before: NamedValues) -> Iterator[ParameterChange]:
-    """Yield the parameters of an encoding that differ from those before the flags."""
+    """Yield the parameters of an encoding that flags have changed, with both values."""
     after = encoding.described()
     for name in dict.fromkeys((*before, *after)):
         was = before.get(name)

@@ -86,7 +86,7 @@ def _with_flags(
         findings: Where warnings and notes are added.
         trained_context: The context that the model declares.
     """
-    factor = _effective(settings, Meaning.FACTOR)
+    factor = _factor_with_effect(settings, Meaning.FACTOR)
     parameters = _base_and_scaling(encoding, settings, findings, trained_context)
     changed = with_parameters(encoding, parameters)
     if factor is None:
@@ -122,7 +122,7 @@ def _base_and_scaling(
     return parameters
 
 
-def _effective(settings: FlagSettings, meaning: Meaning) -> Setting[float] | None:
+def _factor_with_effect(settings: FlagSettings, meaning: Meaning) -> Setting[float] | None:
     """Return a factor or an alpha; None if no flag states it, or for 0 and 1, which change nothing."""
     return only_if(settings.get(meaning), lambda number: number not in (0, 1))
 
@@ -139,7 +139,7 @@ def _scaling_by_transformers(settings: FlagSettings, trained_context: int | None
     It passes one scaling on to transformers. Beside `compress_pos_emb`, that is the linear one, and
     alpha has no effect.
     """
-    has_compression = _effective(settings, Meaning.FACTOR) is not None
+    has_compression = _factor_with_effect(settings, Meaning.FACTOR) is not None
     if has_compression:
         return {}
     return _dynamic_scaling(settings, trained_context)
@@ -157,7 +157,7 @@ def _stated_base(
     if base is not None:
         _note_alpha_of_base(encoding, base, findings)
         return base
-    alpha = _effective(settings, Meaning.ALPHA)
+    alpha = _factor_with_effect(settings, Meaning.ALPHA)
     if alpha is None:
         return None
     return _base_of_alpha_flag(encoding, alpha, findings)
@@ -235,7 +235,7 @@ def _compressed_positions(encoding: Encoding, factor: Setting[float]) -> Paramet
     """
     speeds_up = factor.value < 1
     if speeds_up or _keeps_scaling(encoding):
-        return _stacked(encoding, factor)
+        return _divisors_on_top_of_scaling(encoding, factor)
     return {"scaling": factor.with_value("linear"), "factor": factor}
 
 
@@ -270,7 +270,7 @@ def _warn_of_model_scaling(encoding: Encoding, factor: Setting[float], findings:
         findings.warn(FlagProblem.STACKED, sentence)
 
 
-def _stacked(encoding: Encoding, factor: Setting[float]) -> Parameters:
+def _divisors_on_top_of_scaling(encoding: Encoding, factor: Setting[float]) -> Parameters:
     """Return a divisor per frequency: the factor, times that of the encoding's own scaling."""
     scaling_divisors: Sequence[float] = [1.0] * (encoding.frequency_rope().rotary_dim // 2)
     if _keeps_scaling(encoding):

@@ -74,10 +74,12 @@ KOBOLDCPP_DEFAULT_BASE = 10000.0
 def apply_koboldcpp_flags(
     model: ModelEncodings, settings: FlagSettings, findings: Findings
 ) -> EncodingsWithFlags:
-    """Apply koboldcpp's flags: `--ropeconfig SCALE [BASE]`, or a larger base that it chooses itself.
+    """Return the encodings of a model as koboldcpp, a server for GGUF files, computes them.
 
-    A scale without a base does not keep the model's base: koboldcpp then takes 10000. Without a
-    scale above 0, the flag has no effect.
+    Its flag `--ropeconfig SCALE [BASE]` multiplies positions by SCALE and computes frequencies from
+    BASE. A scale without a base does not keep the model's base: koboldcpp then takes 10000. Without
+    a scale above 0, the flag has no effect, and koboldcpp may choose a larger base by itself:
+    26784 instead of 10000 for Llama 2 at 8192 positions, twice as many as it was trained for.
     """
     ggml_settings = dict(settings)
     has_effect = positive(settings.get(Meaning.SCALE)) is not None
@@ -321,9 +323,9 @@ class _FlaggedEncoding:
         self.scaling = self._chosen_scaling()
         self.factor = self._chosen_factor()
         self.ext_factor = self._chosen_ext_factor()
-        self.original = self._chosen(Meaning.ORIGINAL, self.own_scaling.original)
+        self.original = self._of_flag_or_model(Meaning.ORIGINAL, self.own_scaling.original)
 
-    def _chosen(self, meaning: Meaning, default: object) -> FlagSetting:
+    def _of_flag_or_model(self, meaning: Meaning, default: object) -> FlagSetting:
         """Return the value of a flag, else the model's own, which has no source."""
         return self.settings.get(meaning) or model_value(default)
 
@@ -347,7 +349,7 @@ class _FlaggedEncoding:
         Raises:
             ParameterError: llama.cpp does not know the scaling of the flag.
         """
-        scaling = self._chosen(Meaning.SCALING, self.own_scaling.scaling)
+        scaling = self._of_flag_or_model(Meaning.SCALING, self.own_scaling.scaling)
         if scaling.value not in SCALING_NAMES:
             shown = f"{scaling.source} {scaling.value}"
             rule = f"it must be one of {', '.join(SCALING_NAMES)}"

@@ -93,7 +93,7 @@ def _config_with_flags(config: NamedValues, settings: FlagSettings) -> ChangedCo
             _replace_key(changed_config, (*text_path, key), new_object.value, new_object.source)
     # 2. `--hf-overrides '{"text_config": {"rope_theta": 1e6}}'` replaces single keys.
     hf_overrides = settings.get(Meaning.CONFIG, Setting({}, ""))
-    for leaf in _leaves(hf_overrides.value, changed_config.values):
+    for leaf in _replaced_keys(hf_overrides.value, changed_config.values):
         full_name = ".".join(leaf.path)
         _replace_key(changed_config, leaf.path, leaf.value, f"{hf_overrides.source}.{full_name}")
     # 3. `--rope-theta 1e6` replaces the base.
@@ -117,7 +117,9 @@ class Leaf(NamedTuple):
     value: object
 
 
-def _leaves(overrides: NamedValues, config: NamedValues, path: tuple[str, ...] = ()) -> list[Leaf]:
+def _replaced_keys(
+    overrides: NamedValues, config: NamedValues, path: tuple[str, ...] = ()
+) -> list[Leaf]:
     """Return the keys that overrides replace, with their values.
 
     Objects are replaced as a whole, as servers do, except configurations within the configuration
@@ -132,7 +134,7 @@ def _leaves(overrides: NamedValues, config: NamedValues, path: tuple[str, ...] =
     for key, value in overrides.items():
         is_config = isinstance(config.get(key), Mapping) and key not in SETTINGS
         if is_config and isinstance(value, Mapping):
-            leaves += _leaves(value, config[key], (*path, key))
+            leaves += _replaced_keys(value, config[key], (*path, key))
         else:
             leaves.append(Leaf((*path, key), value))
     return leaves

@@ -234,7 +234,13 @@ def server_of(line: CommandLine) -> Server:
 
 
 def _server_by_flags(flags: Sequence[ServerFlag]) -> Server:
-    """Return the server that has the most of these flags; the first of several."""
+    """Return the server that has the most of these flags; the first of several.
+
+    `--rope-scale 4 --yarn-orig-ctx 4096` are flags of llama.cpp.
+
+    Raises:
+        ParameterError: No server has any of them.
+    """
     best = max(servers(), key=lambda server: _fitting_flags(server, flags))
     if _fitting_flags(best, flags):
         return best

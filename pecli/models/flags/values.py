@@ -41,7 +41,7 @@ def replaced_keys(settings: FlagSettings, meaning: Meaning) -> NamedValues:
 
 
 def settings_of(flags: Iterable[ReadFlag]) -> FlagSettings:
-    """Return the values of flags by meaning.
+    """Return the values of flags by meaning, which servers share although their flags differ.
 
     Of a repeated flag the last value counts, as in every server, unless the flag adds keys to an
     object.

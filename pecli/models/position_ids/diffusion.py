@@ -75,14 +75,15 @@ def _flux2_ids(prompt: Prompt) -> Indices:
     """Return the ids (L, 4) of Flux 2: a number, a row, a column, and a position in the text.
 
     The first image has the number 0, references have 10, 20, …; only text counts on the last axis,
-    every text from 0 on.
+    every text from 0 on. For 2 tokens of text and two images of one row and two columns, they are
+    [0 0 0 0], [0 0 0 1], then [0 0 0 0], [0 0 1 0], then [10 0 0 0], [10 0 1 0].
     """
     ids_by_segment = []
     for segment, _, images_before in _placed_segments(prompt):
         if segment.is_vision:
             ids = np.zeros((segment.size, 4), np.int64)
-            ids[:, :3] = _grid(segment)
             ids[:, 0] = FLUX2_REFERENCE_STEP * images_before
+            ids[:, 1:3] = _grid(segment)[:, 1:]  # without the frame, which is 0 in an image
         else:
             ids = np.zeros((segment.count, 4), np.int64)
             ids[:, 3] = np.arange(segment.count)
@@ -207,7 +208,10 @@ def _refuse_text(style: str, prompt: Prompt) -> None:
 
 
 def diffusion_ids(style: str, prompt: Prompt) -> Indices:
-    """Return the ids of a prompt, (L, axes).
+    """Return the ids of a prompt, (L, axes), by the style of a model such as `flux`.
+
+    Models without a rule of their own number the rows and columns of an image, and frames if they
+    have time.
 
     Raises:
         ParameterError: The style has no whole numbers as positions, or none for such a segment.

@@ -90,7 +90,10 @@ class MropeRules:
         return ids_of_prompt
 
     def _vision_ids(self, segment: Segment) -> Indices:
-        """Return the ids of an image or a video that begins at 0."""
+        """Return the ids (3, tokens) of an image or a video that begins at 0.
+
+        An image of 2 × 2 tokens has the times 0 0 0 0, the rows 0 0 1 1 and the columns 0 1 0 1.
+        """
         frames, rows, columns = self._tokens(segment)
         times = self._frame_ids(segment, frames)
         grids = np.meshgrid(times, np.arange(rows), np.arange(columns), indexing="ij")
@@ -102,6 +105,8 @@ class MropeRules:
 
     def _tokens(self, segment: Segment) -> tuple[int, int, int]:
         """Return the frames, rows and columns of tokens.
+
+        If 2 × 2 patches are merged into a token, an image of 16 × 22 patches has 8 × 11 tokens.
 
         Raises:
             ParameterError: The patches do not make whole tokens, or frames are not apart.

@@ -56,7 +56,11 @@ def page(
 ) -> str:
     """Return the HTML of a page: the panels' data as JSON, and the scripts that draw them.
 
-    See `save` for the arguments.
+    Args:
+        picture: What the page shows.
+        sliders: The rotary encodings whose settings can be changed in the page.
+        about: The command and the specs that it was drawn from.
+        dark: Draw on dark paper.
     """
     colours = theme(dark=dark)
     data: JsonObject = {
@@ -107,6 +111,7 @@ def slider_parts(sliders: Sequence[RopeSettings]) -> SliderParts:
 
 
 def _colours(colours: Theme) -> JsonObject:
+    """Return the colours of a theme by the names that the page's script has for them."""
     return {
         "ink": colours.ink,
         "paper": colours.paper,

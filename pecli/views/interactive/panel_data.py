@@ -163,6 +163,11 @@ def _axis(name: str, *, log: bool) -> JsonObject:
 
 
 def _curve_colour(chart: Chart, number: int, *, dark: bool) -> str:
+    """Return the colour of a curve: grey for a reference, such as an unscaled curve beside others.
+
+    Curves with an order, such as heads by their slopes, are steps of one palette; all others have
+    colours that are easy to distinguish.
+    """
     if chart.curves[number].reference:
         return theme(dark=dark).grey
     if chart.ordered:

@@ -31,7 +31,11 @@ class Reduction(Enum):
 
 
 def reduced(table: Table, rows: int, columns: int, reduction: Reduction = Reduction.MEAN) -> Floats:
-    """Return a table in at most `rows` rows and `columns` columns, by means or by sampling."""
+    """Return a table in at most `rows` rows and `columns` columns.
+
+    Of 1,000 rows in 100, each is the mean of ten; if the table is sampled, it is every tenth row. Of
+    the columns, every n-th is kept in any case.
+    """
     column_step = stride(table.width, columns)
     if reduction is Reduction.MEAN:
         return _row_means(table, rows, column_step)

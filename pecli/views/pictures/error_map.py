@@ -240,7 +240,10 @@ def _found_copies(part: Part, slab: Slab) -> Iterator[AnyArray]:
 
 
 def _count_layers(parts: Sequence[Part], result: Comparison) -> int:
-    """Return over how many matrices a cell is the worst."""
+    """Return how many matrices lie over each other in a map, whose cells show the worst element.
+
+    They are the heads of a bias (32, 512, 512), or the copies of a table that a file holds per head.
+    """
     row_length = math.prod(result.shape[-1:])
     layers = len(parts) * math.prod(parts[0].expected.shape[:-2])
     for size, step in zip(parts[0].copies, parts[0].view.steps, strict=False):
@@ -338,7 +341,10 @@ def _largest_in_cells(
 
 
 def _errors(expected: AnyArray, found: AnyArray, is_relative: bool) -> Floats:
-    """Return the errors of elements; a relative one is 0 if both sides are alike, such as 0 and 0."""
+    """Return the errors of elements, absolute or as shares of the expected magnitude.
+
+    The error of two equal numbers is 0, also if both are 0, ∞ or NaN.
+    """
     errors: Floats = absolute_errors(expected, found)[1]
     if not is_relative:
         return errors

@@ -211,7 +211,7 @@ def _subplots_by_row_and_column(
 ) -> dict[tuple[int, int], SubplotSpec]:
     """Return the place of each panel in matplotlib's grid, by row and column.
 
-    Rows of heatmaps have panels side by side; a chart may have a row to itself. A chart that is as
+    Two heatmaps with a chart below them have the places (0, 0), (0, 1) and (1, 0). A chart that is as
     wide as the figure gets a grid of its own, because in a common grid the heatmaps above it would
     be indented by the width of the chart's numbers.
     """

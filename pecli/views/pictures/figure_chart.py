@@ -58,6 +58,7 @@ class Room(NamedTuple):
 def draw_chart(axes: Axes, chart: Chart, title: str, room: Room, colours: Theme) -> None:
     """Draw a chart: its curves, bands and levels, then its axes, and the names of all of them.
 
+    Bands are shaded ranges of pairs, and levels are horizontal lines, such as a tolerance.
     Curves are named where they end if there is room for that, as in a printed chart. Otherwise the
     chart has a legend, which also names the bands, and stands between the title and the curves.
 
@@ -156,7 +157,11 @@ def _write_names_of_ends(
 
 
 def _curve_style(chart: Chart, number: int, colours: Theme) -> dict[str, object]:
-    """Return matplotlib's properties of the curve of that number, as far as the theme has others."""
+    """Return matplotlib's properties of a curve that differ from a solid line in the next colour.
+
+    A reference is dotted and grey, and curves that are not joined are markers. Curves with an order,
+    such as heads by their slopes, are steps of one palette.
+    """
     curve = chart.curves[number]
     if chart.polar:
         return {"linestyle": "", "marker": ".", "markersize": 3}

@@ -74,7 +74,7 @@ def save(
     """
     format_name = check_suffix(path, moving=True)
     if format_name == "gif":
-        data = _moving(figure, dpi, about)
+        data = _animated_gif(figure, dpi, about)
     else:
         data = encoded(figure, format_name, dpi, about)
     with open_output(path) as output:
@@ -103,7 +103,7 @@ _METADATA = {
 def encoded(
     figure: Figure, kind: str = "png", dpi: float = DEFAULT_DPI, about: NamedValues | None = None
 ) -> bytes:
-    """Return the bytes of a figure in a format, without a date.
+    """Return the bytes of a figure in a format, without a date, so that they are always the same.
 
     Args:
         figure: The figure.
@@ -202,7 +202,7 @@ def _spiral_with_hand(axes: "Axes") -> _Spiral:
     return _Spiral(dots, hand, angles, positions)
 
 
-def _moving(figure: Figure, dpi: float, about: NamedValues | None) -> bytes:
+def _animated_gif(figure: Figure, dpi: float, about: NamedValues | None) -> bytes:
     """Return a .gif in which dots appear position by position, and a hand points at the last.
 
     All frames have the colours of the last one, so that each is stored as its difference from the

@@ -126,7 +126,10 @@ def legible(colour: Colour, paper: Colour) -> Colour:
 
 
 def step(number: int, count: int, *, dark: bool) -> Colour:
-    """Return the colour of curve `number` of `count` curves that are steps of one quantity."""
+    """Return the colour of curve `number` of `count` curves that are steps of one quantity.
+
+    They are evenly spaced in a palette: of 3 curves, curve 1 has the colour in the middle.
+    """
     share = number / max(1, count - 1)
     if dark:
         place = _DARK_START + _DARK_SPAN * share

@@ -291,7 +291,7 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[PlotSource]:
 
 
 def _carried_scheme(text: str, file: LoadedFile) -> Scheme | None:
-    """Return the scheme of the spec that a file carries; None without a spec."""
+    """Return the scheme that made a file, by the spec (parameters) that it carries; None without."""
     spec = carried_spec(file.path, file.metadata)
     if spec is None:
         return None
@@ -329,14 +329,14 @@ def _layers_of_file(
 
 
 def _without_spec(label: str, tensors: Mapping[str, Array]) -> PlotSource:
-    """Return the tensors of a file without a spec, as tables of cosines, sines or other values.
+    """Return the tensors of a file that does not state its scheme, as tables to draw.
 
     The label states how arrays were divided: «pe.npy (all cosines, then all sines)».
     """
     tables_by_name: dict[str, Table] = {}  # Of two tables of one name, the last is drawn.
     notes = []
     for name, array in tensors.items():
-        divided = _divided(name, array)
+        divided = _tables_in_array(name, array)
         tables_by_name |= {table.name: table for table in divided.tables}
         if divided.note and len(tensors) == 1:
             notes.append(divided.note)
@@ -354,7 +354,7 @@ class _DividedArray(NamedTuple):
     note: str  #: The rule by which the array was divided; empty if it is one table.
 
 
-def _divided(name: str, array: Array) -> _DividedArray:
+def _tables_in_array(name: str, array: Array) -> _DividedArray:
     """Return the tables in an array of a file: one array [cos | sin] is two, as every check reads it.
 
     An array `rope` of cosines and sines is `rope.cos` and `rope.sin`. A complex array is its real

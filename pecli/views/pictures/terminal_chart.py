@@ -523,7 +523,7 @@ def _dots_at(across: Floats, down: Floats, size: _Size) -> Flags:
 
 
 def _joined_points(across: Floats, down: Floats) -> tuple[Floats, Floats]:
-    """Return the points and those on the straight lines between them, less than a dot apart.
+    """Return points, and more of them on the straight lines between, less than a dot apart.
 
     A line that is 3 dots long across or down is walked in 4 steps, with points at 0, 1/4, 2/4 and
     3/4 of the way. All lines are divided at once. Two lines, of 3 dots and of 1, have

@@ -232,6 +232,8 @@ def _rows_as_text(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> 
     """
     if not terminal.colours:
         return _shaded(levels, panel, terminal)
+    # The character ▀ has two colours, and shows a cell above another. A last row that has none
+    # below it gets blanks.
     if len(levels) % 2:
         row_of_blanks = np.full((1, levels.shape[1]), BLANK)
         levels = np.concatenate([levels, row_of_blanks])

@@ -82,11 +82,14 @@ def escape(code: ColourCode, ground: int = INK) -> str:
 
 
 def coloured(cells: Iterable[tuple[str, str]]) -> str:
-    """Return characters in their colours.
+    """Return characters in their colours, as few escape sequences as possible among them.
+
+    With RED for an escape sequence, the cells (RED, "a"), (RED, "b"), ("", "c") become RED "abc",
+    and a sequence that ends the colour.
 
     Args:
-        cells: Pairs of an escape sequence, which begins a colour, and a character. The sequence is
-            written only if it changes. A character without one has the colour of those before it.
+        cells: Pairs of an escape sequence, which begins a colour, and a character. A character
+            without a sequence has the colour before it.
     """
     line = []
     written_sequence = ""
@@ -133,8 +136,8 @@ def framed(
 def _labels_below(labels: Mapping[int, str], room: int) -> str:
     """Return a line with labels, each centred below its column.
 
-    At the ends of the line, labels are moved inside. One that would touch the label before it is
-    left out.
+    At the ends of the line, labels are moved inside: in 10 columns, «0» below column 0 and «100»
+    below column 9 are «0      100». A label that would touch the one before it is left out.
 
     Args:
         labels: The texts by column.

@@ -65,13 +65,13 @@ def _with_parameters(source: PlotSource) -> PlotSource:
     return source._replace(label=", ".join(_first_words(words)))
 
 
-def _differing_parameters(source: PlotSource, alike: Sequence[PlotSource]) -> list[str]:
+def _differing_parameters(source: PlotSource, of_same_label: Sequence[PlotSource]) -> list[str]:
     """Return the parameters of a source that others under its label do not have, or have differently.
 
     If it has none of them, it is named by one that it lacks: «rope, no padding_idx».
     """
     parameters = _parameters(source.scheme)
-    others = [_parameters(other.scheme) for other in alike]
+    others = [_parameters(other.scheme) for other in of_same_label]
     words = []
     for name, value in parameters.items():
         if any(other.get(name) != value for other in others):

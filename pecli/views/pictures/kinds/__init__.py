@@ -46,7 +46,7 @@ def default_kind(sources: Sequence[PlotSource]) -> str:
 
 
 def picture(kind: str, sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
-    """Return the picture of that kind of these sources.
+    """Return a picture of a kind, such as `heatmap`, of the tables of some schemes or files.
 
     Raises:
         ParameterError: There is no such kind, it does not fit a source, or it shows all channels

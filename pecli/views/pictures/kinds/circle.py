@@ -19,7 +19,10 @@ MAX_ACROSS = 3
 
 
 def circle(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
-    """Return a spiral per pair: its angle, from the first position in the middle to the last."""
+    """Return a picture with a spiral per pair of channels: its angle at each position.
+
+    The first position is in the middle. A pair that turns fast has many windings.
+    """
     if len(sources) > 1:
         raise ParameterError("kind", "circle", "it shows one scheme", "draw them apart")
     (source,) = sources

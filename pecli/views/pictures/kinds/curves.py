@@ -141,6 +141,8 @@ def _title_of_columns(lengths: Sequence[int], *, has_pairs: bool) -> str:
 def _drawn_tables(source: PlotSource, *, is_one_of_several: bool) -> list[_DrawnTable]:
     """Return the tables of a source that are drawn, with the beginning of their curves' labels.
 
+    Beside other sources, the curves of `a.npy` are «a.npy, channel 3», and so on.
+
     Args:
         source: The source. Of its cosines and sines, only the cosines are drawn: sines would look
             like them.

@@ -73,7 +73,7 @@ def _row_order(source: PlotSource, grid: tuple[int, ...]) -> _GridRowOrder:
 
 
 def _check_row_count(source: PlotSource, grid: tuple[int, ...]) -> None:
-    """Raise ParameterError unless all tables of a file have a row per point, and those in front."""
+    """Raise ParameterError unless tables of a file have a row per point and per token in front."""
     expected = source.keep + math.prod(grid)
     rows = [table.rows for table in source.matrices]
     if set(rows) != {expected}:

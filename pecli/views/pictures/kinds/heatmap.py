@@ -73,9 +73,10 @@ def _choice_note(matrices: Sequence[_Matrix]) -> str:
 
 
 def _has_several_panels(source: PlotSource) -> bool:
-    """Return True if panels are channels on a grid, or the heads of a bias (heads, queries, keys).
+    """Return True if a source is drawn as several heatmaps, which `--channels` can choose from.
 
-    A table of rows and columns is a single panel that shows all of its channels.
+    They are channels on a grid, or the heads of a bias (heads, queries, keys). A table of rows and
+    columns is a single heatmap that shows all of its channels.
     """
     if "patch" in source.picture_kinds:
         return True
@@ -309,7 +310,7 @@ def _title_in_stack(table: Table, stack_name: str, number: int) -> str:
 
 
 def slab(table: Table, index: int) -> Table:
-    """Return one matrix of a tensor; those of all leading axes are counted in order.
+    """Return one matrix of a tensor by its number, counted over all leading axes.
 
     Of a tensor (2, 3, L, D), matrix 4 is [1, 1]. It is a view: its rows are computed when needed.
     """

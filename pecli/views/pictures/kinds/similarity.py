@@ -119,19 +119,22 @@ def _tables_of_rows(source: PlotSource) -> list[Table]:
 
 
 def directions(tables: Sequence[Table], places: Indices) -> Floats:
-    """Return rows of tables side by side, each divided by its norm.
+    """Return rows of tables side by side, each divided by its norm: [3, 4] becomes [0.6, 0.8].
 
     A row of zeros, or one that is not finite, becomes NaN.
     """
     rows = np.concatenate([widened(table.pick(places)) for table in tables], axis=1)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        # After this division the squares neither overflow nor vanish.
+        # The largest element of each row becomes 1, so that no square overflows or vanishes.
         rows = rows / np.abs(rows).max(axis=1, keepdims=True)
         return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
 def by_distance(rows: Floats) -> Floats:
-    """Return the mean of the scalar products of rows at each distance; NaN is left out."""
+    """Return the mean of the scalar products of rows at each distance; NaN is left out.
+
+    Of three rows, the distance 1 has the mean of row 0 · row 1 and row 1 · row 2.
+    """
     products = rows @ rows.T
     means = np.full(len(rows), np.nan)
     for distance in range(len(rows)):
@@ -165,9 +168,10 @@ def _patch_panel(source: PlotSource, *, is_alone: bool) -> HeatmapPanel:
     row = height // 2
     column = width // 2
     middle_patch = table_rows[row, column]
+    # `directions` returns vectors of the norm 1, so that their products are the cosines of angles.
     (middle_vector,) = directions(source.matrices, np.array([middle_patch]))
-    # All vectors have the norm 1, so that products are the cosines of angles. Patches are taken by
-    # rows of the image: all of them, as float64, would be several times the table.
+    # Patches are taken by rows of the image: all of them, as float64, would be several times the
+    # table.
     similarities = [directions(source.matrices, patches) @ middle_vector for patches in table_rows]
     title = f"row {row}, column {column}" if is_alone else source.label
     return HeatmapPanel(

@@ -454,7 +454,7 @@ def _contexts_in_words(source: PlotSource) -> str:
 
 
 def _marks(wave: Wave, x: Floats) -> list[tuple[float, float]]:
-    """Return the points of a curve whose wavelength is one of the contexts.
+    """Return the points of a curve at which the wavelength is one of the model's contexts.
 
     A context lies between two pairs, so the point is interpolated, on the logarithmic axis.
     """
