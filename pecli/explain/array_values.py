@@ -186,17 +186,21 @@ def _median_difference_per_row(sides: Sides) -> Floats:
 
 
 def with_mask_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
-    """Yield an array with the found array's mask, if that hides the same elements.
+    """Yield the expected attention bias with the found array's mask, if that hides the same elements.
 
-    A causal mask is −inf in one program and −65504 in another; both hide the same keys. The arrays
-    hold real numbers.
+    A causal mask is −inf in one program and −65504 in another; both hide the same keys. If the bias
+    with the other mask equals the found array, which a search compares, this explains the difference.
+
+    Args:
+        found: The array of the file, of real numbers.
+        candidate: The expected array, after the changes that are supposed already.
     """
     expected = widened(candidate.array)
-    is_masked = ~is_unmasked(expected)
+    is_masked = _is_masked(expected)
     if not is_masked.any():
         return
     found_values = widened(found)
-    hides_same_elements = np.array_equal(is_masked, ~is_unmasked(found_values))
+    hides_same_elements = np.array_equal(is_masked, _is_masked(found_values))
     if not hides_same_elements:
         return
     mask_of_found = found_values[is_masked]
@@ -204,3 +208,8 @@ def with_mask_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
         edit = Mask(f"{mask_of_found[0]:.2g}")
         with_found_mask = np.where(is_masked, found_values, expected)
         yield Candidate((*candidate.edits, edit), with_found_mask)
+
+
+def _is_masked(biases: Floats) -> Flags:
+    """Return True for each bias that hides a key, such as −inf and −65504."""
+    return ~is_unmasked(biases)

@@ -340,7 +340,7 @@ def _explain_by_scheme(bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
 def _cases_with_mistakes(
     case: Case, bias: HeadBias, computation: BiasComputation
 ) -> Iterator[Case]:
-    """Yield cases with known mistakes: each states how the bias may have been made, and is compared later.
+    """Yield cases that suppose a known mistake: the caller compares the bias that it makes with the file.
 
     A right bias is slope · distance, such as 0.5 · −3 for a key three tokens back, and −∞ for masked
     keys. The mistakes are another mask (−65504 instead of −∞), the wrong sign (0.5 · 3), both of these,
@@ -356,10 +356,11 @@ def _cases_with_mistakes(
         return
     first_head = widened(bias.values[0])  # All heads have the same mask.
     mask_mistakes = [*_mask_mistakes(first_head, computation)]
+    with_wrong_sign = case.supposing(NegatedBias())
     yield from map(case.supposing, mask_mistakes)
-    negated = case.supposing(NegatedBias())
-    yield negated
-    yield from map(negated.supposing, mask_mistakes)
+    yield with_wrong_sign
+    yield from map(with_wrong_sign.supposing, mask_mistakes)
+    # Rounding explains small differences, so that it is supposed only of biases that are right otherwise.
     for dtype in ("bfloat16", "float16"):
         yield case.supposing(RoundedSlopes(dtype))
 

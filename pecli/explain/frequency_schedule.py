@@ -165,9 +165,9 @@ def fit_parameter(
 def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveTable:
     """Return the numbers that describe the usual table with a schedule's frequencies.
 
-    A search that has found the frequencies of a file makes its candidate for the whole table from
-    this one. The usual table holds `cos` and `sin` as two tensors (rows, dim/2), and begins at
-    position 0. Callers replace what they know to be different, such as the offset.
+    A search that has found the frequencies of a file begins with this table, and replaces what it
+    knows to be different. The usual one has `cos` and `sin` as two tensors (rows, dim/2), from
+    position 0 on. The frequency of pair i is scale · base^(−i/exponent), before the scaling.
 
     Args:
         schedule: The rule for the frequencies, such as base 10000 without a scaling.
@@ -176,17 +176,17 @@ def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveT
     """
     return WaveTable(
         base=schedule.base,
-        exponent=schedule.denominator,
+        exponent=schedule.denominator,  # of the fraction i/exponent
         scale=schedule.scale,
         scaling=schedule.scaling.brief(),
-        rotating=schedule.rotating_pairs,
+        rotating=schedule.rotating_pairs,  # The frequencies of later pairs are 0.
         amplitude=schedule.scaling.attention_value,  # YaRN multiplies cosines by 1.14, for example.
         dim=dim,
-        offset=0,
+        offset=0,  # the first position
         length=rows,
-        layout="compact",
+        layout="compact",  # one column per pair
         cos_first=True,
-        separate=True,
+        separate=True,  # two tensors
     )
 
 

@@ -296,20 +296,22 @@ class Case:
         return self._with_mistakes(other for other in self.mistakes if other is not mistake)
 
     def _with_mistakes(self, mistakes: Iterable[Mistake]) -> "Case":
-        """Return the case with mistakes planted in the order in which an implementation makes them.
+        """Return the case with some mistakes in its computation, instead of those that it has.
 
-        Most cases have all mistakes of another one and one more. The computations with the first
-        mistakes are taken from this case, since planting takes most of the time of a search.
+        To plant a mistake is to change one step of a computation. With another base and exchanged
+        columns, the base is planted first: frequencies are computed before columns are filled.
+        Planting takes most of the time of a search, so computations of this case are used again.
 
         Args:
             mistakes: All mistakes of the new case, in any order.
         """
         ordered = tuple(sorted(mistakes, key=lambda mistake: (mistake.stage, mistake.rank)))
-        # The first computation has no mistake, the second one the first mistake, and so on.
+        # Without a mistake, with the first one, with the first two, and so on.
         computations = list(self._computations_with_shared_mistakes(ordered))
         planted_mistakes = len(computations) - 1
         for mistake in ordered[planted_mistakes:]:
-            computations.append(mistake.plant(computations[-1]))
+            with_one_more = mistake.plant(computations[-1])
+            computations.append(with_one_more)
         return replace(
             self,
             computation=computations[-1],

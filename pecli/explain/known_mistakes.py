@@ -336,20 +336,22 @@ def _with_other_styles(
 ) -> Iterator[Mistaken[PlacedT]]:
     """Yield the scheme in each style of another project, such as that of MAE for that of DETR.
 
-    A style that differs only in the base is left out: another base is a mistake of its own.
+    The usual base of style A is 10000, and that of style B 100. A scheme in style A of base 10000
+    becomes one in style B of base 100. A scheme in style A of base 500 keeps its base 500.
 
     Args:
         scheme: The right scheme.
         style: Its style, the way in which one project lays channels and positions out.
         styles: The styles that it could have by mistake, by name.
     """
-    has_base_of_style = scheme.base == style.base
+    has_usual_base = scheme.base == style.base
     for name, other_style in styles.items():
+        # A style that differs only in its usual base is left out: that is a mistake of its own.
         with_same_base = replace(other_style, base=style.base)
         if not _makes_other_tables(scheme, with_same_base):
             continue
-        if has_base_of_style:
-            # Without a base of its own, a scheme has that of its new style.
+        if has_usual_base:
+            # Without a stated base, a scheme has the usual one of its new style.
             yield from _with_other_parameters(scheme, style=name, base=None)
         else:
             yield from _with_other_parameters(scheme, style=name)

@@ -748,11 +748,11 @@ def _are_in_other_order(frequencies: Floats, expected: Floats) -> bool:
 
 
 def _fit_by_scanning(fit: _NumberFit, log_start: float) -> Fit:
-    """Return the middle of the interval of numbers that fit best, and half of its width as the error.
+    """Return the number of a schedule with which it comes nearest to measured frequencies, by trying many.
 
-    YaRN's limits are rounded to whole pairs, so that all numbers of an interval give the same
-    frequencies. A hundred numbers are tried, from 1/64 to 64 times a first guess, each of them 9 %
-    larger than the one before.
+    The number may be YaRN's `beta_fast`, which frequencies show only roughly: it is rounded to a whole
+    pair, so that all numbers from 28 to 32 may give the same frequencies. Then the result is 30 ± 2. A
+    hundred numbers are tried, from 1/64 to 64 times a first guess, each 9 % larger than the one before.
 
     Args:
         fit: The schedule and the measured frequencies.
@@ -762,6 +762,7 @@ def _fit_by_scanning(fit: _NumberFit, log_start: float) -> Fit:
     chi_squares = np.array([fit.weighted_squares(fit.predicted(log)) for log in tried_logs])
     # A number that is off by one standard error has a sum of weighted squares that is larger by 1.
     fits_best = chi_squares <= chi_squares.min() + 1.0
+    # There is hardly ever more than one interval. The number is only a guess, which is tested later.
     interval = _first_interval(fits_best)
     lowest = math.exp(tried_logs[interval[0]])
     highest = math.exp(tried_logs[interval[-1]])

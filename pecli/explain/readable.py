@@ -28,23 +28,22 @@ def may_have_several_mistakes(case: Case) -> bool:
     """Return True if it makes sense to look for several mistakes at once in the numbers of a file.
 
     Three mistakes together explain nearly anything, noise included. So the numbers must show something
-    of what they should be: a bias straight lines, rotated queries a common rotation, and tables of
-    cosines and sines waves or positions.
+    of what they should be: a bias straight lines, queries that all heads were rotated by the same
+    angles, and tables of cosines and sines waves or positions.
 
     Args:
         case: The numbers, and the computation that should have made them.
     """
-    match case.computation:
-        case BiasComputation():
-            return _has_straight_rows(case)
-        case RotatedComputation() as rotated:  # queries or keys
-            return not is_as_supposed(case) and _shows_rotated_heads(case, rotated)
-        case WaveComputation():  # tables of cosines and sines, or their frequencies
-            return not is_as_supposed(case) and _shows_waves_or_positions(case)
-        case _:
-            return (
-                True  # Nothing is known that other numbers, such as indices of buckets, must show.
-            )
+    computation = case.computation
+    if isinstance(computation, BiasComputation):
+        return _has_straight_rows(case)
+    if not isinstance(computation, WaveComputation):
+        return True  # Nothing is known that other numbers, such as indices of buckets, must show.
+    if is_as_supposed(case):
+        return False  # Frequencies, positions and amplitude are right: no mistake is left.
+    if isinstance(computation, RotatedComputation):  # queries or keys
+        return _shows_rotated_heads(case, computation)
+    return _shows_waves_or_positions(case)  # cosines and sines, or their frequencies
 
 
 def _shows_waves_or_positions(case: Case) -> bool:
