@@ -153,31 +153,30 @@ def _find_factors(folding: Folding, candidate: CandidateTable, form: Form) -> It
 
 
 def _with_dropped_axes(factors: Sequence[Factor], row_lengths: TableShape) -> Sequence[Factor]:
-    """Return the factors of an array, with the axes of length 1 put back that a program has dropped.
+    """Return what the axes of an array count, with the axes of length 1 that a program has dropped.
 
-    The bias of one head has the shape (1, 64, 64), that is, axes of rows (1, 64) and 64 columns. A
-    program that stores it as (64, 64) leaves only `row 64` before the columns; the result is then
-    `row 1, row 64`:
+    The rows of a bias have two axes, heads and queries: (1, 64) before the 64 columns of a bias
+    (1, 64, 64). A program that stores this as (64, 64) leaves one of them, `row 64`, and the result
+    is `row 1, row 64`:
 
     >>> _with_dropped_axes([Factor(Axis.ROW, 64)], (1, 64))
     [Factor(axis=<Axis.ROW: 6>, size=1), Factor(axis=<Axis.ROW: 6>, size=64)]
 
-    Programs drop all axes of length 1 (`squeeze`) or none. If any other number of axes is missing,
-    the factors are returned as they are.
-
     Args:
-        factors: What the axes before the columns count; those of rows are the last ones.
+        factors: What the axes before the columns count; those that count rows are the last ones.
         row_lengths: The lengths that the axes of rows should have; None for any length.
     """
-    axes_in_array = sum(factor.axis == Axis.ROW for factor in factors)
-    missing_axes = len(row_lengths) - axes_in_array
+    rows_in_array = [factor for factor in factors if factor.axis == Axis.ROW]
+    missing_axes = len(row_lengths) - len(rows_in_array)
+    # Programs drop all axes of length 1 (`squeeze`) or none.
     if missing_axes != row_lengths.count(1):
         return factors
-    first_row_axis = len(factors) - axes_in_array
-    complete = [*factors]
-    for row_axis, length in enumerate(row_lengths):
-        if length == 1:
-            complete.insert(first_row_axis + row_axis, Factor(Axis.ROW, 1))
+    axes_before_rows = len(factors) - len(rows_in_array)
+    complete = [*factors[:axes_before_rows]]
+    next_row_in_array = iter(rows_in_array)
+    for length in row_lengths:
+        was_dropped = length == 1
+        complete.append(Factor(Axis.ROW, 1) if was_dropped else next(next_row_in_array))
     return complete
 
 
@@ -339,17 +338,19 @@ def _heads_in_columns(unread: _UnreadArray) -> Iterator[Folding]:
     """Yield the shape of a table whose columns are repeated in each row, once per head.
 
     Some programs have the queries of all heads in one row, (L, heads · D), and store cosines in the
-    same shape. If a table of 128 columns is expected, an array (64, 512) may have 512 / 128 = 4
+    same shape. If a table of 128 columns is expected, a found array (64, 512) may have 512 / 128 = 4
     copies of it side by side. It is read as (64, 128), with 4 copies in each row.
     """
-    is_vector = len(unread.shape) < 2
+    found_shape = unread.shape
+    expected_columns = unread.column_axes
+    is_vector = len(found_shape) < 2
     if is_vector or not unread.candidate.has_frequencies:
         return  # Only tables of cosines and sines are the same for all heads.
-    if len(unread.column_axes) != 1:
+    if len(expected_columns) != 1:
         return  # The columns are several axes, as in pairs (…, D/2, 2).
-    *axes_before_columns, columns = unread.shape
-    (columns_per_head,) = unread.column_axes
-    heads, columns_left = divmod(columns, columns_per_head)
+    *axes_before_columns, found_columns = found_shape
+    (columns_per_head,) = expected_columns
+    heads, columns_left = divmod(found_columns, columns_per_head)
     if heads > 1 and columns_left == 0:
         yield Folding(
             shape=(*axes_before_columns, columns_per_head),

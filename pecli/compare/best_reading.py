@@ -247,17 +247,23 @@ class _Doubts(NamedTuple):
 
     @classmethod
     def about(cls, reading: Reading, integer_for_1: int) -> "_Doubts":
-        """Return the doubts about a way to read a tensor, so that the least doubtful way can be chosen.
+        """Return the doubts whether a tensor was meant to be read in this way.
+
+        Doubts compare as tuples do, field by field in this order: of all ways to read the tensor, the
+        one with the smallest tuple is chosen.
 
         Args:
             reading: The tensor, read as copies of a table in some order of axes.
             integer_for_1: The integer that most likely stands for 1.0 in the tensor, such as 127 in int8.
         """
         return cls(
-            is_implausible=not reading.is_plausible,  # Copies differ, or cos² + sin² varies.
-            is_guess=reading.is_guess,  # Other tables have such a shape as well.
+            # A table has equal copies, and cos² + sin² = 1, even if its base is wrong.
+            is_implausible=not reading.is_plausible,
+            # (2, 12, 64) may be 12 rows in 2 copies, but a table of 2 rows has such a shape as well.
+            is_guess=reading.is_guess,
             is_transposed=reading.transposed,
-            is_far=not reading.is_near,  # The values of a few rows are not those of the table.
+            # The values of a few rows are not those of the expected table.
+            is_far=not reading.is_near,
             has_other_scale=_has_other_scale(reading, integer_for_1),
             copies=reading.copy_count,
             distance=reading.distance,
