@@ -86,9 +86,9 @@ class HeadBias(NamedTuple):
 def recognise_bias(tensors: Mapping[str, Array]) -> list[Explanation]:
     """Return the ALiBi scheme of an attention bias (heads, queries, keys), or of a vector of slopes.
 
-    Nothing is known of the tensor: every axis that may be the heads is tried, then every form of
-    the distances, then every rule for the slopes. The first scheme that makes the numbers is the
-    answer.
+    A bias is slope · distance, with a slope per head. Nothing is known of the tensor, so that all are
+    tried in turn: every axis that may be the heads, every form of the distances (−2 −1 0 or 0 1 2,
+    say), and every rule for the slopes. The first scheme that makes the numbers is the answer.
     """
     (array,) = tensors.values()
     if array.dtype.kind == "c":
@@ -249,7 +249,8 @@ def _biases(values: Array) -> Floats:
 def _fit_slopes(biases: Floats, distances: Floats) -> Floats:
     """Return the slope of each head by least squares over the keys of one query.
 
-    It is Σ distance·bias / Σ distance².
+    It is Σ distance·bias / Σ distance²: (0.5 + 2) / (1 + 4) = 0.5 for the biases −0.5 and −1 at the
+    distances −1 and −2.
 
     Args:
         biases: The biases of one query, (heads, keys); NaN for masked keys, which do not count.

@@ -152,7 +152,10 @@ class ColumnMap(NamedTuple):
     sign: Floats
 
     def in_width(self, width: int) -> "ColumnMap":
-        """Return so many columns: those beyond are left out, and missing ones are zeros."""
+        """Return so many columns: those beyond are left out, and missing ones are zeros.
+
+        An odd width needs it: s0 c0 s1 c1 becomes s0 c0 s1 in 3 columns, and s0 c0 s1 c1 0 in 5.
+        """
         if width <= len(self.pair):
             return ColumnMap(self.pair[:width], self.is_sine[:width], self.sign[:width])
         missing = (0, width - len(self.pair))
@@ -297,9 +300,13 @@ class Columns(PhasorForm):
         return cosines, sines
 
     def _first_columns(self, *, sines: bool) -> Indices | None:
-        """Return the first column that holds the sine (or the cosine) of each pair; None if a pair has none."""
+        """Return the first column that holds the sine (or the cosine) of each pair; None if a pair has none.
+
+        In [s0 c0 s1 c1] these are the columns 0 and 2 for sines, and 1 and 3 for cosines.
+        """
         pair, is_sine, sign = self.columns
-        columns = np.flatnonzero((is_sine == sines) & (sign != 0))
+        is_zero = sign == 0
+        columns = np.flatnonzero((is_sine == sines) & ~is_zero)
         pairs, first = np.unique(pair[columns], return_index=True)
         if len(pairs) < self.pairs:
             return None
@@ -367,7 +374,9 @@ class Computation(ABC):
         return replace(self, arithmetic=self.arithmetic.without_float32())
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
-        """Measure the frequencies of data in the form of this computation; None if that is not possible.
+        """Return the frequencies of data whose columns are in the order of this computation.
+
+        None is returned if they cannot be measured, as for biases, which have no frequencies.
 
         Args:
             sample: Some rows of the data, (rows, columns).

@@ -202,16 +202,18 @@ def with_frequencies_of(schedule: FrequencySchedule, waves: WaveTable) -> WaveTa
 
 
 def table_at_consecutive_positions(scheme: Scheme) -> WaveTable | None:
-    """Return the waves of a scheme; of one whose positions are listed, those that it has at
-    consecutive ones.
+    """Return the numbers that describe a scheme's cosines and sines: base, denominator, scaling, ….
 
-    None is returned for schemes on a grid, and for schemes without waves.
+    They describe only tables at consecutive positions. For a scheme with a list of positions, they
+    are those of the same scheme without the list, which has the same frequencies. None is returned
+    for schemes on a grid, and for schemes without cosines and sines.
     """
     waves = wave_table(scheme)
-    if waves is not None or not isinstance(scheme, Positioned) or scheme.positions is None:
+    has_list = isinstance(scheme, Positioned) and scheme.positions is not None
+    if waves is not None or not has_list:
         return waves
-    changes: dict[str, Any] = {"positions": None, "seq_len": 1}
+    without_list: dict[str, Any] = {"positions": None, "seq_len": 1}
     try:
-        return wave_table(replace(scheme, **changes))
-    except ParameterError:  # some parameters go only with positions
+        return wave_table(replace(scheme, **without_list))
+    except ParameterError:  # Some parameters, such as mrope_section, go only with a list.
         return None

@@ -386,10 +386,10 @@ def _rounding_unit(case: Case) -> float:
 
 
 def _with_other_roundings(case: Case) -> Iterator[Case]:
-    """Yield the case with each grid on which all values lie, cut off or rounded twice.
+    """Yield the case with each rare way in which its values may have been stored: cut off, or rounded twice.
 
-    Nothing is yielded for biases. Those that are right lie on grids too, and differ from other biases
-    in one direction, as numbers do that were cut off.
+    0.378 in two decimals is 0.38 if it was rounded, and 0.37 if it was cut off. Nothing is yielded for
+    biases: right ones may differ from the expected ones in one direction, as cut-off numbers do.
     """
     if isinstance(case.computation, BiasComputation):
         return

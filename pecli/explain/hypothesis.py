@@ -149,9 +149,10 @@ class Mistake(ABC):
 
     @classmethod
     def proposals(cls, case: "Case") -> Iterator[Self]:
-        """Yield the instances worth testing, with numbers taken from the measurements.
+        """Yield this mistake with each number that the data suggest: another base with the base 10000.
 
-        Nothing is yielded if the mistake is not possible, or if the data do not show its numbers.
+        A search tests each by making the table with it. Nothing is yielded if the mistake is not
+        possible, as exchanged columns in a vector, or if the data do not show its numbers.
         """
         is_possible = cls.is_possible(case.computation, case.scheme)
         if is_possible and _all_hold(cls.data_needs, case):
@@ -166,8 +167,10 @@ class Mistake(ABC):
 
     @classmethod
     def suppositions(cls, case: "Case") -> Iterator[Self]:
-        """Yield the instances that may be one of several mistakes, so that others are measured in
-        what is left.
+        """Yield this mistake with each number that it may have if it is one of several.
+
+        Exchanged columns alone do not explain a table that also has another base. They are supposed
+        all the same, since only then the base can be measured.
         """
         if not cls.is_found_last and cls.is_possible(case.computation, case.scheme):
             yield from cls.suppositions_for_case(case)
@@ -179,7 +182,10 @@ class Mistake(ABC):
 
     @classmethod
     def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
-        """Yield typical instances without data, the smallest deviations first.
+        """Yield typical versions of this mistake: another base with 500000 and others, for 10000.
+
+        They are planted in right tables, as test data for programs and to see whether a check notices
+        them. The smallest deviations come first.
 
         Args:
             computation: The right computation, in which they can be planted.
@@ -503,14 +509,16 @@ class Case:
 
     @property
     def has_other_frequencies(self) -> bool:
-        """True if clean waves have other frequencies than the computation: no positions or amplitudes
-        explain them.
+        """True if the data are waves with other frequencies than the supposed ones, nearly without noise.
 
-        If no channel moves at all, all rows may be at one position.
+        Other positions or another amplitude do not explain such data: a mistake of the frequencies must
+        be supposed.
         """
         if not self.frequencies_are_refuted:
             return False
-        return self.frequencies.are_clean and bool(self.frequencies.is_known.any())
+        # If no column changes from row to row, all rows may be at one position.
+        is_some_frequency_known = bool(self.frequencies.is_known.any())
+        return self.frequencies.are_clean and is_some_frequency_known
 
     @property
     def frequencies(self) -> MeasuredFrequencies:
@@ -532,8 +540,10 @@ class Case:
 
     @cached_property
     def measured_positions(self) -> Floats | None:
-        """Positions (axes, rows) of the located rows, if the computation's frequencies are right; NaN if
-        a row is at none.
+        """The position of each row in the data (axes, rows), if the supposed frequencies are right.
+
+        They are those of `located_rows`: of all rows, unless there are very many. A row that is at no
+        position has NaN.
         """
         waves = self.waves
         assert waves is not None  # Only mistakes of cosines and sines ask for them.

@@ -128,7 +128,11 @@ class MeasuredFrequencies(NamedTuple):
         return bool(self.agreeing(frequencies))
 
     def agreeing(self, frequencies: Floats) -> Flags:
-        """Return which of several schedules (schedules, pairs) give all measured frequencies."""
+        """Return for each of several lists of frequencies True if they are all as measured.
+
+        Args:
+            frequencies: Radians per position, (lists, pairs); each list follows another formula.
+        """
         with np.errstate(all="ignore"):
             distances = np.abs(wrap(frequencies - self.values))
             if self.is_folded:  # The sign is not known: f and −f have the same cosines.
@@ -618,7 +622,11 @@ class _NumberFit(NamedTuple):
         return np.asarray(np.log(frequencies)[self.is_known])
 
     def best_move(self, log: float) -> _MoveOfOne:
-        """Return the move that leads from a number nearest to the measured frequencies."""
+        """Return the change of a number's logarithm after which its frequencies are nearest to the measured ones.
+
+        It is found by weighted least squares, Σ w·s·r / Σ w·s²: each log-frequency is r below the
+        measured one, and grows by s if the number's logarithm grows by 1.
+        """
         predicted = self.predicted(log)
         slopes = (self.predicted(log + SOLVER_STEP) - predicted) / SOLVER_STEP
         weighted_slopes = self.weights * slopes

@@ -175,15 +175,20 @@ def agreeing_schedules(
 
 
 def rotary_schedules(measured: MeasuredFrequencies) -> list[SchedulePrior]:
-    """Return the schedules of rotary tables that agree with frequencies, the plainest first."""
+    """Return the rules that rotary tables may have for their measured frequencies, the plainest first.
+
+    Most have base^(−i/denominator) for pair i, or this with all frequencies divided by one factor. Only if
+    none of these agrees, the scalings that bend the frequencies are tried: Llama 3's, YaRN and LongRoPE.
+    """
     denominator = float(len(measured.values))
-    priors = [*_rotary_schedules_on_line(measured, denominator)]
-    if not _agreeing(priors, measured):
-        priors = [
-            *_llama3_and_yarn_schedules(measured, denominator),
-            *_longrope_schedules(measured, denominator),
-        ]
-    return _agreeing(priors, measured)
+    plain_priors = _agreeing([*_rotary_schedules_on_line(measured, denominator)], measured)
+    if plain_priors:
+        return plain_priors
+    bent_priors = [
+        *_llama3_and_yarn_schedules(measured, denominator),
+        *_longrope_schedules(measured, denominator),
+    ]
+    return _agreeing(bent_priors, measured)
 
 
 def sinusoidal_schedules(

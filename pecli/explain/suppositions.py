@@ -32,7 +32,7 @@ class Supposition(NamedTuple):
 
 
 def _each_set_once(suppositions: Iterable[Supposition]) -> Iterator[Case]:
-    """Yield the cases with one more mistake; a set of mistakes that is reached in several orders, once.
+    """Yield each case with the mistake that is to be supposed in it, every set of mistakes only once.
 
     Another base after exchanged columns is the same set as exchanged columns after another base.
     """

@@ -317,8 +317,9 @@ def _explain_from_any_start(reading: WaveReading, case: Case) -> Iterator[Explan
 
 
 def _placed_schemes(reading: WaveReading, case: Case) -> Iterator[Positioned]:
-    """Yield the scheme of a case from each position at which the first row may be, then with relative
-    positions.
+    """Yield the scheme of a case with each position that its first row may have: 0, 1, or a measured one.
+
+    Last comes the scheme with relative positions, 3 2 1 0 −1 −2 −3, as Transformer-XL has them.
     """
     scheme = _positioned(case)
     for start in _possible_starts(case):

@@ -393,9 +393,14 @@ def _is_garbage_vector(sizes: Floats) -> bool:
 
 
 def _are_garbage(rows: Floats, largest: float) -> bool:
-    """Return True if rows hold many values of no table, and each of them holds some.
+    """Return True if rows look like memory that was never written: each holds values of no table.
 
-    Rows of NaN only were computed from infinities, or masked: memory holds other numbers as well.
+    Such values are NaN, 1e30 or 1e-310. Rows of NaN only were computed from infinities, or masked:
+    memory holds other numbers as well.
+
+    Args:
+        rows: Absolute values, (rows, columns).
+        largest: The size beyond which numbers are of no table.
     """
     is_tiny = (rows < LARGEST_POINTER) & (rows > 0)
     is_strange = is_tiny | (rows > largest) | np.isnan(rows)
