@@ -281,7 +281,14 @@ def _schemes_of_rule(rule: str, bias: HeadBias) -> Iterator[Alibi]:
 
 
 def _usual_scheme(rule: str, bias: HeadBias) -> Alibi | None:
-    """Return ALiBi with a max_bias of 8 for the shape and dtype of a bias; None if it cannot have these."""
+    """Return ALiBi as nearly all models have it, with the shape and dtype of a bias; None if it cannot have these.
+
+    The last of its slopes is 2^−8, as its max_bias of 8 states.
+
+    Args:
+        rule: The rule for numbers of heads that are no powers of two: paper or naive.
+        bias: The tensor, (heads, queries, keys).
+    """
     heads = len(bias.values)
     if not MIN_HEADS <= heads <= MAX_HEADS:
         return None

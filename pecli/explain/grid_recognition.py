@@ -199,7 +199,7 @@ def _explain_by_style_with_other_numbers(
 
 
 def _possible_schemes(reading: WaveReading) -> Iterator[Positioned]:
-    """Yield a scheme for every style and grid by which equal places have equal rows.
+    """Yield a scheme for every style and grid that a table may have, judging by equal rows.
 
     With 13 rows and one row for a class token, 12 points may be 3×4 or 4×3. On a grid of 3×4 the
     columns of the height are equal in rows 1–4, 5–8 and 9–12; if they are not, it is no such grid.
@@ -207,9 +207,9 @@ def _possible_schemes(reading: WaveReading) -> Iterator[Positioned]:
     """
     limit = _largest_difference_of_equals(reading)
     for prior in _styles_of_tables(reading):
-        for keep in _possible_keeps(prior, limit):
-            for grid in _possible_grids(prior, keep, limit):
-                scheme = _scheme_on_grid(grid, keep, prior, reading)
+        for rows_beside_grid in _possible_keeps(prior, limit):
+            for grid in _possible_grids(prior, rows_beside_grid, limit):
+                scheme = _scheme_on_grid(grid, rows_beside_grid, prior, reading)
                 if scheme is not None:
                     yield scheme
 

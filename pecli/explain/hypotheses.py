@@ -366,19 +366,19 @@ def with_storages(case: Case) -> Iterator[Case]:
 
 
 def _coarsest(cases: Sequence[Case]) -> list[Case]:
-    """Return the cases with the coarsest grids of storage: waves that lie on one were rounded to
-    it.
+    """Return the cases that suppose the coarsest storage, such as four decimals, and similar ones.
 
-    Numbers with four decimals also lie on the grid of float32, which is much finer, and which would
-    make the search twice as long.
+    Each case supposes another way in which the numbers were stored. Numbers with four decimals are
+    float32 numbers as well, but that is no news, and would make the search twice as long.
     """
-    least = max(map(_rounding_unit, cases), default=0.0) / SIMILAR_GRIDS
-    return [case for case in cases if _rounding_unit(case) >= least]
+    coarsest = max(map(_rounding_of_one, cases), default=0.0)
+    return [case for case in cases if _rounding_of_one(case) >= coarsest / SIMILAR_GRIDS]
 
 
-def _rounding_unit(case: Case) -> float:
-    """Return half a unit of the supposed storage at 1; 0 if none is supposed, or if the data are no
-    waves.
+def _rounding_of_one(case: Case) -> float:
+    """Return how far the supposed storage may round a number of size 1: 0.00005 for four decimals.
+
+    It is 0 if no storage is supposed, or if the data are not made of cosines and sines.
     """
     if case.waves is None:
         return 0.0

@@ -480,12 +480,13 @@ class Case:
     def _judging_frequencies(self) -> MeasuredFrequencies | None:
         """The measured frequencies, if they show whether the supposed ones are right; else None.
 
-        They do not if elements may hold anything, if phases are supposed to be rounded, or if values
-        were cut off: all values are then off to one side, by which frequencies seem to move.
+        A measured 0.3 shows that a supposed 0.5 is wrong, unless something is supposed that moves what
+        is measured: damaged elements, angles rounded to 16 bits, or numbers that were cut off.
         """
         computation = self.computation
+        # Numbers that are cut off are all off to one side, by which frequencies seem to move.
         is_cut_off = isinstance(computation.storage, TruncatedStorage)
-        is_damaged = computation.damaged is not None
+        is_damaged = computation.damaged is not None  # Some elements may hold anything.
         if is_damaged or is_cut_off or not computation.arithmetic.turns_evenly:
             return None
         return self.measured_frequencies
@@ -652,7 +653,10 @@ class Case:
 
     @property
     def _possible_precisions(self) -> tuple[Computation, ...]:
-        """The computation as it is supposed, and the exact one if some step is supposed in float32."""
+        """The supposed computation, and if it has steps in float32, also the one with these steps exact.
+
+        Nearly all tables are computed in float32, but not all: the nearer of both counts.
+        """
         arithmetic = self.computation.arithmetic
         uses_float32 = arithmetic != arithmetic.without_float32()
         if uses_float32:
@@ -818,13 +822,11 @@ class Statement(NamedTuple):
 
 
 def _statement(case: Case) -> Statement:
-    """Return the edits of a case with their cost.
-
-    «Computed in float32» is one of them only if exact arithmetic does not explain the data.
-    """
+    """Return what an explanation states about a case: its edits, such as «base is 10000», and their cost."""
     edits = (*case.arranged, *_named_edits(case))
     cost = case.cost
     is_only_precision = all(edit.storage for edit in edits)
+    # «Computed in float32» goes without saying beside a mistake, and if exact numbers fit as well.
     if is_only_precision and _shows_float32(case):
         edits = (Recipe("float32"), *edits)
         cost += FLOAT32_COST

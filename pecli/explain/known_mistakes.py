@@ -364,11 +364,12 @@ def _makes_other_tables(scheme: Positioned, other_style: GridStyle) -> bool:
     channels for each axis, such as `axes=(16, 56, 56)`.
     """
     style = _style_of(scheme)
-    renamed = replace(other_style, name=style.name)
+    # Tables are equal if styles differ only in what does not matter here, such as their names.
+    compared = replace(other_style, name=style.name)
     has_channels_per_axis = scheme.value_of("axes", None) is not None
     if has_channels_per_axis:
-        renamed = replace(renamed, split=style.split)
-    return renamed != style
+        compared = replace(compared, split=style.split)
+    return compared != style
 
 
 def _style_of(scheme: Positioned) -> GridStyle:

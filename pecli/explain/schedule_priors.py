@@ -556,15 +556,16 @@ class Blend:
 
 
 def _usual_blends(factor: float) -> Iterator[Blend]:
-    """Yield llama3 and YaRN scalings by a factor as models are configured, usual settings cheapest.
+    """Yield llama3 and YaRN scalings by a factor, with all settings that models are known to have.
 
-    The original length of 8192 is a placeholder: `_lengths_that_agree` tries all usual ones.
+    A setting that fewer models have costs more, so that it is preferred only if the usual ones fail.
     """
+    any_length = 8192  # The caller tries all usual lengths in its place.
     for (low, high), cost in LLAMA3_COSTS.items():
-        yield Blend(Llama3(factor, 8192, low, high), cost, SAME_LLAMA3)
+        yield Blend(Llama3(factor, any_length, low, high), cost, SAME_LLAMA3)
     limits = product(TRUNCATION_COSTS.items(), BETA_COSTS.items())
     for (truncate, cost_of_truncation), ((fast, slow), cost_of_betas) in limits:
-        scaling = Yarn(8192, factor, beta_fast=fast, beta_slow=slow, truncate=truncate)
+        scaling = Yarn(any_length, factor, beta_fast=fast, beta_slow=slow, truncate=truncate)
         yield Blend(scaling, cost_of_truncation + cost_of_betas, SAME_YARN)
 
 

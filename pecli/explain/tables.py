@@ -189,9 +189,10 @@ def bias_cases(scheme: Alibi, name: str, array: Array) -> Iterator[Case]:
 
 
 def _cases_of_bias(scheme: Alibi, name: str, bias: "ReadBias") -> Iterator[Case]:
-    """Yield a bias (heads, queries, keys), to be compared with one of ALiBi that has as many of each.
+    """Yield the comparison of a bias (heads, queries, keys) with that of ALiBi in the same shape.
 
-    Nothing is yielded if ALiBi cannot have so many.
+    If 8 heads are expected and 12 are there, it is compared with ALiBi for 12 heads. Nothing is yielded
+    if ALiBi cannot have that shape, as with more queries than keys.
     """
     scheme_of_same_shape = _with_shape(scheme, bias.values.shape)
     if scheme_of_same_shape is None:

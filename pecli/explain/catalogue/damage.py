@@ -142,7 +142,8 @@ class Damage(Mistake):
     def _part_in_middle(cls, computation: Computation) -> Flags | None:
         """Return the row, column, head or element in the middle of one tensor, as flags (rows, columns).
 
-        None is returned if it is not a small part of the tensor.
+        An example of this damage, which is made without data, has it there. None is returned if the part
+        is not a small one of the tensor.
         """
         columns_per_tensor = computation.column_count // computation.tensor_count
         no_elements = np.zeros((computation.rows, columns_per_tensor), bool)
