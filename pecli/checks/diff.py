@@ -214,7 +214,10 @@ def _find_problem_of_file(given: Given) -> FileError | None:
 
 
 def _diff_as_models(a: Given, b: Given, allowed: Tolerance) -> Difference | None:
-    """Compare two folders, or files that may be models, as two forms of one; None if they are not."""
+    """Compare two models as forms of the same one, such as a Hugging Face folder and a .gguf file made of it.
+
+    None is returned if one of them is not a model: they are then compared as files of tensors.
+    """
     if not _may_be_model(a) or not _may_be_model(b):
         return None
     from pecli.checks.model_forms import diff_models  # It imports what reads models.

@@ -124,6 +124,9 @@ def find_arrangements(
 def _find_foldings(unread: "_UnreadArray", *, guesses: bool) -> Iterator[Folding]:
     """Yield the shapes that an array may have had before a program folded its axes.
 
+    A vector of 192 elements may have been a table (12, 16). An array (64, 512) may have been (64, 128)
+    for each of 4 heads: only equal values in all heads confirm this one, which is a guess.
+
     Args:
         unread: The array, and the table that it may hold.
         guesses: True for the shapes that only values can confirm, False for the others.
@@ -181,11 +184,11 @@ def _with_dropped_axes(factors: Sequence[Factor], row_lengths: TableShape) -> Se
 
 
 def _choose_row_axes(factors: Sequence[Factor], row_lengths: TableShape) -> Iterator[Factors]:
-    """Yield factors of which only as many count rows as a table has; the others count copies of it.
+    """Yield each choice of the axes that count rows of the table; all others count copies of it.
 
-    Later axes come first: (12, 12, d) is rather a batch of 12 than 12 rows with 12 heads. A table
-    with many rows is never taken for copies of a table with one row. `row 2, row 12` may be 12 rows
-    in a batch of 2, `copy 2, row 12`, or 2 rows for 12 heads, `row 2, copy 12`.
+    Before the columns of (2, 12, d) are the axes `row 2, row 12`. They may be 12 rows in a batch of 2,
+    `copy 2, row 12`, or 2 rows for 12 heads, `row 2, copy 12`. Later axes are likelier to be rows, so
+    that the batch comes first. A table of many rows is never taken for copies of a single row.
 
     Args:
         factors: The factors before those of columns; all that may count rows do.
@@ -210,9 +213,13 @@ def _with_copies(factors: Sequence[Factor], copy_axes: Collection[int]) -> Facto
 
 
 def _may_count_rows(lengths: Sequence[int], row_lengths: TableShape, *, has_one_row: bool) -> bool:
-    """Return True if axes of these lengths may count rows, of which `row_lengths` (None: any) should be there.
+    """Return True if axes of these lengths may count the rows of a table.
 
-    An axis of length 1 rather counts one copy, unless the whole tensor has one row.
+    Args:
+        lengths: The lengths of the axes, such as heads and positions.
+        row_lengths: The lengths that they should have; None for any.
+        has_one_row: True if the whole tensor has one row. Otherwise an axis of length 1 rather counts
+            one copy of the table.
     """
     for length, expected_length in zip(lengths, row_lengths, strict=True):
         may_have_any_length = expected_length is None and (length > 1 or has_one_row)

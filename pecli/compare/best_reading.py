@@ -106,7 +106,7 @@ class _RealTensor:
     def find_readings_as_any(
         self, candidates: Iterable[CandidateTable], *, guesses: bool
     ) -> Iterator[Reading]:
-        """Yield the readings of the tensor as each of several candidates."""
+        """Yield all ways to read the tensor as one of several expected tables, the likelier tables first."""
         for candidate in candidates:
             yield from self.readings(candidate, guesses=guesses)
 
@@ -289,14 +289,15 @@ def _find_least_doubtful(readings: Iterable[Reading], integer_for_1: int) -> Rea
 
 
 def _is_possible(reading: Reading) -> bool:
-    """Return True if a reading may be meant although no reading fits.
+    """Return True if a tensor with wrong values may be meant to be read in this way.
 
-    Slow frequencies are nearly alike at all positions, so that a guess may be near by accident: its copies must be
-    alike as well, unless nearly all elements are right.
+    To read (64, 512) as 4 copies of (64, 128) in each row is a guess: other tables have that shape as well.
+    Its values have to be near and its copies equal, unless nearly all elements are right.
     """
     if reading.form.is_signed:
         return reading.is_plausible
     if reading.is_guess:
+        # Slow cosines are nearly equal at all positions, so that near values alone may be chance.
         is_confirmed = reading.is_near and reading.is_plausible
         return is_confirmed or reading.distance < MAX_GUESS_DISTANCE
     return reading.is_near or _is_likely(reading)
