@@ -68,9 +68,10 @@ class Side(NamedTuple):
     reads_a: bool
 
     def find_doubts(self, *, by_ulps: bool) -> _SideDoubts:
-        """Return what speaks against reading this array and not the other.
+        """Return what speaks against reading this array as the other one, and not the reverse.
 
-        Of (2, 64, 128) and (64, 128), the larger one is read as two copies of the smaller.
+        (2, 64, 128) is read as two copies of (64, 128): the larger array has the smaller doubts. They
+        compare as tuples do, field by field.
 
         Args:
             by_ulps: True if errors are counted in ULPs, which are those of the coarser dtype.
@@ -211,7 +212,10 @@ class ArrayReader:
 
 
 def find_both_functions(waves: Waves) -> Iterator[CandidateTable]:
-    """Yield cosines and sines in one array, with columns as they are, and once if they are doubled."""
+    """Yield what one array may hold of another file's tables: cosines and sines, with each column once or twice.
+
+    If both tables have the columns a b a b, the array may have these, or only a b.
+    """
     cos_by_doubling = _find_columns_by_doubling(waves.cos)
     sin_by_doubling = _find_columns_by_doubling(waves.sin)
     for doubling, cos in cos_by_doubling.items():

@@ -84,9 +84,9 @@ class Audit(Printed):
         return decades
 
     def in_decade(self, drift: Drift, decade: Decade) -> DecadeErrors:
-        """Return the errors of a recipe within a decade.
+        """Return the errors of a recipe at the positions of a decade, such as 100 to 999.
 
-        They were measured for intervals of positions that never cross the beginning of a decade.
+        They were measured for stretches of positions, each of which lies within one decade.
         """
         starts = self.measured.edges[:-1]
         is_inside = (starts >= decade.first) & (starts <= decade.last)

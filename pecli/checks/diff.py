@@ -140,7 +140,7 @@ def diff(
             explanations=tuple(explained.explanations),
         )
     if answer.passed and is_loose and scheme is not None:
-        return replace(answer, weak=_describe_hidden_mistakes(matches, scheme, allowed))
+        return replace(answer, weak=_write_doubts(matches, scheme, allowed))
     return answer
 
 
@@ -214,7 +214,10 @@ def _find_problem_of_file(given: Given) -> FileError | None:
 
 
 def _diff_as_models(a: Given, b: Given, allowed: Tolerance) -> Difference | None:
-    """Compare two folders, or files that may be models, as two forms of one; None if they are not."""
+    """Compare two models as forms of the same one, such as a Hugging Face folder and a .gguf file made of it.
+
+    None is returned if one of them is not a model: they are then compared as files of tensors.
+    """
     if not _may_be_model(a) or not _may_be_model(b):
         return None
     from pecli.checks.model_forms import diff_models  # It imports what reads models.
@@ -317,10 +320,10 @@ def _find_doublings(matches: Iterable[TensorMatch]) -> Iterator[Doubling]:
             yield Doubling(layers=layers, reading=match.reading, doubled=doubled)
 
 
-def _describe_hidden_mistakes(
+def _write_doubts(
     matches: Sequence[TensorMatch], scheme: Scheme, allowed: Tolerance
 ) -> tuple[str, ...]:
-    """Return warnings about known mistakes that B may have although it agrees with A.
+    """Return a sentence for each doubt about agreeing files: a known mistake that B may have all the same.
 
     Two rows of a table agree within 1e-3 whether or not llama3 scaling was applied: a B without it
     would have passed as well.
@@ -330,6 +333,7 @@ def _describe_hidden_mistakes(
         scheme: The scheme that makes the tables of both files.
         allowed: The errors that pass.
     """
+    # Few calls of `diff` come here, so that the others do not wait for this import.
     from pecli.checks.weak_checks import find_weaknesses
 
     tables_of_a = {}

@@ -265,7 +265,9 @@ def _find_other_parameters(
 def _search_parameters(
     scheme: Scheme, tables: Mapping[str, AnyArray], atol: float
 ) -> Iterator[Explanation]:
-    """Yield the parameters that change the scheme of A so that it makes tables of B.
+    """Yield the parameters of A's scheme that have to be changed so that it makes the tables of B.
+
+    If A has base 10000 and B base 500000, that is the base.
 
     Args:
         scheme: The scheme that makes the tables of A.
@@ -274,6 +276,7 @@ def _search_parameters(
     """
     explanations = search.explain(scheme, tables, atol)
     if has_longrope_for_amplitude(scheme):
+        # Cosines times a number are recognised as LongRoPE, of which the user may know nothing.
         yield from _without_mention_of_longrope(explanations, scheme)
     else:
         yield from explanations

@@ -219,24 +219,27 @@ class Extension(Printed):
 
     @property
     def commands(self) -> dict[str, str]:
-        """The command lines of runtimes that take the settings there, by the name of the runtime.
+        """The commands that serve the model with the longer context, by the name of the runtime.
 
-        «vllm serve MODEL --hf-overrides '{"rope_parameters": …}' --max-model-len 131072» is one.
+        They state the context and its scaling as flags, so that config.json need not be changed:
+        «vllm serve MODEL --hf-overrides '{"rope_parameters": …}' --max-model-len 131072».
         """
+        positions = self.to
         vllm = "vllm serve MODEL"
         sglang = "python -m sglang.launch_server --model-path MODEL"
-        if self.newer_config:
-            overrides = json.dumps(self.newer_config)
+        changes_of_config = self.newer_config  # empty if the model has the length as it is
+        if changes_of_config:
+            overrides = json.dumps(changes_of_config)
             vllm += f" --hf-overrides '{overrides}'"
             sglang += f" --json-model-override-args '{overrides}'"
-        commands = {"vllm": f"{vllm} --max-model-len {self.to}"}
+        commands = {"vllm": f"{vllm} --max-model-len {positions}"}
         if self._method.has_sglang:
-            commands["sglang"] = f"{sglang} --context-length {self.to}"
+            commands["sglang"] = f"{sglang} --context-length {positions}"
         llama_cpp = self._make_llama_cpp_command()
         if llama_cpp:
             commands["llama.cpp"] = llama_cpp
-        if self.is_mlc:
-            commands["mlc"] = f'mlc_llm serve MODEL --overrides "context_window_size={self.to}"'
+        if self.is_mlc:  # Only a model that was compiled for MLC can be served by it.
+            commands["mlc"] = f'mlc_llm serve MODEL --overrides "context_window_size={positions}"'
         return commands
 
     def _make_llama_cpp_command(self) -> str:

@@ -121,7 +121,9 @@ def _find_failures(checked: Sequence[CheckedTensor]) -> Iterator[_Failure]:
 def _split_by_table(
     layer_type: str, failed: Sequence[CheckedTensor], checked: Sequence[CheckedTensor]
 ) -> Iterator[_Failure]:
-    """Yield a failure for the layers of a type that have the same wrong tables.
+    """Yield a failure for all layers of a type that have the same wrong tables, so that it is explained once.
+
+    If layers 0 to 3 have one wrong table and layer 4 another, there are two failures.
 
     Args:
         layer_type: The layer type; empty if the model has one only.
@@ -129,9 +131,10 @@ def _split_by_table(
         checked: All tensors that were compared.
     """
     layers = grouped(failed, _read_layer)
-    for alike_layers in _group_alike(layers)[:MAX_EXPLAINED_GROUPS]:
-        words = _describe_layers(layer_type, alike_layers, checked)
-        yield _Failure(words, [*chain(*alike_layers.values())])
+    groups = _group_by_equal_tables(layers)
+    for layers_with_equal_tables in groups[:MAX_EXPLAINED_GROUPS]:
+        words = _describe_layers(layer_type, layers_with_equal_tables, checked)
+        yield _Failure(words, [*chain(*layers_with_equal_tables.values())])
 
 
 def _describe_layers(layer_type: str, failed: Layers, checked: Sequence[CheckedTensor]) -> str:
@@ -160,8 +163,8 @@ def _read_layer(tensor: CheckedTensor) -> str:
     return "" if number is None else str(number)
 
 
-def _group_alike(layers: Layers) -> list[Layers]:
-    """Return groups of layers that have the same tables, so that each group is explained once.
+def _group_by_equal_tables(layers: Layers) -> list[Layers]:
+    """Return groups of layers whose tables have the same values: [{0: …, 1: …, 3: …}, {2: …}].
 
     Args:
         layers: By the number of a layer, as text, its tensors that failed.
@@ -177,18 +180,16 @@ def _group_alike(layers: Layers) -> list[Layers]:
 
 
 def _find_group(layer: Sequence[CheckedTensor], groups: Iterable[Layers]) -> Layers | None:
-    """Return the group whose layers have the same tables as this one; None if there is none.
-
-    All layers of a group are alike, so that one of them stands for it.
-    """
+    """Return the group whose layers have the same tables as this one; None if there is none."""
     for group in groups:
+        # All layers of a group have equal tables, so that the first of them is enough.
         first_layer = next(iter(group.values()))
-        if _are_alike(layer, first_layer):
+        if _have_equal_tables(layer, first_layer):
             return group
     return None
 
 
-def _are_alike(layer: Sequence[CheckedTensor], other: Sequence[CheckedTensor]) -> bool:
+def _have_equal_tables(layer: Sequence[CheckedTensor], other: Sequence[CheckedTensor]) -> bool:
     """Return True if two layers have the same tables with the same values, and so the same mistake."""
     tables = _collect_tables(layer)
     others = _collect_tables(other)

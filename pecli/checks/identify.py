@@ -254,7 +254,7 @@ def _identify_in_time(
 
 
 def _with_doubt(identified: _IdentifiedGroup) -> _IdentifiedGroup:
-    """Return an answer of a search that ended before it was complete, which says so.
+    """Return the answer of a search that the time limit ended, with a sentence on that.
 
     Another run, on a faster machine, may have another answer.
     """
@@ -322,7 +322,7 @@ def _find_ways_to_read(group: Mapping[str, Array]) -> Iterator[Mapping[str, Arra
 def _find_matching_schemes(
     group: Mapping[str, Array], schedules: Sequence[SchedulePrior]
 ) -> list[Match]:
-    """Return the schemes that make some tensors; only those that runtimes compute, if there are any.
+    """Return the schemes that make some tensors, the likeliest first.
 
     A rotation and a sinusoidal table may have the same values. Names such as `freqs_cis`, which state
     cosines and sines in one array, mean a rotation.
@@ -331,6 +331,7 @@ def _find_matching_schemes(
     if any(role_of(name) == "both" for name in group):
         # False comes before True: rotations are first, and others keep their order.
         matches.sort(key=lambda match: match.scheme.applied_as != "rotation")
+    # If vLLM computes just these numbers, other schemes that come near to them are not meant.
     by_runtime = [match for match in matches if match.runtimes]
     return by_runtime or matches
 
@@ -338,7 +339,7 @@ def _find_matching_schemes(
 def _recognise_schemes(
     group: Mapping[str, Array], schedules: Sequence[SchedulePrior]
 ) -> list[Match]:
-    """Return the schemes that make some tensors, or the functions of their angles."""
+    """Return the schemes that make some tensors, or the cosines and sines of angles that a tensor holds."""
     matches = [_make_match(explanation) for explanation in recognise(group, schedules)]
     if matches or len(group) > 1:
         return matches

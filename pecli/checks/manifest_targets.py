@@ -111,17 +111,20 @@ def read_target(keys: Keys, models: Models) -> Target:
     targets = [key for key in TARGETS if key in keys]
     if not targets:
         return _read_own_spec(keys)
-    if len(targets) > 1:
+    target, *others = targets
+    if others:
+        # «model beside scheme: a check has one of scheme, model, config, table, or none of them»
         rule = f"a check has one of {', '.join(TARGETS)}, or none of them"
-        raise ParameterError(targets[1], f"beside {targets[0]}", rule)
-    match targets[0]:
+        raise ParameterError(others[0], f"beside {target}", rule)
+    match target:
         case "scheme":
-            options = {"spec": _read_scheme(keys), "any_dtype": "dtype" not in keys}
-            return Target(options)
+            # Unless the check states a dtype, the file may have another one than the scheme makes.
+            may_have_any_dtype = "dtype" not in keys
+            return Target({"spec": _read_scheme(keys), "any_dtype": may_have_any_dtype})
         case "table":
             return _read_added_table(keys, models.folder)
-        case kind:
-            return _read_model_tables(keys, kind, models)
+        case _:  # `model` names a preset or a repository, `config` a path: both lead to a model.
+            return _read_model_tables(keys, target, models)
 
 
 def _read_own_spec(keys: Keys) -> Target:

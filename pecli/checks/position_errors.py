@@ -130,13 +130,14 @@ def measure_drifts(
 ) -> Drifts:
     """Return the errors of tables against the exact one, by position and by frequency.
 
-    A table of a million positions is read in blocks of rows. What is kept is the largest error of
-    each stretch of positions, a point of the curve that is drawn: 1, 2, …, 10, 11, …, 100 to 109, …
+    Tables may have a million rows, and a curve of the errors is drawn from about 100 points. So
+    positions are put into stretches, one per point, whose largest error is kept: 1, 2, …, 10, 11,
+    …, 100 to 109, …. Each stretch is a little longer than the one before.
 
     Args:
-        exact: The exact numbers.
+        exact: The exact numbers. Its `groups` have the frequency to which each column belongs.
         tables: Tables to compare with them, by the name of a recipe or runtime.
-        tolerance: The error that `first_beyond` looks for.
+        tolerance: The first position with a larger error is kept as `first_beyond`.
         row_positions: The position of each row; by default consecutive ones.
         on_block: Called with the number of positions that were done since its last call.
     """
@@ -240,13 +241,15 @@ def _measure_block(
 def _measure_rows(rows: Array, exact_rows: Array, rows_before: int) -> BlockErrors:
     """Return the errors |rows − exact_rows| of a block of a table, by row and by column.
 
+    They come with the first row that equals the row before it, as it should not: in bfloat16,
+    position 257 is 256. To find this in the first row of a block, the row before is needed as well.
+
     Args:
         rows: The row before the block, if there is one, and then the rows of the block.
         exact_rows: The same rows of the exact table.
-        rows_before: 1, or 0 if the block is the beginning of a table. Errors of the row before are
-            not measured: it belongs to another block.
+        rows_before: 1, or 0 if the block is the beginning of a table.
     """
-    block = slice(rows_before, None)
+    block = slice(rows_before, None)  # Errors of the row before belong to another block.
     error = _measure_absolute_errors(rows[block], exact_rows[block])  # (rows, columns)
     first_equal = _find_first_equal_in_block(rows, exact_rows, rows_before)
     errors = _summarise_errors(error, first_equal)

@@ -76,7 +76,10 @@ def quantiles(rows: Array, slices: Iterable[Array]) -> dict[str, float] | None:
 def _rank_slices(
     slices: Sequence[Array], brackets: Sequence[Bracket], dtype: str
 ) -> list[SliceRanks]:
-    """Return the elements of each slice by bracket; slices are processed in several threads."""
+    """Return, for each slice of a table, its elements below, at and between the ends of each bracket.
+
+    A bracket is two numbers between which a quantile lies. Slices are processed in several threads.
+    """
 
     def rank(piece: Array) -> SliceRanks:
         return _rank_slice(_take_finite(piece, dtype), brackets)

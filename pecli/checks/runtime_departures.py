@@ -145,7 +145,16 @@ def _find_first_beyond(
 def _measure(
     defined: Rope, computed: Rope, count: int, tolerance: float, *, reads_differently: bool
 ) -> _MeasuredTables:
-    """Measure the errors of a runtime's tables at some positions; many runtimes share a result."""
+    """Measure the errors of a runtime's tables at some positions; runtimes with equal schemes share the result.
+
+    Args:
+        defined: The scheme that the model defines.
+        computed: The scheme as the runtime computes it, in its own arithmetic.
+        count: The number of positions, of which a sample is compared.
+        tolerance: The largest absolute error that a position may have.
+        reads_differently: True if the runtime reads parameters differently. Its tables are then also
+            compared without rounding, which shows the error of the parameters alone.
+    """
     exact = _make_exact_rows(defined, count)
     positions = compared_positions(count)
     tables = {ROUNDED: _make_rows(computed, positions)}

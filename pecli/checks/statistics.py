@@ -132,12 +132,13 @@ def _split_into_flat_slices(rows: Array) -> Iterator[Array]:
 
 
 def _measure_extent(rows: Array) -> Extent:
-    """Return the extent of some rows; its sum is exact up to the sum of each row."""
+    """Return the smallest number, the largest number and the sum of some rows."""
     if not _is_ordered(rows):
         return NO_EXTENT
     values = rows if rows.dtype == np.float64 else widened(rows)
     with np.errstate(invalid="ignore", over="ignore"):
-        total = _sum_exactly(values.sum(axis=1).tolist())
+        sums_of_rows = values.sum(axis=1)
+        total = _sum_exactly(sums_of_rows.tolist())
         return Extent(float(values.min()), float(values.max()), total)
 
 
@@ -353,7 +354,11 @@ NO_MOMENTS = Moments(mean=math.nan, squares=math.nan, norms=NO_NORMS)
 
 
 def _measure_moments(values: AnyArray) -> Moments:
-    """Return the moments of real values, which are overwritten."""
+    """Return the mean of real values, the sum of squares around it, and the lengths of the rows.
+
+    Args:
+        values: Rows of real numbers, (rows, columns). They are overwritten, to spare a copy.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         mean = float(values.mean())
         distances = values - mean

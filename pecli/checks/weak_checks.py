@@ -32,9 +32,13 @@ INEXACT_KINDS = "fcV"
 
 
 def find_weaknesses(tables: Tables, tolerance: Tolerance) -> list[Doubt]:
-    """Return a doubt for each known mistake that would have passed.
+    """Return what the comparison of tables that passed does not prove, a doubt for each known mistake.
 
     One reads «2 rows cannot tell llama3 scaling from none: compare 4,000 or more».
+
+    Args:
+        tables: The tables that passed, by the scheme that they were compared with.
+        tolerance: The errors that passed.
     """
     doubts: list[Doubt] = []
     for scheme, found in tables.items():
@@ -122,9 +126,10 @@ def _has_several_axes(scheme: Scheme) -> bool:
 def _find_undetected_mistakes(
     scheme: Scheme, names: Iterable[str], tolerance: Tolerance
 ) -> Iterator[Doubt]:
-    """Yield a doubt for each known mistake with which the same tables would have passed.
+    """Yield a doubt for each known mistake that a file may have although its tables passed.
 
-    Only the first ones are named, and the number of the others: two rows rule out few of the known mistakes.
+    Two rows hardly show whether a scaling is missing, for example. A few mistakes are named, and then
+    the number of the others: two rows rule out only some of all known mistakes.
 
     Args:
         scheme: The expected scheme.
@@ -132,7 +137,7 @@ def _find_undetected_mistakes(
         tolerance: The errors that passed.
     """
     if holds_several(scheme):
-        return  # Mistakes are planted in one scheme, not in a bundle of them.
+        return  # Known mistakes are those of one scheme, not of several that are made together.
     tables = named_tensors(scheme)
     compared = tuple(name for name in names if name in tables)
     subject = _describe_subject(tables, compared)

@@ -124,6 +124,9 @@ def find_arrangements(
 def _find_foldings(unread: "_UnreadArray", *, guesses: bool) -> Iterator[Folding]:
     """Yield the shapes that an array may have had before a program folded its axes.
 
+    A vector of 192 elements may have been a table (12, 16). An array (64, 512) may have been (64, 128)
+    for each of 4 heads: only equal values in all heads confirm this one, which is a guess.
+
     Args:
         unread: The array, and the table that it may hold.
         guesses: True for the shapes that only values can confirm, False for the others.
@@ -153,40 +156,39 @@ def _find_factors(folding: Folding, candidate: CandidateTable, form: Form) -> It
 
 
 def _with_dropped_axes(factors: Sequence[Factor], row_lengths: TableShape) -> Sequence[Factor]:
-    """Return the factors of an array, with the axes of length 1 put back that a program has dropped.
+    """Return what the axes of an array count, with the axes of length 1 that a program has dropped.
 
-    The bias of one head has the shape (1, 64, 64), that is, axes of rows (1, 64) and 64 columns. A
-    program that stores it as (64, 64) leaves only `row 64` before the columns; the result is then
-    `row 1, row 64`:
+    The rows of a bias have two axes, heads and queries: (1, 64) before the 64 columns of a bias
+    (1, 64, 64). A program that stores this as (64, 64) leaves one of them, `row 64`, and the result
+    is `row 1, row 64`:
 
     >>> _with_dropped_axes([Factor(Axis.ROW, 64)], (1, 64))
     [Factor(axis=<Axis.ROW: 6>, size=1), Factor(axis=<Axis.ROW: 6>, size=64)]
 
-    Programs drop all axes of length 1 (`squeeze`) or none. If any other number of axes is missing,
-    the factors are returned as they are.
-
     Args:
-        factors: What the axes before the columns count; those of rows are the last ones.
+        factors: What the axes before the columns count; those that count rows are the last ones.
         row_lengths: The lengths that the axes of rows should have; None for any length.
     """
-    axes_in_array = sum(factor.axis == Axis.ROW for factor in factors)
-    missing_axes = len(row_lengths) - axes_in_array
+    rows_in_array = [factor for factor in factors if factor.axis == Axis.ROW]
+    missing_axes = len(row_lengths) - len(rows_in_array)
+    # Programs drop all axes of length 1 (`squeeze`) or none.
     if missing_axes != row_lengths.count(1):
         return factors
-    first_row_axis = len(factors) - axes_in_array
-    complete = [*factors]
-    for row_axis, length in enumerate(row_lengths):
-        if length == 1:
-            complete.insert(first_row_axis + row_axis, Factor(Axis.ROW, 1))
+    axes_before_rows = len(factors) - len(rows_in_array)
+    complete = [*factors[:axes_before_rows]]
+    next_row_in_array = iter(rows_in_array)
+    for length in row_lengths:
+        was_dropped = length == 1
+        complete.append(Factor(Axis.ROW, 1) if was_dropped else next(next_row_in_array))
     return complete
 
 
 def _choose_row_axes(factors: Sequence[Factor], row_lengths: TableShape) -> Iterator[Factors]:
-    """Yield factors of which only as many count rows as a table has; the others count copies of it.
+    """Yield each choice of the axes that count rows of the table; all others count copies of it.
 
-    Later axes come first: (12, 12, d) is rather a batch of 12 than 12 rows with 12 heads. A table
-    with many rows is never taken for copies of a table with one row. `row 2, row 12` may be 12 rows
-    in a batch of 2, `copy 2, row 12`, or 2 rows for 12 heads, `row 2, copy 12`.
+    Before the columns of (2, 12, d) are the axes `row 2, row 12`. They may be 12 rows in a batch of 2,
+    `copy 2, row 12`, or 2 rows for 12 heads, `row 2, copy 12`. Later axes are likelier to be rows, so
+    that the batch comes first. A table of many rows is never taken for copies of a single row.
 
     Args:
         factors: The factors before those of columns; all that may count rows do.
@@ -211,9 +213,13 @@ def _with_copies(factors: Sequence[Factor], copy_axes: Collection[int]) -> Facto
 
 
 def _may_count_rows(lengths: Sequence[int], row_lengths: TableShape, *, has_one_row: bool) -> bool:
-    """Return True if axes of these lengths may count rows, of which `row_lengths` (None: any) should be there.
+    """Return True if axes of these lengths may count the rows of a table.
 
-    An axis of length 1 rather counts one copy, unless the whole tensor has one row.
+    Args:
+        lengths: The lengths of the axes, such as heads and positions.
+        row_lengths: The lengths that they should have; None for any.
+        has_one_row: True if the whole tensor has one row. Otherwise an axis of length 1 rather counts
+            one copy of the table.
     """
     for length, expected_length in zip(lengths, row_lengths, strict=True):
         may_have_any_length = expected_length is None and (length > 1 or has_one_row)
@@ -339,17 +345,19 @@ def _heads_in_columns(unread: _UnreadArray) -> Iterator[Folding]:
     """Yield the shape of a table whose columns are repeated in each row, once per head.
 
     Some programs have the queries of all heads in one row, (L, heads · D), and store cosines in the
-    same shape. If a table of 128 columns is expected, an array (64, 512) may have 512 / 128 = 4
+    same shape. If a table of 128 columns is expected, a found array (64, 512) may have 512 / 128 = 4
     copies of it side by side. It is read as (64, 128), with 4 copies in each row.
     """
-    is_vector = len(unread.shape) < 2
+    found_shape = unread.shape
+    expected_columns = unread.column_axes
+    is_vector = len(found_shape) < 2
     if is_vector or not unread.candidate.has_frequencies:
         return  # Only tables of cosines and sines are the same for all heads.
-    if len(unread.column_axes) != 1:
+    if len(expected_columns) != 1:
         return  # The columns are several axes, as in pairs (…, D/2, 2).
-    *axes_before_columns, columns = unread.shape
-    (columns_per_head,) = unread.column_axes
-    heads, columns_left = divmod(columns, columns_per_head)
+    *axes_before_columns, found_columns = found_shape
+    (columns_per_head,) = expected_columns
+    heads, columns_left = divmod(found_columns, columns_per_head)
     if heads > 1 and columns_left == 0:
         yield Folding(
             shape=(*axes_before_columns, columns_per_head),

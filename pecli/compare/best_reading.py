@@ -106,7 +106,7 @@ class _RealTensor:
     def find_readings_as_any(
         self, candidates: Iterable[CandidateTable], *, guesses: bool
     ) -> Iterator[Reading]:
-        """Yield the readings of the tensor as each of several candidates."""
+        """Yield all ways to read the tensor as one of several expected tables, the likelier tables first."""
         for candidate in candidates:
             yield from self.readings(candidate, guesses=guesses)
 
@@ -247,17 +247,23 @@ class _Doubts(NamedTuple):
 
     @classmethod
     def about(cls, reading: Reading, integer_for_1: int) -> "_Doubts":
-        """Return the doubts about a way to read a tensor, so that the least doubtful way can be chosen.
+        """Return the doubts whether a tensor was meant to be read in this way.
+
+        Doubts compare as tuples do, field by field in this order: of all ways to read the tensor, the
+        one with the smallest tuple is chosen.
 
         Args:
             reading: The tensor, read as copies of a table in some order of axes.
             integer_for_1: The integer that most likely stands for 1.0 in the tensor, such as 127 in int8.
         """
         return cls(
-            is_implausible=not reading.is_plausible,  # Copies differ, or cos² + sin² varies.
-            is_guess=reading.is_guess,  # Other tables have such a shape as well.
+            # A table has equal copies, and cos² + sin² = 1, even if its base is wrong.
+            is_implausible=not reading.is_plausible,
+            # (2, 12, 64) may be 12 rows in 2 copies, but a table of 2 rows has such a shape as well.
+            is_guess=reading.is_guess,
             is_transposed=reading.transposed,
-            is_far=not reading.is_near,  # The values of a few rows are not those of the table.
+            # The values of a few rows are not those of the expected table.
+            is_far=not reading.is_near,
             has_other_scale=_has_other_scale(reading, integer_for_1),
             copies=reading.copy_count,
             distance=reading.distance,
@@ -283,14 +289,15 @@ def _find_least_doubtful(readings: Iterable[Reading], integer_for_1: int) -> Rea
 
 
 def _is_possible(reading: Reading) -> bool:
-    """Return True if a reading may be meant although no reading fits.
+    """Return True if a tensor with wrong values may be meant to be read in this way.
 
-    Slow frequencies are nearly alike at all positions, so that a guess may be near by accident: its copies must be
-    alike as well, unless nearly all elements are right.
+    To read (64, 512) as 4 copies of (64, 128) in each row is a guess: other tables have that shape as well.
+    Its values have to be near and its copies equal, unless nearly all elements are right.
     """
     if reading.form.is_signed:
         return reading.is_plausible
     if reading.is_guess:
+        # Slow cosines are nearly equal at all positions, so that near values alone may be chance.
         is_confirmed = reading.is_near and reading.is_plausible
         return is_confirmed or reading.distance < MAX_GUESS_DISTANCE
     return reading.is_near or _is_likely(reading)

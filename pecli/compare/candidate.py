@@ -76,9 +76,10 @@ class CandidateTable:
         return self.shape[-1] or 1
 
     def forms(self, *, guesses: bool = False) -> list[Form]:
-        """Return the forms that it may have in a tensor; columns as the model rotates them come first.
+        """Return the ways in which cosines and sines may lie beside each other in a tensor: its forms.
 
-        With `guesses`, sines that have the sign of the rotation folded in are among them.
+        Those whose columns are in the order that the model rotates come first. With `guesses`, there
+        are sines multiplied by the sign of the rotation among them, −s0 s0 −s1 s1.
         """
         if not self.has_frequencies:
             return [Form("alone")]
@@ -119,7 +120,10 @@ def cos_and_sin(tensors: Mapping[str, Array]) -> Waves | None:
 def candidate_of(
     expected: Mapping[str, Expected], scheme: "Scheme | None" = None, **options: Any
 ) -> CandidateTable:
-    """Return what a tensor is compared with: one table, or cosines and sines, of known shape.
+    """Return an expected table, or cosines and sines, that a tensor of a file may hold.
+
+    The tensor may hold it in any order of axes, with copies or doubled columns: that is found out by
+    `find_best_reading`.
 
     Args:
         expected: The table by its name, or both functions.

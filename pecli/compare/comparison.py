@@ -585,13 +585,16 @@ def _find_wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:
 
 
 def _find_wrong_columns(parts: Sequence[Part], errors: ElementErrors) -> Ranges:
-    """Return the columns of the file that have elements out of tolerance in any copy of the table."""
+    """Return the columns of the file that have elements out of tolerance in any copy of the table.
+
+    Columns 0 to 2 are wrong if column 0 is wrong in the first copy and columns 1 and 2 in the second.
+    """
     elements_per_copy = errors.row_count * errors.width
     columns_of_copies = []
     for copy, is_wrong in errors.wrong_columns.items():
-        place_of_copy = copy * elements_per_copy
+        first_element_of_copy = copy * elements_per_copy
         columns = np.flatnonzero(is_wrong)
-        columns_of_copies.append(_number_columns_in_file(columns, parts, place_of_copy))
+        columns_of_copies.append(_number_columns_in_file(columns, parts, first_element_of_copy))
     return ranges(np.unique(np.concatenate(columns_of_copies)))
 
 

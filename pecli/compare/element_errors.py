@@ -126,7 +126,7 @@ class ElementErrors:
         Args:
             expected: The expected elements of the rows, (n,).
             found: The elements that were found.
-            first_place: The place of the first of them.
+            first_place: The number of the first of them, counting the elements of all rows.
         """
         is_wrong = np.zeros(expected.size, bool)
         elements_per_piece = PIECE_BYTES // max(4, expected.itemsize, found.itemsize)
@@ -230,13 +230,18 @@ class ElementErrors:
         return min(self.max_rel_error, smallest_ratio_of_more_ulps)
 
     def _may_be_worst(self, error: Floats, first_place: int) -> Flags:
-        """Return the elements of a piece whose absolute errors may be the largest so far.
+        """Return True for each element of a piece whose absolute error may be the largest so far.
 
-        Of equal errors the first element counts, and threads may measure a later piece before. They
-        may also raise the largest error meanwhile: one that is too low selects too many elements to
-        be measured, never too few.
+        Of equal errors, that of the first element in the tensor counts. Threads measure pieces in any
+        order, so that this piece may come before the one with the worst element so far.
+
+        Args:
+            error: The absolute errors.
+            first_place: The number of the piece's first element, counting the elements of all rows.
         """
-        worst = self.worst  # read once: its error and place belong together, even if it is replaced
+        # It is read once, since another thread may replace it. A worse element that is not known yet
+        # does no harm: then too many elements are measured here, never too few.
+        worst = self.worst
         if worst is None or first_place < worst.place:
             return np.asarray(error >= self.max_abs_error)
         return np.asarray(error > worst.error)
@@ -295,6 +300,7 @@ class ElementErrors:
         """Return which elements are within atol + rtol·|expected|, or within `max_ulp` ULPs."""
         allowed = self._allowed_errors(np.abs(expected), found)
         is_within = np.isfinite(errors.absolute) & (errors.absolute <= allowed)
+        # Elements that are equal, or NaN in both, pass in any case.
         passes: Flags = errors.alike | is_within
         if errors.ulps is not None:
             max_ulp = min(self.tolerance.max_ulp, int(np.iinfo(errors.ulps.dtype).max))

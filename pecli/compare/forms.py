@@ -292,7 +292,13 @@ class Form:
         return take_one_column(table, noise)
 
     def join(self, *parts: Array) -> Array:
-        """Return the array that holds some parts in this form, the inverse of `split`."""
+        """Return the array that holds cosines and sines in this form, the inverse of `split`.
+
+        With doubled columns in halves, c0 c1 and s0 s1 become c0 c1 c0 c1 s0 s1 s0 s1.
+
+        Args:
+            parts: The cosines and the sines, (rows, frequencies) each, or only one of them.
+        """
         if self.doubled:
             parts = tuple(joined([part, part], self.doubled) for part in parts)
         array = joined(parts, self.arrangement)

@@ -80,7 +80,11 @@ def find_head_axes(
 def _find_order_by_lengths(
     candidates: Sequence[HeadAxes], after: AnyArray, before: AnyArray
 ) -> HeadAxes:
-    """Return the order of axes in which vectors are as long as before: a rotation changes no length."""
+    """Return the order of axes in which vectors are as long as before: a rotation changes no length.
+
+    With 8 heads and 8 positions, (8, 8, D) may have its first two axes exchanged or not. Exchanged by
+    mistake, the vector of head 1 at position 0 would be compared with that of head 0 at position 1.
+    """
     lengths_before = _measure_vector_lengths(before)
     distances = []
     for candidate in candidates:

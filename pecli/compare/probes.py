@@ -46,10 +46,13 @@ def take_expected_probes(part: Part) -> AnyArray:
 
 
 def measure_mean_error(part: Part) -> float:
-    """Return the mean absolute error of the probed rows of a part that is not empty.
+    """Return the mean absolute error of a few rows of a table, by which ways to read it are compared.
 
     An element that is infinite on both sides is right. One that is not a number, or is off by more
-    than two (cosines cannot be), counts as MAX_ERROR, so that no single element decides.
+    than 2, as no cosine can be, counts as MAX_ERROR, so that no single element decides.
+
+    Args:
+        part: The expected table, which is not empty, and its elements in a tensor.
     """
     expected = take_expected_probes(part)
     with np.errstate(invalid="ignore", over="ignore"):

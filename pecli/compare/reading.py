@@ -207,12 +207,15 @@ class Reading:
 
     @property
     def explains_both_columns(self) -> bool:
-        """True if a search for a mistake gets both columns of each frequency, not one of two alike.
+        """True if a search for a mistake gets both columns that a tensor has for each frequency.
 
-        It gets one of a tensor that holds cosines and sines, and of one whose scheme has no layout.
+        Only their order, c0 c0 c1 c1 or c0 c1 c0 c1, shows that the layout is wrong. So one column is
+        enough if the scheme has no layout, or if the tensor holds cosines and sines together.
         """
-        is_doubled = self.form.doubled != "" and self.form.function_count == 1
-        return is_doubled and self.scheme is not None and "layout" in self.scheme.parameters()
+        holds_one_function = self.form.function_count == 1
+        is_doubled = self.form.doubled != ""
+        has_layout = self.scheme is not None and "layout" in self.scheme.parameters()
+        return is_doubled and holds_one_function and has_layout
 
     def _take_both_columns(self) -> list[AnyArray]:
         """Return one copy of the first and of the second columns of all frequencies.
@@ -273,12 +276,15 @@ class Reading:
 
     @cached_property
     def is_plausible(self) -> bool:
-        """True if copies are alike, and cos² + sin² is constant, whatever the values are."""
-        if self.holds_both:
-            # The constant sum confirms copies as well; columns per frequency may still differ.
-            are_columns_alike = not self.form.doubled or self._has_equal_probed_copies()
-            return are_columns_alike and self.has_constant_power
-        return self._has_equal_probed_copies()
+        """True if the tensor looks like a table in this reading, even one with a wrong base.
+
+        The copies of a batch are equal then, and cos² + sin² is the same in all elements.
+        """
+        if not self.holds_both:
+            return self._has_equal_probed_copies()
+        # The constant sum confirms copies as well; two columns per frequency may still differ.
+        are_columns_equal = not self.form.doubled or self._has_equal_probed_copies()
+        return are_columns_equal and self.has_constant_power
 
     def _has_equal_probed_copies(self) -> bool:
         """Return True if some rows are the same in the first and the last copies, doubled columns included.

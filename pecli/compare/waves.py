@@ -120,10 +120,10 @@ def find_wave_readings(array: AnyArray) -> Iterator[Reading]:
 
 
 def _expect_zeros(frequencies: int) -> CandidateTable:
-    """Return a candidate for cosines and sines of so many frequencies, whose values are not known.
+    """Return what a tensor is to be read as: cosines and sines of so many frequencies, with unknown values.
 
-    A reading needs tables that the tensor is compared with. Zeros are used as such, so that only a
-    tensor of zeros is near to them.
+    Only the ways to split the tensor into cosines and sines are wanted. Finding these requires expected
+    values all the same: zeros stand in for them.
     """
     return CandidateTable(
         names=(*PLURALS,),

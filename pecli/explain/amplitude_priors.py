@@ -28,11 +28,12 @@ MSCALES = (1.0, 0.707)
 def possible_amplitudes(
     measured: MeasuredFrequencies, measured_values: int, usual: Sequence[float]
 ) -> Iterator[float]:
-    """Yield the amplitudes that a table may have, given the measured one, the likeliest first.
+    """Yield the numbers by which a program may have multiplied all cosines of a table, the likeliest first.
 
-    Measured 1.00003, it is the usual 1, and nothing else. Measured 1.0741720, it is √(1 + ln 4 / ln 8192),
-    the attention factor of LongRoPE that stretches 8,192 positions 4 times. Then come plain numbers that
-    somebody may have written: 0.3 for 0.30001.
+    Such a number is the table's amplitude. A measured one is not exact, so that a search makes a table
+    with each of these and compares it. Measured 1.00003, it is the usual 1, and nothing else. Measured
+    1.0741720, it is √(1 + ln 4 / ln 8192), with which LongRoPE stretches 8,192 positions 4 times.
+    Measured 0.30001, it may be 0.3, as somebody wrote it.
 
     Args:
         measured: The amplitude of the table, and the noise of its columns.
@@ -40,29 +41,31 @@ def possible_amplitudes(
         usual: Amplitudes that such a table usually has.
     """
     amplitude = measured.amplitude
+    # There are few usual amplitudes, so that one of them is no chance even if it is 0.1 % off.
     usual_nearby = numbers_near(dict.fromkeys(usual), amplitude, ROUGH_AMPLITUDE * amplitude)
     if usual_nearby:
         yield from usual_nearby
         return
-    error_of_mean = amplitude * _error_of_mean(measured.noise, measured_values)
-    computed = numbers_near(attention_factors(), amplitude, error_of_mean)
-    written = _written_amplitudes(amplitude, error_of_mean)
+    # There are hundreds of others: one of these has to be as near as the measured one is sharp.
+    error = amplitude * _relative_error_of_amplitude(measured.noise, measured_values)
+    computed = numbers_near(attention_factors(), amplitude, error)
+    written = _written_amplitudes(amplitude, error)
     without_duplicates = dict.fromkeys((*computed, *written))
     yield from without_duplicates
 
 
-def _written_amplitudes(amplitude: float, error_of_mean: float) -> Iterator[float]:
+def _written_amplitudes(amplitude: float, measured_error: float) -> Iterator[float]:
     """Yield the plainest number near an amplitude, at each precision to which it may be known.
 
     It is not known how many digits somebody wrote. Measured 0.30001, it is 0.3 if the numbers are coarse
-    (within 0.1 %), and 0.30001 if they are in float32 (within 1e-6), or if their mean is as sharp.
+    (within 0.1 %), and 0.30001 if they are in float32 (within 1e-6), or if the measured error is as small.
     """
-    for error in (ROUGH_AMPLITUDE * amplitude, SHARP_AMPLITUDE * amplitude, error_of_mean):
+    for error in (ROUGH_AMPLITUDE * amplitude, SHARP_AMPLITUDE * amplitude, measured_error):
         yield plainest_number(amplitude, error)
 
 
-def _error_of_mean(noise: float, count: int) -> float:
-    """Return the relative error of an amplitude; NaN if the noise is not known.
+def _relative_error_of_amplitude(noise: float, count: int) -> float:
+    """Return the relative error of an amplitude that is the mean of many numbers; NaN if the noise is not known.
 
     The mean of 10,000 numbers is known to a hundredth of their noise. But storage rounds the tops of
     waves to one side: of an amplitude of 1.1386, bfloat16 makes 1.1406, and the mean is 1.1387.

@@ -98,55 +98,58 @@ def _in_other_layouts(table: Array, wanted_shape: tuple[int, ...]) -> Iterator[C
     for layout in forms(table):
         if layout.arrangement == "interleaved" and has_odd_width:
             continue  # The last cosine has no sine beside it.
-        functions = layout.split(table)  # (cosines, sines), or only one of them
-        if functions is None:
+        cosines_and_sines = layout.split(table)  # or only one of them
+        if cosines_and_sines is None:
             continue
-        if len(functions) == 2:
-            yield from _swapped_or_negated(layout, *functions)
-        yield from _in_layouts_other_than(layout, functions, wanted_size)
+        if len(cosines_and_sines) == 2:
+            yield from _swapped_or_negated(layout, *cosines_and_sines)
+        yield from _in_layouts_other_than(layout, cosines_and_sines, wanted_size)
 
 
-def _swapped_or_negated(layout: Form, first: Array, second: Array) -> Iterator[Candidate]:
-    """Yield two functions in their layout, exchanged or one of them negated."""
-    yield Candidate((Swapped(),), layout.join(second, first))
-    if first.dtype.kind == "b":
+def _swapped_or_negated(layout: Form, cosines: Array, sines: Array) -> Iterator[Candidate]:
+    """Yield cosines and sines in their layout, exchanged or one of them negated.
+
+    [cos | sin] becomes [sin | cos], [−cos | sin] and [cos | −sin].
+    """
+    yield Candidate((Swapped(),), layout.join(sines, cosines))
+    if cosines.dtype.kind == "b":
         return  # Masks of attention have no sign.
-    yield Candidate((Negated("first"),), layout.join(np.negative(first), second))
-    yield Candidate((Negated("second"),), layout.join(first, np.negative(second)))
+    yield Candidate((Negated("first"),), layout.join(np.negative(cosines), sines))
+    yield Candidate((Negated("second"),), layout.join(cosines, np.negative(sines)))
 
 
 def _in_layouts_other_than(
-    expected_layout: Form, functions: tuple[Array, ...], wanted_size: int
+    expected_layout: Form, cosines_and_sines: tuple[Array, ...], wanted_size: int
 ) -> Iterator[Candidate]:
     """Yield the array that a program makes if it lays out the same cosines and sines differently.
 
-    Expected rows of all cosines, then all sines, c0 c1 s0 s1, become c0 s0 c1 s1 in the layout
-    «interleaved». They also become s0 c0 s1 c1, with the sines first.
+    A search compares each with the found array. Expected rows of all cosines, then all sines, c0 c1
+    s0 s1, become c0 s0 c1 s1 in the layout «interleaved», and with the edit «swapped» also s0 c0 s1 c1.
 
     Args:
         expected_layout: The layout that the array should have, which is left out.
-        functions: The cosines and the sines, (rows, frequencies) each, or only one of them.
+        cosines_and_sines: Both of them, (rows, frequencies) each, or only one.
         wanted_size: The number of elements of the found array. Layouts with another number, such as
             those that have each column twice, are left out.
     """
     for layout in LAYOUTS:
-        if layout == expected_layout or not _makes_size(wanted_size, layout, functions):
+        if layout == expected_layout or not _makes_size(wanted_size, layout, cosines_and_sines):
             continue
         change_of_layout = Layout(expected_layout.name, layout.name)
-        yield Candidate((change_of_layout,), layout.join(*functions))
-        if len(functions) == 2:
-            first, second = functions
-            yield Candidate((change_of_layout, Swapped()), layout.join(second, first))
+        yield Candidate((change_of_layout,), layout.join(*cosines_and_sines))
+        if len(cosines_and_sines) == 2:
+            cosines, sines = cosines_and_sines
+            yield Candidate((change_of_layout, Swapped()), layout.join(sines, cosines))
 
 
 def _makes_size(size: int, layout: Form, functions: tuple[Array, ...]) -> bool:
-    """Return True if a layout of as many functions makes an array of `size` elements of these."""
+    """Return True if a layout of cosines, of sines or of both makes an array of `size` elements of these."""
     holds_as_many = layout.function_count == len(functions)
     return holds_as_many and _count_elements(layout, functions[0]) == size
 
 
 def _count_elements(form: Form, function: Array) -> int:
-    """Return the number of elements that functions of this size have in a form.
+    """Return the number of elements that cosines and sines of this size have in a layout.
 
     Cosines and sines of 64 × 32 elements each have 64 · 64 elements side by side, and 64 · 32 as
     complex numbers, of which each holds both.

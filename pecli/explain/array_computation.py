@@ -98,5 +98,18 @@ class ArrayObservations(Observations):
 def array_case(
     computation: ArrayComputation, observed: Observations, edits: tuple[Edit, ...]
 ) -> Case:
-    """Return the case in which edits of another file's arrays make the observed ones."""
-    return Case(NO_SCHEME, computation, observed, computation, arranged=edits)
+    """Return what is to be compared: arrays of one file after some changes, and those of another file.
+
+    Args:
+        computation: The arrays of the first file, changed already: with rows reversed, say.
+        observed: The arrays of the second file, which these should equal.
+        edits: The changes, as results name them.
+    """
+    # No mistake is supposed beside these changes, so that both computations are the same.
+    return Case(
+        scheme=NO_SCHEME,
+        specification=computation,
+        observations=observed,
+        computation=computation,
+        arranged=edits,
+    )

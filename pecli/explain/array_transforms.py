@@ -47,6 +47,7 @@ def explain_pair(name: str, expected: Array, found: Array, atol: float) -> Expla
     explanation: Explanation | None = None
     with limited():  # It ends the block without an error if the time is up.
         pair = ArrayPair(name, expected, found, atol)
+        # Of numbers that are only rounded, any tiny change would be confirmed: none is tried.
         if pair.differs_by_rounding_only():
             explanation = pair.explain_by_dtype()
         else:
@@ -84,7 +85,17 @@ def _case_of_rounding(name: str, exact: Array, rounded: Array, dtype: str) -> Ca
 
 
 class ArrayPair:
-    """An expected array and the one at hand."""
+    """An expected array and the one at hand.
+
+    Attributes:
+        name: The name of both.
+        expected: The expected array.
+        found: The array at hand.
+        atol: The tolerance, granted if nothing explains the array more closely.
+        is_complex: True if the found array has complex numbers.
+        observed: The found array as data of a search.
+        kept: Measurements of the found array, which all suppositions about it share.
+    """
 
     def __init__(self, name: str, expected: Array, found: Array, atol: float) -> None:
         self.name = name
@@ -166,7 +177,7 @@ class ArrayPair:
 
     def _explain_damaged_part(self, case: Case) -> list[Explanation]:
         """Return the parts that may be wrong, if the rest is exact, or else within the tolerance."""
-        tolerances = dict.fromkeys((0.0, self.atol))  # once if the user has none
+        tolerances = dict.fromkeys((0.0, self.atol))  # only 0.0 if the user states none
         return explain_by_first(tolerances, partial(_explain_damage, case))
 
     def _changed_arrays(self) -> Iterator[Candidate]:

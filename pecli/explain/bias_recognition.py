@@ -86,9 +86,9 @@ class HeadBias(NamedTuple):
 def recognise_bias(tensors: Mapping[str, Array]) -> list[Explanation]:
     """Return the ALiBi scheme of an attention bias (heads, queries, keys), or of a vector of slopes.
 
-    Nothing is known of the tensor: every axis that may be the heads is tried, then every form of
-    the distances, then every rule for the slopes. The first scheme that makes the numbers is the
-    answer.
+    A bias is slope · distance, with a slope per head. Nothing is known of the tensor, so that all are
+    tried in turn: every axis that may be the heads, every form of the distances (−2 −1 0 or 0 1 2,
+    say), and every rule for the slopes. The first scheme that makes the numbers is the answer.
     """
     (array,) = tensors.values()
     if array.dtype.kind == "c":
@@ -249,7 +249,8 @@ def _biases(values: Array) -> Floats:
 def _fit_slopes(biases: Floats, distances: Floats) -> Floats:
     """Return the slope of each head by least squares over the keys of one query.
 
-    It is Σ distance·bias / Σ distance².
+    It is Σ distance·bias / Σ distance²: (0.5 + 2) / (1 + 4) = 0.5 for the biases −0.5 and −1 at the
+    distances −1 and −2.
 
     Args:
         biases: The biases of one query, (heads, keys); NaN for masked keys, which do not count.
@@ -280,7 +281,14 @@ def _schemes_of_rule(rule: str, bias: HeadBias) -> Iterator[Alibi]:
 
 
 def _usual_scheme(rule: str, bias: HeadBias) -> Alibi | None:
-    """Return ALiBi with a max_bias of 8 for the shape and dtype of a bias; None if it cannot have these."""
+    """Return ALiBi as nearly all models have it, with the shape and dtype of a bias; None if it cannot have these.
+
+    The last of its slopes is 2^−8, as its max_bias of 8 states.
+
+    Args:
+        rule: The rule for numbers of heads that are no powers of two: paper or naive.
+        bias: The tensor, (heads, queries, keys).
+    """
     heads = len(bias.values)
     if not MIN_HEADS <= heads <= MAX_HEADS:
         return None
@@ -340,7 +348,7 @@ def _explain_by_scheme(bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
 def _cases_with_mistakes(
     case: Case, bias: HeadBias, computation: BiasComputation
 ) -> Iterator[Case]:
-    """Yield cases with known mistakes: each states how the bias may have been made, and is compared later.
+    """Yield cases that suppose a known mistake: the caller compares the bias that it makes with the file.
 
     A right bias is slope · distance, such as 0.5 · −3 for a key three tokens back, and −∞ for masked
     keys. The mistakes are another mask (−65504 instead of −∞), the wrong sign (0.5 · 3), both of these,
@@ -356,10 +364,11 @@ def _cases_with_mistakes(
         return
     first_head = widened(bias.values[0])  # All heads have the same mask.
     mask_mistakes = [*_mask_mistakes(first_head, computation)]
+    with_wrong_sign = case.supposing(NegatedBias())
     yield from map(case.supposing, mask_mistakes)
-    negated = case.supposing(NegatedBias())
-    yield negated
-    yield from map(negated.supposing, mask_mistakes)
+    yield with_wrong_sign
+    yield from map(with_wrong_sign.supposing, mask_mistakes)
+    # Rounding explains small differences, so that it is supposed only of biases that are right otherwise.
     for dtype in ("bfloat16", "float16"):
         yield case.supposing(RoundedSlopes(dtype))
 

@@ -152,7 +152,10 @@ class ColumnMap(NamedTuple):
     sign: Floats
 
     def in_width(self, width: int) -> "ColumnMap":
-        """Return so many columns: those beyond are left out, and missing ones are zeros."""
+        """Return so many columns: those beyond are left out, and missing ones are zeros.
+
+        An odd width needs it: s0 c0 s1 c1 becomes s0 c0 s1 in 3 columns, and s0 c0 s1 c1 0 in 5.
+        """
         if width <= len(self.pair):
             return ColumnMap(self.pair[:width], self.is_sine[:width], self.sign[:width])
         missing = (0, width - len(self.pair))
@@ -185,7 +188,7 @@ class Columns(PhasorForm):
 
     @cached_property
     def columns(self) -> ColumnMap:
-        """The number that each column holds: a pair's cosine or sine, after the mistakes of this form.
+        """The number that each column of a table holds: the cosine or the sine of a pair, with a sign.
 
         Two pairs without a mistake may be c0 c1 s0 s1, the cosines of the pairs 0 and 1 and their
         sines. With a mistake they are
@@ -194,6 +197,8 @@ class Columns(PhasorForm):
         - c0 c1 −s0 −s1 if `negated` has "sin",
         - s0 s1 c0 c1 if `swapped`.
         """
+        # Rotary schemes make two tables, `cos` and `sin`. Sinusoidal ones make a single one, `pe`,
+        # with both functions in it.
         is_sinusoidal = self.tensors == ("pe",)
         columns = self._added_columns() if is_sinusoidal else self._rotary_columns()
         if self.reversed:
@@ -295,9 +300,13 @@ class Columns(PhasorForm):
         return cosines, sines
 
     def _first_columns(self, *, sines: bool) -> Indices | None:
-        """Return the first column that holds the sine (or the cosine) of each pair; None if a pair has none."""
+        """Return the first column that holds the sine (or the cosine) of each pair; None if a pair has none.
+
+        In [s0 c0 s1 c1] these are the columns 0 and 2 for sines, and 1 and 3 for cosines.
+        """
         pair, is_sine, sign = self.columns
-        columns = np.flatnonzero((is_sine == sines) & (sign != 0))
+        is_zero = sign == 0
+        columns = np.flatnonzero((is_sine == sines) & ~is_zero)
         pairs, first = np.unique(pair[columns], return_index=True)
         if len(pairs) < self.pairs:
             return None
@@ -365,7 +374,9 @@ class Computation(ABC):
         return replace(self, arithmetic=self.arithmetic.without_float32())
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
-        """Measure the frequencies of data in the form of this computation; None if that is not possible.
+        """Return the frequencies of data whose columns are in the order of this computation.
+
+        None is returned if they cannot be measured, as for biases, which have no frequencies.
 
         Args:
             sample: Some rows of the data, (rows, columns).
@@ -598,18 +609,19 @@ class WaveComputation(Computation):
     def _positions_of_phasors(self, phasors: Complex, expected: Floats) -> Floats:
         """Return the positions (axes, rows) at which rows of cos + i·sin (rows, pairs) were computed.
 
-        The angle of a pair is position · frequency: a pair of frequency 0.01 with an angle of 0.37 is at
-        position 37. So the positions along an axis follow from the pairs that turn with this axis. Pairs
-        whose columns were overwritten are left out. An axis without pairs keeps its expected positions.
+        The angle of a pair is position · frequency: 0.37 with the frequency 0.01 is position 37. Slow
+        pairs show a position roughly, and fast ones sharpen it. On a grid, the angles of some pairs
+        follow the row's height, and those of others its width: each axis has its own pairs.
 
         Args:
             phasors: cos + i·sin of each row and pair, as the data hold them.
             expected: The positions at which the rows should be, (axes, rows).
         """
-        positions = np.array(expected)
-        is_intact = measure.are_intact(phasors)
+        positions = np.array(expected)  # They stay as they are on an axis without pairs.
+        is_intact = measure.are_intact(phasors)  # False for a pair whose columns were overwritten
         for axis, expected_on_axis in enumerate(expected):
-            pairs = np.flatnonzero(is_intact & (self.axes == axis))
+            follows_axis = self.axes == axis
+            pairs = np.flatnonzero(is_intact & follows_axis)
             if len(pairs):
                 positions[axis] = _positions_on_axis(
                     phasors[:, pairs], self.frequencies[pairs], expected_on_axis

@@ -18,13 +18,13 @@ LOW_RANK = 1e-5
 """Share of the largest singular value below which others are the rounding of coarse dtypes."""
 
 
-class Glance(NamedTuple):
-    """A tensor, or some of it.
+class SampledTensor(NamedTuple):
+    """A tensor, and those of its elements that are looked at.
 
     Attributes:
-        array: the whole tensor.
-        values: the elements that are looked at.
-        part: their number in words; empty if these are all elements.
+        array: The whole tensor.
+        values: The elements that are looked at.
+        part: Their number in words; empty if these are all elements.
     """
 
     array: Array
@@ -32,28 +32,28 @@ class Glance(NamedTuple):
     part: str = ""
 
 
-def _glance(array: Array) -> Glance:
+def _sample(array: Array) -> SampledTensor:
     """Return a tensor whole if it is small, or else evenly spaced rows or elements of it.
 
     Of 10,000,000 rows of 64 numbers, every 306th is read: statistics of a tensor of gigabytes need no
     more than some millions of its elements.
     """
     if array.size <= MAX_FULL_READ:
-        return Glance(array, widest(array))
+        return SampledTensor(array, widest(array))
     step = math.ceil(array.size / MAX_FULL_READ)
     if array.ndim == 1:
         elements = array[::step]
-        return Glance(array, widest(elements), f"{len(elements):,} elements")
+        return SampledTensor(array, widest(elements), f"{len(elements):,} elements")
     rows = array[..., ::step, :]  # At least one row of each matrix is left.
     if rows.size <= 2 * MAX_FULL_READ:
-        return Glance(array, widest(rows), f"{rows.shape[-2]:,} rows")
+        return SampledTensor(array, widest(rows), f"{rows.shape[-2]:,} rows")
     # These rows are too long: only the first elements of each are looked at.
     row_count = math.prod(rows.shape[:-1])
     first_elements = rows[..., : MAX_FULL_READ // row_count]
-    return Glance(array, widest(first_elements), f"{first_elements.size:,} elements")
+    return SampledTensor(array, widest(first_elements), f"{first_elements.size:,} elements")
 
 
-@np.errstate(all="ignore")
+@np.errstate(all="ignore")  # Any tensor is described, also one whose squares are infinite.
 def describe(name: str, array: Array) -> list[str]:
     """Return short sentences about a table that no scheme explains, the most telling first.
 
@@ -66,18 +66,18 @@ def describe(name: str, array: Array) -> list[str]:
     facts = [f"{name}: {shape}", dtype_name(array.dtype)]
     if not array.size:
         return [", ".join([*facts, "empty"])]
-    glance = _glance(array)
-    first_sentence = ", ".join([*facts, *_facts_about_values(glance)])
-    if not np.isfinite(glance.values).all():
-        return [first_sentence]
-    return [first_sentence, *_rank_of(glance)]
+    sampled = _sample(array)  # A large tensor is not read whole.
+    first_sentence = ", ".join([*facts, *_facts_about_values(sampled)])
+    if not np.isfinite(sampled.values).all():
+        return [first_sentence]  # A matrix with infinities or NaN has no rank.
+    return [first_sentence, *_rank_of(sampled)]
 
 
-def _facts_about_values(glance: Glance) -> Iterator[str]:
+def _facts_about_values(sampled: SampledTensor) -> Iterator[str]:
     """Yield how much of a tensor was read, how many elements are not finite, and the range of the others."""
-    values = glance.values
-    if glance.part:
-        yield f"of which {glance.part} were looked at"
+    values = sampled.values
+    if sampled.part:
+        yield f"of which {sampled.part} were looked at"
     finite = values[np.isfinite(values)]
     not_finite = values.size - finite.size
     if not_finite:
@@ -95,13 +95,13 @@ def _range_of(values: AnyArray) -> str:
     return f"from {low:.6g} to {high:.6g}, std {float(values.std()):.4g}"
 
 
-def _rank_of(glance: Glance) -> Iterator[str]:
+def _rank_of(sampled: SampledTensor) -> Iterator[str]:
     """Yield a sentence if a matrix has less than full rank, as products of a few vectors have.
 
     A table of cosines and sines of one frequency has rank 2, and learned embeddings full rank. Of
     a large matrix only the first rows and columns are looked at, since a decomposition is slow.
     """
-    values = glance.values
+    values = sampled.values
     if not _has_telling_rank(values):
         return
     corner = values.reshape(-1, values.shape[-1])[:MAX_SIDE, :MAX_SIDE]
@@ -111,7 +111,7 @@ def _rank_of(glance: Glance) -> Iterator[str]:
     if not 0 < rank < full_rank:
         return
     part = ""
-    if corner.size < glance.array.size:
+    if corner.size < sampled.array.size:
         part = f"{len(corner)} × {corner.shape[1]} of its elements are "
     yield f"{part}of rank {rank}, not {full_rank}"
 

@@ -166,8 +166,12 @@ def merged(explanations: Iterable[Explanation]) -> list[Explanation]:
 
 
 def best(explanations: Iterable[Explanation]) -> list[Explanation]:
-    """Return the explanations, cheapest first and closest among equals, each list of edits once."""
+    """Return the explanations, cheapest first and closest among equals, each list of edits once.
+
+    Two readings of a file may both have the edit «base is 10000»: the closer one is kept.
+    """
     unique: dict[tuple[Edit, ...], Explanation] = {}
+    # Costs are sums of decimals, such as 0.1 + 0.2, which are equal if they agree in six places.
     cheapest_first = sorted(
         explanations, key=lambda explanation: (round(explanation.cost, 6), explanation.residual)
     )

@@ -165,9 +165,9 @@ def fit_parameter(
 def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveTable:
     """Return the numbers that describe the usual table with a schedule's frequencies.
 
-    A search that has found the frequencies of a file makes its candidate for the whole table from
-    this one. The usual table holds `cos` and `sin` as two tensors (rows, dim/2), and begins at
-    position 0. Callers replace what they know to be different, such as the offset.
+    A search that has found the frequencies of a file begins with this table, and replaces what it
+    knows to be different. The usual one has `cos` and `sin` as two tensors (rows, dim/2), from
+    position 0 on. The frequency of pair i is scale · base^(−i/exponent), before the scaling.
 
     Args:
         schedule: The rule for the frequencies, such as base 10000 without a scaling.
@@ -176,17 +176,17 @@ def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveT
     """
     return WaveTable(
         base=schedule.base,
-        exponent=schedule.denominator,
+        exponent=schedule.denominator,  # of the fraction i/exponent
         scale=schedule.scale,
         scaling=schedule.scaling.brief(),
-        rotating=schedule.rotating_pairs,
+        rotating=schedule.rotating_pairs,  # The frequencies of later pairs are 0.
         amplitude=schedule.scaling.attention_value,  # YaRN multiplies cosines by 1.14, for example.
         dim=dim,
-        offset=0,
+        offset=0,  # the first position
         length=rows,
-        layout="compact",
+        layout="compact",  # one column per pair
         cos_first=True,
-        separate=True,
+        separate=True,  # two tensors
     )
 
 
@@ -202,16 +202,18 @@ def with_frequencies_of(schedule: FrequencySchedule, waves: WaveTable) -> WaveTa
 
 
 def table_at_consecutive_positions(scheme: Scheme) -> WaveTable | None:
-    """Return the waves of a scheme; of one whose positions are listed, those that it has at
-    consecutive ones.
+    """Return the numbers that describe a scheme's cosines and sines: base, denominator, scaling, ….
 
-    None is returned for schemes on a grid, and for schemes without waves.
+    They describe only tables at consecutive positions. For a scheme with a list of positions, they
+    are those of the same scheme without the list, which has the same frequencies. None is returned
+    for schemes on a grid, and for schemes without cosines and sines.
     """
     waves = wave_table(scheme)
-    if waves is not None or not isinstance(scheme, Positioned) or scheme.positions is None:
+    has_list = isinstance(scheme, Positioned) and scheme.positions is not None
+    if waves is not None or not has_list:
         return waves
-    changes: dict[str, Any] = {"positions": None, "seq_len": 1}
+    without_list: dict[str, Any] = {"positions": None, "seq_len": 1}
     try:
-        return wave_table(replace(scheme, **changes))
-    except ParameterError:  # some parameters go only with positions
+        return wave_table(replace(scheme, **without_list))
+    except ParameterError:  # Some parameters, such as mrope_section, go only with a list.
         return None

@@ -69,7 +69,14 @@ OTHER_NUMBERS: tuple[type[Mistake], ...] = (OtherGridBase, OtherGridSpan, OtherA
 
 
 class GridPrior(NamedTuple):
-    """A style with channels per axis, and a table in the order that the style has its pairs."""
+    """A style that may have made a table, and cos + i·sin of the table in the order of its pairs.
+
+    Attributes:
+        style: The way in which one project, such as MAE, lays channels and positions out.
+        channels: The channels of each axis, if they are not the style's own.
+        blocks: The pairs of each axis: those of the height, then those of the width.
+        phasors: cos + i·sin of each row and pair of the table, (rows, pairs).
+    """
 
     style: GridStyle
     channels: tuple[int, ...] | None
@@ -104,7 +111,8 @@ def recognise_grid(tensors: Mapping[str, Array]) -> list[Explanation]:
 def _explain_on_grids(reading: WaveReading) -> list[Explanation]:
     """Return the explanation of a table by the first style and grid that make it.
 
-    If no style makes it as its project has it, all are tried with another base or another span.
+    A style is how one project, such as MAE, lays a table out. If none makes the table as its project
+    has it, all are tried with another base, or with positions that span another range.
     """
     if not MIN_POINTS <= reading.rows <= MAX_POINTS or not _may_be_on_grid(reading):
         return []
@@ -156,10 +164,10 @@ def _largest_difference_of_equals(reading: WaveReading) -> float:
 
 
 def _readings(tensors: Mapping[str, Array]) -> Iterator[WaveReading]:
-    """Yield how tensors may be read: a matrix as a table that is added, or a pair of rotary tables.
+    """Yield how tensors may be read: as one table that is added to embeddings, or as two rotary tables.
 
-    A matrix is read as its style lays it out, which is not known yet; so it is not split into
-    cosines and sines here.
+    Which columns of an added table are sines depends on the style, which is not known yet. So it is
+    not split into cosines and sines here.
     """
     if len(tensors) == 1:
         (tensor,) = tensors.values()
@@ -191,7 +199,7 @@ def _explain_by_style_with_other_numbers(
 
 
 def _possible_schemes(reading: WaveReading) -> Iterator[Positioned]:
-    """Yield a scheme for every style and grid by which equal places have equal rows.
+    """Yield a scheme for every style and grid that a table may have, judging by equal rows.
 
     With 13 rows and one row for a class token, 12 points may be 3×4 or 4×3. On a grid of 3×4 the
     columns of the height are equal in rows 1–4, 5–8 and 9–12; if they are not, it is no such grid.
@@ -199,9 +207,9 @@ def _possible_schemes(reading: WaveReading) -> Iterator[Positioned]:
     """
     limit = _largest_difference_of_equals(reading)
     for prior in _styles_of_tables(reading):
-        for keep in _possible_keeps(prior, limit):
-            for grid in _possible_grids(prior, keep, limit):
-                scheme = _scheme_on_grid(grid, keep, prior, reading)
+        for rows_beside_grid in _possible_keeps(prior, limit):
+            for grid in _possible_grids(prior, rows_beside_grid, limit):
+                scheme = _scheme_on_grid(grid, rows_beside_grid, prior, reading)
                 if scheme is not None:
                     yield scheme
 
@@ -285,9 +293,13 @@ def _styles_of_added_table(values: Floats) -> Iterator[GridPrior]:
 
 
 def _styles_of_rotary_tables(phasors: Complex) -> Iterator[GridPrior]:
-    """Yield the styles of rotary tables with cos + i·sin of so many pairs, (rows, pairs).
+    """Yield the styles that have rotary tables with so many pairs.
 
-    Some models have the style of Flux with channels per axis of their own, which are yielded as well.
+    Some models have the style of Flux with channels per axis of their own, such as 16 56 56 for time,
+    height and width, which are yielded as well.
+
+    Args:
+        phasors: cos + i·sin of each row and pair, (rows, pairs).
     """
     dim = 2 * phasors.shape[1]
     for style, channels in STYLES_OF_ROTARY:

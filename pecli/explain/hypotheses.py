@@ -366,19 +366,19 @@ def with_storages(case: Case) -> Iterator[Case]:
 
 
 def _coarsest(cases: Sequence[Case]) -> list[Case]:
-    """Return the cases with the coarsest grids of storage: waves that lie on one were rounded to
-    it.
+    """Return the cases that suppose the coarsest storage, such as four decimals, and similar ones.
 
-    Numbers with four decimals also lie on the grid of float32, which is much finer, and which would
-    make the search twice as long.
+    Each case supposes another way in which the numbers were stored. Numbers with four decimals are
+    float32 numbers as well, but that is no news, and would make the search twice as long.
     """
-    least = max(map(_rounding_unit, cases), default=0.0) / SIMILAR_GRIDS
-    return [case for case in cases if _rounding_unit(case) >= least]
+    coarsest = max(map(_rounding_of_one, cases), default=0.0)
+    return [case for case in cases if _rounding_of_one(case) >= coarsest / SIMILAR_GRIDS]
 
 
-def _rounding_unit(case: Case) -> float:
-    """Return half a unit of the supposed storage at 1; 0 if none is supposed, or if the data are no
-    waves.
+def _rounding_of_one(case: Case) -> float:
+    """Return how far the supposed storage may round a number of size 1: 0.00005 for four decimals.
+
+    It is 0 if no storage is supposed, or if the data are not made of cosines and sines.
     """
     if case.waves is None:
         return 0.0
@@ -386,10 +386,10 @@ def _rounding_unit(case: Case) -> float:
 
 
 def _with_other_roundings(case: Case) -> Iterator[Case]:
-    """Yield the case with each grid on which all values lie, cut off or rounded twice.
+    """Yield the case with each rare way in which its values may have been stored: cut off, or rounded twice.
 
-    Nothing is yielded for biases. Those that are right lie on grids too, and differ from other biases
-    in one direction, as numbers do that were cut off.
+    0.378 in two decimals is 0.38 if it was rounded, and 0.37 if it was cut off. Nothing is yielded for
+    biases: right ones may differ from the expected ones in one direction, as cut-off numbers do.
     """
     if isinstance(case.computation, BiasComputation):
         return

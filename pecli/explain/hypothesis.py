@@ -149,9 +149,10 @@ class Mistake(ABC):
 
     @classmethod
     def proposals(cls, case: "Case") -> Iterator[Self]:
-        """Yield the instances worth testing, with numbers taken from the measurements.
+        """Yield this mistake with each number that the data suggest: another base with the base 10000.
 
-        Nothing is yielded if the mistake is not possible, or if the data do not show its numbers.
+        A search tests each by making the table with it. Nothing is yielded if the mistake is not
+        possible, as exchanged columns in a vector, or if the data do not show its numbers.
         """
         is_possible = cls.is_possible(case.computation, case.scheme)
         if is_possible and _all_hold(cls.data_needs, case):
@@ -166,8 +167,10 @@ class Mistake(ABC):
 
     @classmethod
     def suppositions(cls, case: "Case") -> Iterator[Self]:
-        """Yield the instances that may be one of several mistakes, so that others are measured in
-        what is left.
+        """Yield this mistake with each number that it may have if it is one of several.
+
+        Exchanged columns alone do not explain a table that also has another base. They are supposed
+        all the same, since only then the base can be measured.
         """
         if not cls.is_found_last and cls.is_possible(case.computation, case.scheme):
             yield from cls.suppositions_for_case(case)
@@ -179,7 +182,10 @@ class Mistake(ABC):
 
     @classmethod
     def examples(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
-        """Yield typical instances without data, the smallest deviations first.
+        """Yield typical versions of this mistake: another base with 500000 and others, for 10000.
+
+        They are planted in right tables, as test data for programs and to see whether a check notices
+        them. The smallest deviations come first.
 
         Args:
             computation: The right computation, in which they can be planted.
@@ -296,20 +302,22 @@ class Case:
         return self._with_mistakes(other for other in self.mistakes if other is not mistake)
 
     def _with_mistakes(self, mistakes: Iterable[Mistake]) -> "Case":
-        """Return the case with mistakes planted in the order in which an implementation makes them.
+        """Return the case with some mistakes in its computation, instead of those that it has.
 
-        Most cases have all mistakes of another one and one more. The computations with the first
-        mistakes are taken from this case, since planting takes most of the time of a search.
+        To plant a mistake is to change one step of a computation. With another base and exchanged
+        columns, the base is planted first: frequencies are computed before columns are filled.
+        Planting takes most of the time of a search, so computations of this case are used again.
 
         Args:
             mistakes: All mistakes of the new case, in any order.
         """
         ordered = tuple(sorted(mistakes, key=lambda mistake: (mistake.stage, mistake.rank)))
-        # The first computation has no mistake, the second one the first mistake, and so on.
+        # Without a mistake, with the first one, with the first two, and so on.
         computations = list(self._computations_with_shared_mistakes(ordered))
         planted_mistakes = len(computations) - 1
         for mistake in ordered[planted_mistakes:]:
-            computations.append(mistake.plant(computations[-1]))
+            with_one_more = mistake.plant(computations[-1])
+            computations.append(with_one_more)
         return replace(
             self,
             computation=computations[-1],
@@ -472,12 +480,13 @@ class Case:
     def _judging_frequencies(self) -> MeasuredFrequencies | None:
         """The measured frequencies, if they show whether the supposed ones are right; else None.
 
-        They do not if elements may hold anything, if phases are supposed to be rounded, or if values
-        were cut off: all values are then off to one side, by which frequencies seem to move.
+        A measured 0.3 shows that a supposed 0.5 is wrong, unless something is supposed that moves what
+        is measured: damaged elements, angles rounded to 16 bits, or numbers that were cut off.
         """
         computation = self.computation
+        # Numbers that are cut off are all off to one side, by which frequencies seem to move.
         is_cut_off = isinstance(computation.storage, TruncatedStorage)
-        is_damaged = computation.damaged is not None
+        is_damaged = computation.damaged is not None  # Some elements may hold anything.
         if is_damaged or is_cut_off or not computation.arithmetic.turns_evenly:
             return None
         return self.measured_frequencies
@@ -501,14 +510,16 @@ class Case:
 
     @property
     def has_other_frequencies(self) -> bool:
-        """True if clean waves have other frequencies than the computation: no positions or amplitudes
-        explain them.
+        """True if the data are waves with other frequencies than the supposed ones, nearly without noise.
 
-        If no channel moves at all, all rows may be at one position.
+        Other positions or another amplitude do not explain such data: a mistake of the frequencies must
+        be supposed.
         """
         if not self.frequencies_are_refuted:
             return False
-        return self.frequencies.are_clean and bool(self.frequencies.is_known.any())
+        # If no column changes from row to row, all rows may be at one position.
+        is_some_frequency_known = bool(self.frequencies.is_known.any())
+        return self.frequencies.are_clean and is_some_frequency_known
 
     @property
     def frequencies(self) -> MeasuredFrequencies:
@@ -530,8 +541,10 @@ class Case:
 
     @cached_property
     def measured_positions(self) -> Floats | None:
-        """Positions (axes, rows) of the located rows, if the computation's frequencies are right; NaN if
-        a row is at none.
+        """The position of each row in the data (axes, rows), if the supposed frequencies are right.
+
+        They are those of `located_rows`: of all rows, unless there are very many. A row that is at no
+        position has NaN.
         """
         waves = self.waves
         assert waves is not None  # Only mistakes of cosines and sines ask for them.
@@ -640,7 +653,10 @@ class Case:
 
     @property
     def _possible_precisions(self) -> tuple[Computation, ...]:
-        """The computation as it is supposed, and the exact one if some step is supposed in float32."""
+        """The supposed computation, and if it has steps in float32, also the one with these steps exact.
+
+        Nearly all tables are computed in float32, but not all: the nearer of both counts.
+        """
         arithmetic = self.computation.arithmetic
         uses_float32 = arithmetic != arithmetic.without_float32()
         if uses_float32:
@@ -806,13 +822,11 @@ class Statement(NamedTuple):
 
 
 def _statement(case: Case) -> Statement:
-    """Return the edits of a case with their cost.
-
-    «Computed in float32» is one of them only if exact arithmetic does not explain the data.
-    """
+    """Return what an explanation states about a case: its edits, such as «base is 10000», and their cost."""
     edits = (*case.arranged, *_named_edits(case))
     cost = case.cost
     is_only_precision = all(edit.storage for edit in edits)
+    # «Computed in float32» goes without saying beside a mistake, and if exact numbers fit as well.
     if is_only_precision and _shows_float32(case):
         edits = (Recipe("float32"), *edits)
         cost += FLOAT32_COST

@@ -336,20 +336,22 @@ def _with_other_styles(
 ) -> Iterator[Mistaken[PlacedT]]:
     """Yield the scheme in each style of another project, such as that of MAE for that of DETR.
 
-    A style that differs only in the base is left out: another base is a mistake of its own.
+    The usual base of style A is 10000, and that of style B 100. A scheme in style A of base 10000
+    becomes one in style B of base 100. A scheme in style A of base 500 keeps its base 500.
 
     Args:
         scheme: The right scheme.
         style: Its style, the way in which one project lays channels and positions out.
         styles: The styles that it could have by mistake, by name.
     """
-    has_base_of_style = scheme.base == style.base
+    has_usual_base = scheme.base == style.base
     for name, other_style in styles.items():
+        # A style that differs only in its usual base is left out: that is a mistake of its own.
         with_same_base = replace(other_style, base=style.base)
         if not _makes_other_tables(scheme, with_same_base):
             continue
-        if has_base_of_style:
-            # Without a base of its own, a scheme has that of its new style.
+        if has_usual_base:
+            # Without a stated base, a scheme has the usual one of its new style.
             yield from _with_other_parameters(scheme, style=name, base=None)
         else:
             yield from _with_other_parameters(scheme, style=name)
@@ -362,11 +364,12 @@ def _makes_other_tables(scheme: Positioned, other_style: GridStyle) -> bool:
     channels for each axis, such as `axes=(16, 56, 56)`.
     """
     style = _style_of(scheme)
-    renamed = replace(other_style, name=style.name)
+    # Tables are equal if styles differ only in what does not matter here, such as their names.
+    compared = replace(other_style, name=style.name)
     has_channels_per_axis = scheme.value_of("axes", None) is not None
     if has_channels_per_axis:
-        renamed = replace(renamed, split=style.split)
-    return renamed != style
+        compared = replace(compared, split=style.split)
+    return compared != style
 
 
 def _style_of(scheme: Positioned) -> GridStyle:

@@ -128,7 +128,11 @@ class MeasuredFrequencies(NamedTuple):
         return bool(self.agreeing(frequencies))
 
     def agreeing(self, frequencies: Floats) -> Flags:
-        """Return which of several schedules (schedules, pairs) give all measured frequencies."""
+        """Return for each of several lists of frequencies True if they are all as measured.
+
+        Args:
+            frequencies: Radians per position, (lists, pairs); each list follows another formula.
+        """
         with np.errstate(all="ignore"):
             distances = np.abs(wrap(frequencies - self.values))
             if self.is_folded:  # The sign is not known: f and −f have the same cosines.
@@ -618,7 +622,11 @@ class _NumberFit(NamedTuple):
         return np.asarray(np.log(frequencies)[self.is_known])
 
     def best_move(self, log: float) -> _MoveOfOne:
-        """Return the move that leads from a number nearest to the measured frequencies."""
+        """Return the change of a number's logarithm after which its frequencies are nearest to the measured ones.
+
+        It is found by weighted least squares, Σ w·s·r / Σ w·s²: each log-frequency is r below the
+        measured one, and grows by s if the number's logarithm grows by 1.
+        """
         predicted = self.predicted(log)
         slopes = (self.predicted(log + SOLVER_STEP) - predicted) / SOLVER_STEP
         weighted_slopes = self.weights * slopes
@@ -748,11 +756,11 @@ def _are_in_other_order(frequencies: Floats, expected: Floats) -> bool:
 
 
 def _fit_by_scanning(fit: _NumberFit, log_start: float) -> Fit:
-    """Return the middle of the interval of numbers that fit best, and half of its width as the error.
+    """Return the number of a schedule with which it comes nearest to measured frequencies, by trying many.
 
-    YaRN's limits are rounded to whole pairs, so that all numbers of an interval give the same
-    frequencies. A hundred numbers are tried, from 1/64 to 64 times a first guess, each of them 9 %
-    larger than the one before.
+    The number may be YaRN's `beta_fast`, which frequencies show only roughly: it is rounded to a whole
+    pair, so that all numbers from 28 to 32 may give the same frequencies. Then the result is 30 ± 2. A
+    hundred numbers are tried, from 1/64 to 64 times a first guess, each 9 % larger than the one before.
 
     Args:
         fit: The schedule and the measured frequencies.
@@ -762,6 +770,7 @@ def _fit_by_scanning(fit: _NumberFit, log_start: float) -> Fit:
     chi_squares = np.array([fit.weighted_squares(fit.predicted(log)) for log in tried_logs])
     # A number that is off by one standard error has a sum of weighted squares that is larger by 1.
     fits_best = chi_squares <= chi_squares.min() + 1.0
+    # There is hardly ever more than one interval. The number is only a guess, which is tested later.
     interval = _first_interval(fits_best)
     lowest = math.exp(tried_logs[interval[0]])
     highest = math.exp(tried_logs[interval[-1]])

@@ -69,9 +69,10 @@ class Tensors(NamedTuple):
 
 @singledispatch
 def tensors_made_together(scheme: Scheme, names: Sequence[str]) -> Iterator[Tensors]:
-    """Yield those of a scheme's tensors that have these names, with what makes them.
+    """Yield some of a scheme's tensors, with the steps that make them; `cos` and `sin` belong together.
 
-    Of schemes without a computation of their own, only the parameters are known.
+    A mistake is planted in all tensors that are made together. Schemes that are not registered here are
+    made by the engine as a whole, so that only their parameters can be wrong.
     """
     for name in names:
         if len(named_tensors(scheme)[name].shape) > 1:

@@ -28,23 +28,22 @@ def may_have_several_mistakes(case: Case) -> bool:
     """Return True if it makes sense to look for several mistakes at once in the numbers of a file.
 
     Three mistakes together explain nearly anything, noise included. So the numbers must show something
-    of what they should be: a bias straight lines, rotated queries a common rotation, and tables of
-    cosines and sines waves or positions.
+    of what they should be: a bias straight lines, queries that all heads were rotated by the same
+    angles, and tables of cosines and sines waves or positions.
 
     Args:
         case: The numbers, and the computation that should have made them.
     """
-    match case.computation:
-        case BiasComputation():
-            return _has_straight_rows(case)
-        case RotatedComputation() as rotated:  # queries or keys
-            return not is_as_supposed(case) and _shows_rotated_heads(case, rotated)
-        case WaveComputation():  # tables of cosines and sines, or their frequencies
-            return not is_as_supposed(case) and _shows_waves_or_positions(case)
-        case _:
-            return (
-                True  # Nothing is known that other numbers, such as indices of buckets, must show.
-            )
+    computation = case.computation
+    if isinstance(computation, BiasComputation):
+        return _has_straight_rows(case)
+    if not isinstance(computation, WaveComputation):
+        return True  # Nothing is known that other numbers, such as indices of buckets, must show.
+    if is_as_supposed(case):
+        return False  # Frequencies, positions and amplitude are right: no mistake is left.
+    if isinstance(computation, RotatedComputation):  # queries or keys
+        return _shows_rotated_heads(case, computation)
+    return _shows_waves_or_positions(case)  # cosines and sines, or their frequencies
 
 
 def _shows_waves_or_positions(case: Case) -> bool:
@@ -53,9 +52,10 @@ def _shows_waves_or_positions(case: Case) -> bool:
 
 
 def _shows_rotated_heads(case: Case, rotated: RotatedComputation) -> bool:
-    """Return True if all heads are rotated alike; a single one has to show waves or positions as well.
+    """Return True if the data are rotated heads: all heads of a row were rotated by the same angles.
 
-    One head can be taken for rotated by whatever rotations lead to it.
+    Some rotation leads from any single head to any other numbers, so that one head shows nothing by
+    that: its angles have to be those of waves, or of many positions.
     """
     if not _shows_rotation(case, rotated):
         return False
@@ -64,11 +64,11 @@ def _shows_rotated_heads(case: Case, rotated: RotatedComputation) -> bool:
 
 
 def _shows_rotation(case: Case, rotated: RotatedComputation) -> bool:
-    """Return True if all heads are rotated alike for some choice of formula, pairs and channels.
+    """Return True if all heads of a row were rotated by the same angles, in some choice of channels.
 
-    Rotations are solved row by row from all heads together: several heads agree on one only if there is
-    one, if the right channels are paired. False if the expected rotation leaves no more than the best
-    one does, since then no rotation explains what is left.
+    The angles are solved from all heads together, which agree on them only if channels are paired as
+    in the file. So each usual way to pair channels is tried. If the expected rotation is as near as the
+    best one, only noise is left, which no rotation explains.
     """
     rows = case.observations.tested_rows
     heads = case.observations.measured(rows)

@@ -113,14 +113,16 @@ class NormalEquations(NamedTuple):
         )
 
     def solution(self) -> tuple[Floats, Floats] | None:
-        """Return cosines and sines, 0 if the equations do not determine them; None if that is so for most pairs.
+        """Return the cosines and sines that solve the equations; None if most pairs are not determined.
 
-        If only the first channel of the pair (0, 4) is rotated, 0·c − 4·s = −4 does not determine c.
+        The two equations of each pair are solved by Cramer's rule. If only the first channel of the pair
+        (0, 4) is rotated, 0·c − 4·s = −4 does not determine c: both numbers are then returned as 0.
         """
         determinant = self.cos_cos * self.sin_sin - self.cos_sin**2
         is_singular = determinant <= SINGULAR_HEAD * self.cos_cos * self.sin_sin
         if is_singular.mean() > 0.5:
             return None
+        # Dividing by infinity gives 0.
         divisor = np.where(is_singular, np.inf, np.maximum(determinant, TINY))
         cosines = (self.cos_after * self.sin_sin - self.sin_after * self.cos_sin) / divisor
         sines = (self.sin_after * self.cos_cos - self.cos_after * self.cos_sin) / divisor

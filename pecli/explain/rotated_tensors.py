@@ -80,9 +80,7 @@ class RotatedTensor:
     def with_only(self, selection: "SomeHeads") -> "RotatedTensor":
         """Return some heads of one sequence, as a tensor of shape (1, heads, rows, channels).
 
-        A part of the heads may have a mistake of its own, which is looked for in these heads only. Their
-        positions count as stated: otherwise, «positions start at 5» would come with a command, and no
-        command rotates only some heads.
+        A part of the heads may have a mistake of its own, which is looked for in these heads only.
         """
         sequence = slice(selection.sequence, selection.sequence + 1)  # A slice keeps the axis.
         positions = self.positions
@@ -96,6 +94,7 @@ class RotatedTensor:
             after=self.after[sequence][:, selection.heads],
             positions=positions,
             is_token=is_token,
+            # An explanation of stated positions has no command, and no command rotates some heads.
             are_stated=True,
             head_shape=(len(selection.heads),),
         )

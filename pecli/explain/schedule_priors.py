@@ -175,15 +175,20 @@ def agreeing_schedules(
 
 
 def rotary_schedules(measured: MeasuredFrequencies) -> list[SchedulePrior]:
-    """Return the schedules of rotary tables that agree with frequencies, the plainest first."""
+    """Return the rules that rotary tables may have for their measured frequencies, the plainest first.
+
+    Most have base^(−i/denominator) for pair i, or this with all frequencies divided by one factor. Only if
+    none of these agrees, the scalings that bend the frequencies are tried: Llama 3's, YaRN and LongRoPE.
+    """
     denominator = float(len(measured.values))
-    priors = [*_rotary_schedules_on_line(measured, denominator)]
-    if not _agreeing(priors, measured):
-        priors = [
-            *_llama3_and_yarn_schedules(measured, denominator),
-            *_longrope_schedules(measured, denominator),
-        ]
-    return _agreeing(priors, measured)
+    plain_priors = _agreeing([*_rotary_schedules_on_line(measured, denominator)], measured)
+    if plain_priors:
+        return plain_priors
+    bent_priors = [
+        *_llama3_and_yarn_schedules(measured, denominator),
+        *_longrope_schedules(measured, denominator),
+    ]
+    return _agreeing(bent_priors, measured)
 
 
 def sinusoidal_schedules(
@@ -551,15 +556,16 @@ class Blend:
 
 
 def _usual_blends(factor: float) -> Iterator[Blend]:
-    """Yield llama3 and YaRN scalings by a factor as models are configured, usual settings cheapest.
+    """Yield llama3 and YaRN scalings by a factor, with all settings that models are known to have.
 
-    The original length of 8192 is a placeholder: `_lengths_that_agree` tries all usual ones.
+    A setting that fewer models have costs more, so that it is preferred only if the usual ones fail.
     """
+    any_length = 8192  # The caller tries all usual lengths in its place.
     for (low, high), cost in LLAMA3_COSTS.items():
-        yield Blend(Llama3(factor, 8192, low, high), cost, SAME_LLAMA3)
+        yield Blend(Llama3(factor, any_length, low, high), cost, SAME_LLAMA3)
     limits = product(TRUNCATION_COSTS.items(), BETA_COSTS.items())
     for (truncate, cost_of_truncation), ((fast, slow), cost_of_betas) in limits:
-        scaling = Yarn(8192, factor, beta_fast=fast, beta_slow=slow, truncate=truncate)
+        scaling = Yarn(any_length, factor, beta_fast=fast, beta_slow=slow, truncate=truncate)
         yield Blend(scaling, cost_of_truncation + cost_of_betas, SAME_YARN)
 
 

@@ -155,13 +155,14 @@ def _with_another_length(tables: SchemeTables) -> Iterator[SchemeTables]:
 
 
 def _with_columns_of_tensors(tables: SchemeTables) -> Iterator[SchemeTables]:
-    """Yield the scheme as it is, or in each other layout and with each other dim of that width.
+    """Yield the scheme with as many columns as the tensors have: as it is, or in another layout or dim.
 
-    The scheme as it is has the same width as a compact table of the whole head if half of it rotates.
+    A scheme of 64 columns is compared with 32 columns in the compact layout, or with a dim of 32.
     """
     _, expected_columns = tables.expected_shape
     if tables.columns == expected_columns:
         yield tables
+        # If half of a head rotates, a compact table of the whole head has the same width.
         yield from _with_all_channels(tables)
         return
     yield from _in_another_layout(tables)

@@ -65,15 +65,17 @@ def with_slices_in_order_of(found: Array, candidate: Candidate) -> Iterator[Cand
 
 
 def _with_slices_along(axis: int, expected: Array, found: Array) -> Iterator[Candidate]:
-    """Yield the expected array with its slices along one axis in the order of the found one.
+    """Yield the expected array with its rows (or columns, or heads) in the order of the found one.
 
-    The slices along axis 0 of (64, 32) are 64 rows of 32 numbers, and those along axis 1 are 32 columns.
+    If the rows a b c d are expected and d c b a are found, d c b a is yielded, with the edit
+    «reversed». If a x b c d are found, these are yielded: the expected rows with x added to them.
 
     Args:
-        axis: The axis to look at, of both arrays.
+        axis: 0 for the rows of arrays (rows, columns), and 1 for their columns.
         expected: An array without axes of length 1.
         found: Another one with as many axes.
     """
+    # Slices are the rows, if the axis is that of rows. They have the first axis from here on.
     expected_slices = np.moveaxis(expected, axis, 0)
     found_slices = np.moveaxis(found, axis, 0)
     if not _can_be_matched(expected_slices, found_slices):

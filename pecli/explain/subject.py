@@ -55,6 +55,9 @@ def _computation_of_table(
 ) -> WaveComputation:
     """Return the steps that make a table, amplitude · cos(position · frequency) and the sines likewise.
 
+    The position of a pair is that of the row along one axis. On a grid of patches, some pairs have the
+    row's height as their position, and the others its width.
+
     Args:
         scheme: The scheme, which states the positions of the rows and the order of the columns.
         tensors: The names of its tables.
@@ -62,7 +65,7 @@ def _computation_of_table(
         schedule: The formula of the frequencies; None if they have no single one.
     """
     pairs = len(frequencies)
-    # 0 0 1 1: two pairs follow the height, and two the width. A table of one channel has no pair.
+    # 0 0 1 1 on a grid: height, height, width, width. A table of one channel has no pair.
     axis_of_each_pair = np.array(scheme.pair_axes[:pairs], np.intp)
     positions = _positions_of_rows(scheme)
     return WaveComputation(
@@ -70,9 +73,9 @@ def _computation_of_table(
         axes=axis_of_each_pair,
         positions=positions,
         amplitude=_amplitude(scheme),
-        form=_columns(scheme, tensors, pairs),
+        form=_columns(scheme, tensors, pairs),  # the cosine or sine in each column
         schedule=schedule,
-        empty_rows=_empty_rows(scheme, positions),
+        empty_rows=_empty_rows(scheme, positions),  # those that hold zeros, as of padding
     )
 
 

@@ -32,7 +32,7 @@ class Supposition(NamedTuple):
 
 
 def _each_set_once(suppositions: Iterable[Supposition]) -> Iterator[Case]:
-    """Yield the cases with one more mistake; a set of mistakes that is reached in several orders, once.
+    """Yield each case with the mistake that is to be supposed in it, every set of mistakes only once.
 
     Another base after exchanged columns is the same set as exchanged columns after another base.
     """
@@ -57,7 +57,10 @@ class OpenCase(NamedTuple):
 
 
 def _last_suppositions(case: Case, count: int) -> Iterator[Supposition]:
-    """Yield the mistakes that the data suggest as the last of so many, after all others are supposed."""
+    """Yield the last of so many mistakes, each with the case in which all others are supposed already.
+
+    Of exchanged columns and another base, the base is the last: it is measured once the columns are right.
+    """
     for incomplete in _all_but_the_last(case, count):
         for kind in _possible_kinds(incomplete):
             for mistake in kind.proposals(incomplete.case):
@@ -66,11 +69,11 @@ def _last_suppositions(case: Case, count: int) -> Iterator[Supposition]:
 
 
 def _all_but_the_last(case: Case, count: int) -> Iterator[OpenCase]:
-    """Yield a case with some mistakes supposed, so that with one more there are as many as are wanted.
+    """Yield a case with all mistakes supposed except one, which is then measured in the data.
 
-    Some kinds count as two mistakes, since they are two numbers of one schedule that can only be solved
-    together, such as a base and a factor. That is soon done, so that these come first. Beside them, only
-    mistakes are supposed that change how data are read, such as exchanged columns.
+    The missing one may count as two mistakes: a base and a factor that are both wrong can only be solved
+    together. That is soon done, so that these cases come first. Beside the two, only mistakes are
+    supposed that change how data are read, such as exchanged columns.
 
     Args:
         case: The numbers of a file, with the mistakes that are supposed so far.
@@ -102,11 +105,10 @@ def _likeliest_first(case: Case, count: int) -> Iterator[Case]:
 
 
 def _confirmed_first(cases: Iterable[Case]) -> Iterator[Case]:
-    """Yield the cases whose frequencies are the measured ones, and then all others.
+    """Yield the likelier cases first: those that suppose the frequencies which the data show.
 
-    Of the others, those in which the frequencies are as specified come before those with a mistake
-    of the schedule: another base that was supposed and does not lead to the measured frequencies is
-    the least likely.
+    If the data show those of base 500000, these are the cases with base 500000. Then come the cases
+    with the specified frequencies, and at last those with another wrong base, which explains nothing.
     """
     without_schedule_mistake: list[Case] = []
     with_schedule_mistake: list[Case] = []
@@ -122,7 +124,7 @@ def _confirmed_first(cases: Iterable[Case]) -> Iterator[Case]:
 
 
 def _with_measured_mistakes(case: Case, count: int) -> Iterator[Case]:
-    """Yield a case with so many mistakes, the last of which does not change how data are read."""
+    """Yield a case with so many mistakes, the last of which leaves rows and columns as they are: another base, say."""
     for incomplete in _all_but_the_last(case, count):
         for supposition in _first_suppositions(incomplete, changes_reading=False):
             yield supposition.case.supposing(supposition.mistake)
@@ -147,9 +149,10 @@ def _changes_of_reading(case: Case, count: int) -> Iterator[Supposition]:
 
 
 def _first_suppositions(incomplete: OpenCase, *, changes_reading: bool) -> Iterator[Supposition]:
-    """Yield mistakes that may be supposed in a case before another one is measured.
+    """Yield mistakes that may be supposed before the last one is measured, each with its case.
 
-    Each is yielded with the case in which it is to be supposed.
+    Exchanged columns have no number, so that they are just supposed. Another base can be as well,
+    with the number that is measured so far.
 
     Args:
         incomplete: The numbers of a file, with the mistakes that are supposed so far.
@@ -242,7 +245,10 @@ def _kinds_in_order(case: Case) -> list[type[Mistake]]:
 
 
 def _possible_groups(case: Case) -> set[MistakeGroup]:
-    """Return the groups that one more mistake may belong to, beside those that are supposed in a case."""
+    """Return the groups that one more mistake may belong to, given what the supposed ones explain.
+
+    If a supposed base leads to the measured frequencies, no further mistake of the frequencies is tried.
+    """
     groups = {MistakeGroup.STEPS_AND_DAMAGE}  # These are always possible.
     if not _is_reading_settled(case):
         groups.add(MistakeGroup.READING)

@@ -64,9 +64,10 @@ def explain_tables(
 
 @singledispatch
 def cases_of(scheme: Scheme, tensors: Mapping[str, Array]) -> Iterator[Case]:
-    """Yield the ways in which tensors can be those of a scheme.
+    """Yield each way in which tensors may have been made by a scheme, so that it can be compared with them.
 
-    Of schemes without a computation of their own, only the parameters are known.
+    The scheme may have another size than the tensors, 512 rows for 256: it is resized, and the size is
+    named as an edit. Schemes that are not registered here are made by the engine as a whole.
     """
     for resized, edits in _schemes_of_shapes(scheme, tensors):
         flat = {name: array.reshape(-1, array.shape[-1]) for name, array in tensors.items()}
@@ -123,7 +124,7 @@ def _has_shapes(scheme: Scheme, tensors: Mapping[str, Array]) -> bool:
 
 
 def wave_case(tables: SchemeTables) -> Case:
-    """Return the case of tables of cosines and sines."""
+    """Return tables of cosines and sines beside the steps that should have made them, to be compared."""
     computation = computation_of(tables.scheme, tuple(tables.tensors))
     schedule = computation.schedule
     if tables.exponent_dim is not None and schedule is not None:
@@ -188,9 +189,10 @@ def bias_cases(scheme: Alibi, name: str, array: Array) -> Iterator[Case]:
 
 
 def _cases_of_bias(scheme: Alibi, name: str, bias: "ReadBias") -> Iterator[Case]:
-    """Yield a bias (heads, queries, keys), to be compared with one of ALiBi that has as many of each.
+    """Yield the comparison of a bias (heads, queries, keys) with that of ALiBi in the same shape.
 
-    Nothing is yielded if ALiBi cannot have so many.
+    If 8 heads are expected and 12 are there, it is compared with ALiBi for 12 heads. Nothing is yielded
+    if ALiBi cannot have that shape, as with more queries than keys.
     """
     scheme_of_same_shape = _with_shape(scheme, bias.values.shape)
     if scheme_of_same_shape is None:

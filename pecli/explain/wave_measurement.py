@@ -614,8 +614,15 @@ def _refit_slow_columns(
 ) -> CosineWaves:
     """Return waves in which slow columns are fitted again, with the amplitude of the others.
 
-    A table has one amplitude, which a column of less than one turn does not show: over 20 rows,
-    sin(0.01·p) and 2·sin(0.005·p) differ by 0.001 at most.
+    The first fit of a slow column may have another amplitude, and so a wrong frequency: over 20 rows,
+    sin(0.01·p) and 2·sin(0.005·p) differ by 0.001 at most. But all columns of a table have one
+    amplitude, which faster ones show.
+
+    Args:
+        waves: The waves that were fitted to all columns.
+        is_slow: True for columns of less than one turn; if all are, for all but the fastest.
+        data: The columns, (rows, channels).
+        rows_from_0: The rows, counted from the first.
     """
     if not is_slow.any():
         return waves

@@ -317,8 +317,9 @@ def _explain_from_any_start(reading: WaveReading, case: Case) -> Iterator[Explan
 
 
 def _placed_schemes(reading: WaveReading, case: Case) -> Iterator[Positioned]:
-    """Yield the scheme of a case from each position at which the first row may be, then with relative
-    positions.
+    """Yield the scheme of a case with each position that its first row may have: 0, 1, or a measured one.
+
+    Last comes the scheme with relative positions, 3 2 1 0 −1 −2 −3, as Transformer-XL has them.
     """
     scheme = _positioned(case)
     for start in _possible_starts(case):
@@ -389,18 +390,19 @@ def _made_by_scheme(explanation: Explanation, scheme: Scheme) -> Explanation:
 
 
 def _with_scheme_of_recipe(explanations: list[Explanation]) -> list[Explanation]:
-    """Return explanations, the first of which has the scheme of a recipe if that makes the table as closely.
+    """Return explanations, the first of which ends with a command with `--recipe` instead of `--runtime` if it can.
 
-    A runtime such as vLLM may compute the table of the recipe float32-bfloat16-table. The answer names
-    the runtime, but the command for it has `--recipe`, which reproduces the table on every machine.
+    A recipe states the dtype of each step. A runtime such as vLLM may compute the table of the recipe
+    float32-bfloat16-table. The answer names the runtime, but the recipe makes the table on every machine.
     """
     by_recipe = [explanation for explanation in explanations if not explanation.has_edit(Runtime)]
     if not by_recipe:
         return explanations
     first, *others = explanations
-    if by_recipe[0].residual > first.residual:
-        return explanations
-    return [first.made_by(by_recipe[0].scheme), *others]
+    best_by_recipe = by_recipe[0]
+    if best_by_recipe.residual > first.residual:
+        return explanations  # The recipe makes the table less closely than the runtime.
+    return [first.made_by(best_by_recipe.scheme), *others]
 
 
 def _possible_starts(case: Case) -> Iterator[int]:

@@ -108,7 +108,9 @@ def _find_undone_permutation(
 def _find_needless_permutations(
     rows: Indices, heads: HeadDivision, *, are_keys: bool
 ) -> Iterator[ConverterRowMistake]:
-    """Yield the permutations of queries or keys that should keep the order of the reference.
+    """Yield the mistakes by which a converter permutes queries or keys that should keep their order.
+
+    The channels a b c d of a head become a c b d if it interleaves their halves, as for a Llama.
 
     Args:
         rows: All rows in the order of the reference: 0, 1, 2, …

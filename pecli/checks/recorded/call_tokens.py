@@ -119,14 +119,15 @@ class CallTokens:
         return self._state_on_all_axes(positions)
 
     def find_id_problems(self) -> Iterator[WrongIds]:
-        """Yield a problem for the first sequence whose ids are not the positions of its tokens.
+        """Yield a problem for the first sequence whose tokens were not at the positions that they need.
 
-        With left padding, mask 0 0 1 1 1, the three tokens need the ids 0, 1, 2; code that ignores
-        the mask passes 2, 3, 4. Padding may have any ids.
+        An id is the position that the model's code used. With left padding, mask 0 0 1 1 1, the three
+        tokens need the ids 0, 1, 2; code that ignores the mask uses 2, 3, 4. Padding may have any ids.
         """
-        # The first axis is enough: ids that differ between axes, as of images, count as right. A
-        # model may use the same ids (1, L) for all sequences.
-        used_ids = np.broadcast_to(self.used_ids[0], self.positions.shape)
+        # Ids have an axis for time, row and column first, along which those of text are the same.
+        # Those of images count as right, so that the first of them is enough.
+        ids_on_first_axis = self.used_ids[0]  # (batch, L), or (1, L) for all sequences
+        used_ids = np.broadcast_to(ids_on_first_axis, self.positions.shape)
         for sequence, is_token in enumerate(self.is_token):
             used = used_ids[sequence, is_token]
             expected = self.positions[sequence, is_token]

@@ -34,6 +34,9 @@ def verify_run(
 ) -> RunVerification:
     """Compare everything in a recorded run with what the model's configuration requires.
 
+    Values are compared by checks; a problem is something else that is wrong, such as position ids.
+    The answer has reasons for failed checks, or, if all is right, doubts: what a pass does not prove.
+
     Args:
         run: The recorded run.
         model: The model's configuration.
@@ -55,22 +58,39 @@ def verify_run(
     problems = [*_find_problems(run, tokens, encodings)]
     if not checks and not problems:
         raise _make_error_for_nothing(label, scheme_names, unchecked)
+    answer = _make_answer(label, scheme_names, checks, unchecked, problems)
     failed = [check for check in checks if not check.passed]
+    if failed:
+        return _with_first_wrong_layer(answer, failed, checks, search_reasons=reasons)
+    # Problems make an answer fail as well, which stays without doubts then.
+    return answer.with_doubts(_find_doubts(run, tokens, encodings, checks))
+
+
+def _make_answer(
+    label: str,
+    scheme_names: Sequence[str],
+    checks: Sequence[ModuleCheck],
+    unchecked: Sequence[str],
+    problems: Sequence[FileProblem],
+) -> RunVerification:
+    """Return the answer that follows from all checks, before reasons and doubts are added to it.
+
+    Args:
+        label: The name of the run.
+        scheme_names: The model's schemes: rope, learned.
+        checks: The comparisons of the values of all modules.
+        unchecked: The names of tensors that no encoding of the model fits.
+        problems: What is wrong beside values, such as position ids.
+    """
     results = tuple(chain.from_iterable(check.results for check in checks))
-    answer = RunVerification(
+    return RunVerification(
         file=label,
         scheme=", ".join(scheme_names),
         tensors=results,
         problems=(*map(str, problems), *problems_of(results)),
         unchecked=tuple(unchecked),
-        wrong_layers=_list_layers(failed),
+        wrong_layers=_list_layers([check for check in checks if not check.passed]),
     )
-    # Reasons explain wrong values; doubts are about what a pass does not prove.
-    if failed:
-        return _with_first_wrong_layer(answer, failed, checks, search_reasons=reasons)
-    if problems:
-        return answer
-    return answer.with_doubts(_find_doubts(run, tokens, encodings, checks))
 
 
 def _make_error_for_nothing(

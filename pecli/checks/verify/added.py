@@ -305,9 +305,13 @@ class _Sequence(NamedTuple):
 
 
 def _split_into_sequences(sums: _Sums) -> Iterator[_Sequence]:
-    """Yield the sequences of a batch: of inputs (3, L, D), three of (L, D), «sequence 0» to «sequence 2».
+    """Yield each sequence of a batch, so that it can be explained by itself.
 
-    Inputs (L, D) are one sequence, whose name is «after», as results then speak of the whole tensor.
+    A batch of inputs (3, L, D) has three sequences (L, D), which results call «sequence 0» to «sequence
+    2». Inputs (L, D) are a single one, which results call «after», as they call the whole tensor.
+
+    Args:
+        sums: The inputs of all sequences, before and after rows of the table were added to them.
     """
     pair = sums.pair
     before = widened(pair.before).reshape(-1, *pair.before.shape[-2:])  # (batch, L, D)
@@ -454,7 +458,7 @@ def _explain_added_table(
     """Yield the known mistakes with which a scheme makes the rows that were added to one sequence.
 
     If the inputs grew by the table of base 1,000, where that of base 10,000 was expected, the wrong
-    base is yielded.
+    base is yielded, as a mistake of «sequence 0».
 
     Args:
         scheme: The scheme of the table that should have been added.
@@ -463,12 +467,14 @@ def _explain_added_table(
     """
     added_table = sequence.after - sequence.before  # (L, D)
     first_row = int(sequence.row_numbers[0])
+    # The table of the scheme has more rows than were added: those before and after are cut off.
     expected = _make_scheme_of_rows(scheme, first_row, len(added_table))
-    table_name = expected.single_array().name
+    table_name = expected.single_array().name  # «pe»
     for explanation in search.explain(expected, {table_name: added_table}, limit):
         if explanation.mistakes:
             # An explanation ends with a command that makes the table. The file holds sums instead.
             without_command = explanation.made_by(None)
+            # The mistake is in the sums of a sequence: the file has no tensor «pe».
             yield without_command.renamed([sequence.name])
 
 

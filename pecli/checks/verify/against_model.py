@@ -206,8 +206,13 @@ def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
 
 
 def _answer_about_tokens(job: _Job, tokens: TokenTables, options: NamedValues) -> Verification:
-    """Compare tables with a row for each token of a batch, at the positions of these tokens."""
-    # The positions of tokens take the place of the user's, which are those of a batch with padding.
+    """Compare tables that have a row for each token of a batch with those of the model.
+
+    Args:
+        job: The model, and what the user asks for.
+        tokens: The tables without the rows of padding, and the position of each row.
+        options: The options of the user, whose positions are those of a batch with padding.
+    """
     table_options = {**_without_mask(options), "positions": None}
     stated_rows = {"positions": tokens.positions}
     settings = replace(TableSettings.of(table_options), stated_rows=stated_rows)

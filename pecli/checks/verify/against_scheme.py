@@ -132,8 +132,9 @@ class _SchemeCheck:
     def find_tables_named(self, tensor: str, present: Collection[str]) -> list[str]:
         """Return the tables of the scheme that a tensor may be, judging by its name.
 
-        Of a bundle with `sliding.cos` and `full.cos`, a tensor `model.sliding.rope_cos` may be the
-        first, and `rope_cos` neither; of a scheme with `cos`, both may be that.
+        A tensor `rope_cos` may be the table `cos`. If the scheme has one table for sliding and one for
+        full layers, `sliding.cos` and `full.cos`, then `model.sliding.rope_cos` may be the first of
+        them. The name `rope_cos` states neither, so that it may be none.
 
         Args:
             tensor: The name: that of a table, or one that means a table, as `rope_cos` does.
@@ -336,9 +337,10 @@ def _may_mean(tensor: str, table: str) -> bool:
 
 
 def _list_doublings(readings: Iterable[Reading | None]) -> list[Doubling]:
-    """Return how each tensor that could be read doubles its columns, with the layers of its table.
+    """Return how each tensor that could be read has every column twice: in halves, interleaved, or not at all.
 
-    `sliding.cos` of a bundle is a table of the layers `sliding`; `cos` has no layers in its name.
+    They are compared among the tables of the same layers. `sliding.cos` is a table of the layers
+    `sliding`; `cos` has no layers in its name.
     """
     doublings = []
     for reading in readings:

@@ -69,7 +69,13 @@ def _check_tensors(file: LoadedFile, scheme: Scheme, tolerance: Tolerance) -> li
 def _find_other_tensors(
     file: LoadedFile, scheme: Scheme, *, is_complete: bool
 ) -> list[FileProblem]:
-    """Return a problem for each tensor that only the file or, if it is complete, only the scheme has."""
+    """Return a problem for each tensor that the scheme does not make, and for each that the file lacks.
+
+    Args:
+        file: The file.
+        scheme: The scheme that it carries.
+        is_complete: False if the user named one tensor of the file: then none is missing.
+    """
     expected = tensors_by_name(scheme)
     problems: list[FileProblem] = [
         UnexpectedTensor(name, scheme.name) for name in file.tensors if name not in expected

@@ -72,10 +72,13 @@ def _may_be_part(array: AnyArray, table_shape: tuple[int, ...]) -> bool:
 
 
 def _find_near_parts(scheme: Scheme, values: AnyArray) -> Iterator[AlibiPart]:
-    """Yield the parts of a scheme's table whose shape and values an array has."""
+    """Yield the parts of a scheme's bias that an array may hold: some queries of all heads, or of some.
+
+    Several parts may have the array's shape, such as heads 0–3 and 4–7 of 8: its values decide.
+    """
     all_heads = _find_part_of_queries(scheme, values.shape)
     if all_heads is None:
-        return
+        return  # No part of the bias has this shape.
     for part in _find_parts_of_heads(all_heads, values):
         if _is_near(part.values, values):
             yield part

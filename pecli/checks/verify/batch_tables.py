@@ -110,7 +110,11 @@ def _take_positions(ids: Indices, is_token: Flags) -> PositionList:
 def _keep_tables_without_batch(
     label: str, tables: Tables, rows: "RowPositions", batch_shape: tuple[int, ...]
 ) -> TokenTables:
-    """Return tables as they are if none is per batch; raise ParameterError if a mask requires one."""
+    """Return tables that all sequences of a batch share, which have the positions that the user states.
+
+    Raises:
+        ParameterError: The user states an attention mask, which needs a table for each sequence.
+    """
     has_mask = rows.is_token is not None
     if has_mask:
         raise _make_error_for_no_batch(label, rows.name, batch_shape)

@@ -44,15 +44,15 @@ def find_scheme_candidates(scheme: Scheme) -> list[CandidateTable]:
 def _as_part_of_bundle(
     candidate: CandidateTable, bundle: Scheme, layer_type: str
 ) -> CandidateTable:
-    """Return a table of one scheme in a bundle as the bundle has it: `cos` becomes `sliding.cos`.
+    """Return a table of one scheme in a bundle under the name that it has there: `cos` becomes `sliding.cos`.
 
-    The bundle makes tables of that name. If the file has wrong ones, it is in the bundle that the
-    mistake is searched for.
+    A bundle holds a scheme per type of layers. If the file has a wrong table, the mistake is searched
+    for in the bundle, which makes the table by that name.
 
     Args:
         candidate: The table, or the cosines and sines.
-        bundle: The bundle.
-        layer_type: The layers that the scheme is for, such as `sliding`.
+        bundle: All schemes.
+        layer_type: The layers that the table is for, such as `sliding`.
     """
 
     def make(rows: int) -> MadeTables:

@@ -45,10 +45,10 @@ class HeadTensor(NamedTuple):
         return first_along(self.view.values, copies)
 
     def part(self, expected: Array) -> Part:
-        """Return the whole tensor after the rotation as a part that has to equal the expected one.
+        """Return the tensor after the rotation beside the expected one, so that they can be compared.
 
-        Positions come before channels if heads were unfolded, so that rows of the result are
-        positions.
+        The axis before the channels counts the rows of a result. If a dump has all heads in a row,
+        (L, heads · D), wrong rows are to be positions, so that (heads, L, D) is compared.
         """
         if not self.is_unfolded:
             return Part(expected, self.view)

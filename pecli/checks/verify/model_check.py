@@ -90,10 +90,15 @@ class ModelCheck:
         return bool(np.abs(widened(array[:1])).max(initial=0.0) > MAX_TABLE_VALUE)
 
     def _check_all(self, tables: Tables, tolerance: Tolerance) -> list[CheckedTensor]:
-        """Return a comparison for each tensor, with the table that it is read as; one without a reading fails."""
+        """Return a comparison of each tensor with a table of the model.
+
+        Args:
+            tables: By tensor, how it is read as a table: (2, 64, 128) as two copies of (64, 128), say.
+            tolerance: The errors that pass.
+        """
         checked = []
         for name, reading in tables.items():
-            if reading is None:
+            if reading is None:  # Its shape is that of no table.
                 checked.append(make_shape_failure(self.tensors, name))
             else:
                 checked.append(self._check(name, reading, tolerance))

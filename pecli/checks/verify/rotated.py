@@ -143,8 +143,12 @@ def check_pair(pair: TensorPair, job: RotationJob) -> RotatedCheck:
 def _identify_axes(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob) -> HeadTensor:
     """Return a tensor before and after the rotation with its axes of heads and positions identified.
 
-    Ports dump (heads, L, D), (L, heads, D), or (L, heads · D); the model's head counts and the
-    widths of its heads distinguish them.
+    Of a model with 4 heads of 64 channels, ports dump 12 positions in several shapes:
+
+    - (4, 12, 64) and (12, 4, 64) have both axes, which the number of heads distinguishes;
+    - (12, 256) has all heads of a position in a row: `arrange_heads` makes (12, 4, 64) of it;
+    - (4, 768) has all positions of a head in a row: `unfold_positions` makes (4, 12, 64) of it;
+    - (3072,) may be any of these, and is refused.
 
     Args:
         pair: The tensor before and after, as it was dumped.

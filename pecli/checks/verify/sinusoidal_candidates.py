@@ -27,7 +27,7 @@ def _read_parameters(
 ) -> NamedValues:
     """Return the parameters of a model's table in the dtype of a file, except the position of its first row."""
     parameters = dict(encoding.parameters)
-    parameters.pop("offset", None)
+    parameters.pop("offset", None)  # A dump may begin elsewhere: callers try several positions.
     parameters["recipe"] = settings.recipe
     parameters["dtype"] = tensor.table_dtype
     return parameters

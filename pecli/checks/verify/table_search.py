@@ -29,7 +29,7 @@ def find_tables(tensors: ModelTensors) -> Tables:
 
 
 def _find_named_or_recognised(tensors: ModelTensors) -> Tables:
-    """Return the tables of a file, recognised by their names or by their values, with the reading of each.
+    """Return the tensors of a file that are tables, each with the way in which its axes and columns are read.
 
     The only tensor of a file is its table. Of several, those count whose names state a table, such
     as `rope.cos`. If no name does, tensors count whose values are near a table of the model.

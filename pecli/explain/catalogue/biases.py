@@ -288,7 +288,10 @@ class OtherForm(BiasMistake):
     computation_needs = (has_distances,)
 
     def plant_in_bias(self, bias: BiasComputation) -> BiasComputation:
-        """Return the bias with the distances and the mask of another form, repeated for each query."""
+        """Return the bias with the distances and the mask of another form, repeated for each query.
+
+        In the form «key», all queries have the distances 0 1 2 of three keys, and no mask.
+        """
         queries, keys = bias.multiples.shape
         in_other_form = multiples_of(self.form, queries, keys)
         return replace(

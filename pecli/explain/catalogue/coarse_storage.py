@@ -73,10 +73,10 @@ class Truncated(Stored):
 
 
 def _storages(case: Case) -> list[Storage]:
-    """Return the grids on which the values lie; infinite ones of a mask lie on none."""
+    """Return the grids on which all values lie, such as the multiples of 0.01, or the numbers of float16."""
     values = case.observations.sample
     if isinstance(case.computation, BiasComputation):
-        values = values[is_unmasked(values)]
+        values = values[is_unmasked(values)]  # Infinite values of a mask lie on no grid.
     grids = storages_of(values, case.observations.dtype)
     if isinstance(case.computation, FrequencyComputation):
         return [grid for grid in grids if _is_recipe_or_step(grid)]

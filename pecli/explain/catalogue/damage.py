@@ -142,7 +142,8 @@ class Damage(Mistake):
     def _part_in_middle(cls, computation: Computation) -> Flags | None:
         """Return the row, column, head or element in the middle of one tensor, as flags (rows, columns).
 
-        None is returned if it is not a small part of the tensor.
+        An example of this damage, which is made without data, has it there. None is returned if the part
+        is not a small one of the tensor.
         """
         columns_per_tensor = computation.column_count // computation.tensor_count
         no_elements = np.zeros((computation.rows, columns_per_tensor), bool)
@@ -393,9 +394,14 @@ def _is_garbage_vector(sizes: Floats) -> bool:
 
 
 def _are_garbage(rows: Floats, largest: float) -> bool:
-    """Return True if rows hold many values of no table, and each of them holds some.
+    """Return True if rows look like memory that was never written: each holds values of no table.
 
-    Rows of NaN only were computed from infinities, or masked: memory holds other numbers as well.
+    Such values are NaN, 1e30 or 1e-310. Rows of NaN only were computed from infinities, or masked:
+    memory holds other numbers as well.
+
+    Args:
+        rows: Absolute values, (rows, columns).
+        largest: The size beyond which numbers are of no table.
     """
     is_tiny = (rows < LARGEST_POINTER) & (rows > 0)
     is_strange = is_tiny | (rows > largest) | np.isnan(rows)

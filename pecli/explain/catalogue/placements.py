@@ -206,7 +206,10 @@ class OtherAxes(OtherPlacement):
 
     @classmethod
     def examples_for(cls, computation: Computation, scheme: Scheme) -> Iterator[Self]:
-        """Yield the channels in the reverse order, or one pair moved from the last axis to the first."""
+        """Yield the channels in the reverse order, or one pair moved from the last axis to the first.
+
+        The channels 16 24 24 of time, height and width become 24 24 16, and 32 32 become 34 30.
+        """
         channels = _channels_of_axes(scheme)
         moved = channels[::-1]
         if moved == channels:

@@ -374,7 +374,10 @@ def _with_first_pairs(pairs: int, rotated: RotatedComputation) -> RotatedComputa
 
 
 def _rotated_channels(case: Case, rotated: RotatedComputation) -> int:
-    """Return the channels of a head up to the last one that differs from before, as an even number."""
+    """Return how many channels at the beginning of a head the data show to be rotated, an even number.
+
+    If channels 0 to 62 differ from those before the rotation, and no later ones, 64 are rotated.
+    """
     rows = case.observations.sampled_rows
     before = rotated.heads.before.first_few.matrix(rows)  # (rows, heads · channels)
     is_changed = (case.observations.sample != before).any(axis=0)

@@ -105,9 +105,13 @@ def _may_have_frequencies(scheme: Scheme, case: Case) -> bool:
 
 
 def runtimes_of(scheme: Scheme) -> Iterator[tuple[str, Scheme]]:
-    """Yield the runtimes that compute a scheme in their own way, or read its scaling differently."""
+    """Yield the runtimes whose tables of a scheme may differ from the exact ones, with the scheme in each.
+
+    A runtime may round in steps of its own, as those in EMULATED do, or read the scaling of a
+    configuration differently: another default of a parameter, for example.
+    """
     for name in runtime_names(type(scheme)):
-        with suppress(ParameterError):  # the runtime may not have such a scaling
+        with suppress(ParameterError):  # The runtime may not have such a scaling.
             computed = scheme.computed_as(name)
             reading = computed.runtime_reading
             reads_differently = reading.causes and reading.scaling != NO_SCALING

@@ -279,7 +279,7 @@ class OtherScalingNumber(ScheduleMistake):
 
     @staticmethod
     def _numbers_without_kind(schedule: FrequencySchedule) -> dict[str, float]:
-        """Return the numbers of a scaling that no other kind of mistake is about, by their names."""
+        """Return the numbers of a scaling for which the catalogue has no mistake of their own, by name."""
         numbers: dict[str, float] = {}
         for name in schedule.scaling.frequency_parameters():
             value = schedule.number(name)

@@ -148,8 +148,10 @@ class ParameterMistake(ScheduleMistake):
 
     @classmethod
     def plain_values_near(cls, value: float, error: float) -> Iterator[float]:
-        """Yield the numbers that somebody may have written for a fitted one: usual ones first, then
-        the plainest.
+        """Yield the numbers that somebody may have written for a fitted one.
+
+        For the base 9999.7, which may be off by 1, these are the usual 10000, and then the plainest
+        numbers within the error, those with few digits first.
         """
         usual = numbers_near(cls.usual_values, value, error)
         for candidate in dict.fromkeys((*usual, *plain_numbers(value, error))):
