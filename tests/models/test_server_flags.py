@@ -210,13 +210,14 @@ def test_flags_for_yarn_have_the_attention_factor_of_the_paper() -> None:
     assert model.one().attention_factor() == pytest.approx(1 + 0.1 * math.log(4))
 
 
-def test_an_ext_factor_of_one_half_blends_half_of_yarn_as_ggml_does() -> None:
+@pytest.mark.parametrize("base", [1.5, 2, 10000])
+def test_an_ext_factor_of_one_half_blends_half_of_yarn_as_ggml_does(base: float) -> None:
     """`Ggml` is the formula of llama.cpp's ggml_rope_ext, written again in this module. Llama 2 7B
-    has heads of 128 channels, base 10000 and 4096 positions; --rope-scale 4 is freq_scale 1 / 4.
+    has heads of 128 channels and 4096 positions; --rope-scale 4 is freq_scale 1 / 4.
     """
-    flags = "--rope-scaling yarn --rope-scale 4 --yarn-ext-factor 0.5"
+    flags = f"--rope-freq-base {base} --rope-scaling yarn --rope-scale 4 --yarn-ext-factor 0.5"
     encoding = pecli.load_model("llama-2-7b", flags).one()
-    ggml = Ggml(dim=128, freq_base=10000, freq_scale=1 / 4, ext_factor=0.5, n_ctx_orig=4096)
+    ggml = Ggml(dim=128, freq_base=base, freq_scale=1 / 4, ext_factor=0.5, n_ctx_orig=4096)
     no_divisors = [1.0] * 64
 
     assert encoding.inverse_frequencies() == pytest.approx(ggml.frequencies(no_divisors), rel=1e-12)
