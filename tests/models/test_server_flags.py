@@ -314,6 +314,21 @@ def test_keys_after_dots_are_one_object() -> None:
     assert encoding.parameters["factor"] == 2
 
 
+def test_of_a_number_and_an_object_at_the_same_key_the_last_one_counts() -> None:
+    """vLLM updates one object by each flag in turn (`recursive_dict_update` in its utilities), which
+    replaces a value unless both are objects.
+    """
+    factor_of_2 = (
+        "--hf-overrides.rope_scaling.rope_type linear --hf-overrides.rope_scaling.factor 2"
+    )
+    number = "--hf-overrides.rope_scaling 5"
+    encoding = pecli.load_model("llama-2-7b", f"vllm serve {number} {factor_of_2}").one()
+
+    assert encoding.parameters["factor"] == 2
+    with pytest.raises(pecli.PecliError, match="rope_scaling is 5; it must be an object"):
+        pecli.load_model("llama-2-7b", f"vllm serve {factor_of_2} {number}")
+
+
 def test_an_override_that_drops_the_sections_of_images_is_a_problem() -> None:
     """vLLM replaces all of rope_scaling, so that Qwen2.5-VL's mrope_section is lost."""
     flags = """vllm serve --hf-overrides '{"rope_scaling": {"rope_type": "yarn", "factor": 4}}'"""
