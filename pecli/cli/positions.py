@@ -58,17 +58,16 @@ def positions(
     if not segments:
         rule = "name the prompt"
         raise ParameterError("segments", "missing", rule, "--segments text:12,image:1x16x22,text:5")
-    prompts = segments if len(segments) > 1 else segments[0]
     mask = None if attention_mask is None else read_numbers("attention_mask", attention_mask)
     if verify is not None:
         if output is not None:
             raise ParameterError("output", output, "it is for ids that are made, not for --verify")
         ids = read_numbers("verify", verify)
         check = verify_positions(
-            ids, name, prompts, attention_mask=mask, padding=padding, subject=verify
+            ids, name, segments, attention_mask=mask, padding=padding, subject=verify
         )
         return answer(check, view.show_check, json=json, quiet=quiet)
-    ids_of_model = position_ids(name, prompts, attention_mask=mask, padding=padding)
+    ids_of_model = position_ids(name, segments, attention_mask=mask, padding=padding)
     _answer_with_ids(ids_of_model, output, json=json, quiet=quiet)
     return Exit.DONE
 

@@ -255,13 +255,11 @@ def _ordinals(a: Array) -> AnyArray:
     """Return the number of floats from zero to each element, negative for negative ones.
 
     The bits of a positive float, read as an integer, are that number. For a negative float, it is
-    the bits without the sign, negated; x ^ −1 is −x − 1. There is no branch, which random signs
-    would make slow.
+    the bits without the sign, negated. There is no branch, which random signs would make slow.
     """
     bits = a.astype(a.dtype.newbyteorder("="), copy=False).view(f"i{a.dtype.itemsize}")
-    negative = bits >> (8 * a.dtype.itemsize - 1)  # −1 for negative floats, 0 for others
     magnitude = bits & np.iinfo(bits.dtype).max
-    return np.asarray((magnitude ^ negative) - negative)
+    return np.asarray(magnitude * np.sign(bits))
 
 
 class AbsoluteErrors(NamedTuple):

@@ -44,6 +44,16 @@ def test_the_ramp_of_llama_cpp_ends_at_the_last_channel(beta: float) -> None:
     assert np.array_equal(yarn_frequencies(beta_slow=beta, runtime="llama.cpp"), expected)
 
 
+def test_llama_cpp_keeps_all_frequencies_if_the_ramp_begins_beyond_the_last_channel() -> None:
+    """The pair that rotates β times is p(β) = dim · ln(4096 / 2πβ) / (2 · ln base), and YaRN's ramp
+    begins at low = max(0, ⌊p(beta_fast)⌋). With a beta_fast of 1e-45, 4096 / 2πβ is infinite in
+    float32, and so is low: no pair reaches the ramp. The frequencies are those without a scaling,
+    10000^(−2i/64).
+    """
+    frequencies = yarn_frequencies(beta_fast=1e-45, beta_slow=1e-50, runtime="llama.cpp")
+    np.testing.assert_allclose(frequencies, 10000 ** (-np.arange(0, 64, 2) / 64), rtol=1e-5)
+
+
 @pytest.mark.parametrize("beta", [1e39, 1e60, 1e300])
 def test_the_ramp_of_llama_cpp_begins_at_the_first_channel(beta: float) -> None:
     """The pair that rotates β times is p(β) = dim · ln(4096 / 2πβ) / (2 · ln base), and YaRN's ramp

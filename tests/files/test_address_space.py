@@ -387,6 +387,20 @@ def test_a_file_that_changes_before_its_elements_are_read_is_refused(
 
 
 @pytest.mark.usefixtures("working_folder")
+def test_a_file_that_is_deleted_before_its_elements_are_read_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The array is deleted between reading the header and mapping the elements."""
+    np.save("array.npy", SMALL)
+    let_mapping_of_whole_files_fail(monkeypatch)
+    file = load_file("array.npy")
+    Path("array.npy").unlink()
+
+    with pytest.raises(FileError, match=r"^array\.npy: does not exist"):
+        file.tensors["array"]
+
+
+@pytest.mark.usefixtures("working_folder")
 def test_an_archive_is_refused_if_it_cannot_be_mapped_as_a_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -90,6 +90,11 @@ SERVED = [
     Served("server.py --rope_freq_base 20000", base=2e4),
     Served("server.py --loader exllamav2 --alpha_value 2", base=ALPHA_2),
     Served("server.py --loader transformers"),
+    # text-generation-webui passes one scaling on to transformers: the linear one counts.
+    Served("server.py --loader transformers --compress_pos_emb 2", fastest=2, slowest=2),
+    Served(
+        "server.py --loader transformers --compress_pos_emb 2 --alpha_value 4", fastest=2, slowest=2
+    ),
     Served("/set parameter num_ctx 4096"),
 ]
 

@@ -56,3 +56,14 @@ def test_a_class_reads_the_base_from_its_own_key(model_type: str, key: str) -> N
     """
     model = load_config({"model_type": model_type, **SIZES, key: 123456.0})
     assert model.one().parameters["base"] == 123456.0
+
+
+@pytest.mark.parametrize(("model_type", "has_indexer"), [("deepseek_v32", True), ("llama", False)])
+def test_only_classes_with_an_indexer_read_the_channels_of_its_heads(
+    model_type: str, has_indexer: bool
+) -> None:
+    """DeepSeek-V3.2 selects the keys that a query attends to by an indexer, which rotates its own
+    heads; a warning reports how.
+    """
+    warnings = load_config({"model_type": model_type, **SIZES, "index_head_dim": 128}).warnings
+    assert any("the indexer rotates" in warning for warning in warnings) == has_indexer

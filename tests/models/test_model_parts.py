@@ -247,3 +247,14 @@ def test_the_learned_queries_of_grounding_dino_are_named_in_a_warning() -> None:
     (warning,) = load_config({"model_type": "grounding-dino"}).warnings
     assert "query_position_embeddings (900 × 256)" in warning
     assert "512 × 768" not in warning
+
+
+def test_a_tower_that_states_its_sizes_has_no_table_of_the_default_size() -> None:
+    """CLIP, the tower of VipLlava, has a learned position for each patch and one for the image. By
+    default it has 577 × 1024; of 28 x 28 pixels in patches of 14 x 14 there are 2 · 2 + 1.
+    """
+    vision = {"hidden_size": 64, "image_size": 28, "patch_size": 14}
+    model = load_config({"model_type": "vipllava", "vision_config": vision})
+
+    assert model.one("vision").parameters["max_len"] == 2 * 2 + 1
+    assert model.warnings == ()

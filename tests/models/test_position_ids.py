@@ -182,6 +182,18 @@ def test_patches_are_merged_two_by_two_unless_the_model_says_otherwise(
     assert ids.shape == (3, tokens)
 
 
+@pytest.mark.parametrize(("vision", "tokens"), [({}, 2), ({"temporal_merge_size": 4}, 1)])
+def test_frames_of_ernie_are_merged_in_twos_unless_the_model_says_otherwise(
+    vision: dict[str, int], tokens: int
+) -> None:
+    """4 frames of 2 x 2 patches are 2 tokens if 2 frames are merged, which is ERNIE 4.5 VL's default,
+    or one if 4 are.
+    """
+    config = {"model_type": "ernie4_5_vl_moe", "hidden_size": 512, "num_attention_heads": 8}
+    ids = pecli.positions({**config, "vision_config": vision}, "video:4x2x2")
+    assert ids.shape == (3, tokens)
+
+
 def test_a_mask_of_one_axis_gives_the_ids_of_a_single_prompt() -> None:
     """The prompt has two tokens, 0 and 1. The first of three places is padding, and has id 0, as in
     transformers.

@@ -27,6 +27,7 @@ from pecli.models.presets import advice, stands_for
         ),
         ("starcoder", "it could be: starcoder2-3b, starcoder2-7b, starcoder2-15b"),
         ("glm-4.8", "did you mean 'glm-4.6'?"),
+        ("bert-large-uncased", "it could be: bert-base"),
         ("t5-large", "did you mean 't5-base'?"),
         ("xyzzy", ""),
     ],

@@ -210,13 +210,14 @@ def test_flags_for_yarn_have_the_attention_factor_of_the_paper() -> None:
     assert model.one().attention_factor() == pytest.approx(1 + 0.1 * math.log(4))
 
 
-def test_an_ext_factor_of_one_half_blends_half_of_yarn_as_ggml_does() -> None:
+@pytest.mark.parametrize("base", [1.5, 2, 10000])
+def test_an_ext_factor_of_one_half_blends_half_of_yarn_as_ggml_does(base: float) -> None:
     """`Ggml` is the formula of llama.cpp's ggml_rope_ext, written again in this module. Llama 2 7B
-    has heads of 128 channels, base 10000 and 4096 positions; --rope-scale 4 is freq_scale 1 / 4.
+    has heads of 128 channels and 4096 positions; --rope-scale 4 is freq_scale 1 / 4.
     """
-    flags = "--rope-scaling yarn --rope-scale 4 --yarn-ext-factor 0.5"
+    flags = f"--rope-freq-base {base} --rope-scaling yarn --rope-scale 4 --yarn-ext-factor 0.5"
     encoding = pecli.load_model("llama-2-7b", flags).one()
-    ggml = Ggml(dim=128, freq_base=10000, freq_scale=1 / 4, ext_factor=0.5, n_ctx_orig=4096)
+    ggml = Ggml(dim=128, freq_base=base, freq_scale=1 / 4, ext_factor=0.5, n_ctx_orig=4096)
     no_divisors = [1.0] * 64
 
     assert encoding.inverse_frequencies() == pytest.approx(ggml.frequencies(no_divisors), rel=1e-12)
@@ -311,6 +312,21 @@ def test_keys_after_dots_are_one_object() -> None:
     encoding = pecli.load_model("llama-2-7b", flags).one()
     assert encoding.parameters["scaling"] == "linear"
     assert encoding.parameters["factor"] == 2
+
+
+def test_of_a_number_and_an_object_at_the_same_key_the_last_one_counts() -> None:
+    """vLLM updates one object by each flag in turn (`recursive_dict_update` in its utilities), which
+    replaces a value unless both are objects.
+    """
+    factor_of_2 = (
+        "--hf-overrides.rope_scaling.rope_type linear --hf-overrides.rope_scaling.factor 2"
+    )
+    number = "--hf-overrides.rope_scaling 5"
+    encoding = pecli.load_model("llama-2-7b", f"vllm serve {number} {factor_of_2}").one()
+
+    assert encoding.parameters["factor"] == 2
+    with pytest.raises(pecli.PecliError, match="rope_scaling is 5; it must be an object"):
+        pecli.load_model("llama-2-7b", f"vllm serve {factor_of_2} {number}")
 
 
 def test_an_override_that_drops_the_sections_of_images_is_a_problem() -> None:

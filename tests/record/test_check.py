@@ -212,6 +212,18 @@ def test_raise_if_failed_raises_an_assertion_error() -> None:
         pecli.check(counts_from_0, LLAMA_CONFIG, reasons=False).raise_if_failed()
 
 
+def tables_of_the_first_sequence(positions: Any) -> tuple[Any, Any]:
+    return tables_by_numpy(positions[0])
+
+
+def test_tables_without_a_row_for_each_token_are_not_taken_for_those_of_a_batch() -> None:
+    """Two sequences of 16 positions have 32 tokens; the tables have 16 rows, which no reshaping
+    divides among them.
+    """
+    result = pecli.check(tables_of_the_first_sequence, LLAMA_CONFIG)
+    assert "positions is of shape (2, 16)" in result.cases[0].error
+
+
 def test_a_result_is_printed_case_by_case() -> None:
     """`counts_from_0` ignores the positions that it is given, which makes no difference in a batch,
     where they begin at 0.

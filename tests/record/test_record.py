@@ -420,6 +420,31 @@ def test_tokens_of_queries_are_at_the_third_axis() -> None:
     np.testing.assert_array_equal(run.calls[0].positions, [positions_of_a_sequence] * 2)
 
 
+@pytest.mark.parametrize(
+    "pair",
+    [
+        pytest.param((3, 4), id="numbers"),
+        pytest.param((tensor(np.ones((12, 8))), None), id="first"),
+        pytest.param((None, tensor(np.ones((12, 8)))), id="second"),
+        pytest.param((tensor(np.ones((12, 8))), tensor(np.ones((4, 8)))), id="two shapes"),
+    ],
+)
+def test_only_two_tables_of_one_shape_are_taken_for_cosines_and_sines(pair: Any) -> None:
+    """`OwnRope` is called with a further argument, such as the rows and columns of an image. It is
+    recorded without tables; `inverse_frequencies` is its buffer.
+    """
+
+    class OwnRopeOfGrids(OwnRope):
+        def forward(self, x: Tensor, offset: int, pair: Any) -> Tensor:
+            return super().forward(x, offset)
+
+    queries = np.ones((2, 4, 12, 16), np.float32)
+    run = record_call(OwnRopeOfGrids(10000.0), tensor(queries), offset=5, pair=pair)
+
+    names = {name.rpartition(".")[2] for name in run.calls[0].tensors}
+    assert names == {"inverse_frequencies", "q_before", "q_after"}
+
+
 def test_the_axis_of_heads_is_the_one_at_which_the_tables_have_theirs() -> None:
     """With as many tokens as heads, 4, the shape does not show which axis is which. `HeadsLast`
     rotates (batch, tokens, heads, channels), and unsqueezes its tables at axis 2, the heads'. The

@@ -217,6 +217,14 @@ def test_drift_is_measured_at_the_context_of_the_model(page: str) -> None:
     assert "served with a context of 16,384" in page
 
 
+def test_drift_is_measured_at_4096_positions_if_the_model_states_no_context(
+    pictures: list[Picture],
+) -> None:
+    """A configuration without a model type has no context by default."""
+    page = report({"hidden_size": 64, "num_attention_heads": 4, "rope_theta": 1e4})
+    assert "--seq-len 4096" in page
+
+
 SECTIONS_OF_A_MODEL = {
     "source of a value": "original_max_position_embeddings 8192 rope_scaling.original_max_position_embeddings",
     "scaling": "Llama3 scaling, factor 8, attention factor 1",

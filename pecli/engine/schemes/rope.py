@@ -119,9 +119,9 @@ class Rope(RotaryParameters):
         axis_factors: an NTK factor per axis, which stretches its base.
         inv_freq: frequencies of your own, in radians per position, one per pair; `dim` is then
             twice their number, and no base, scaling, axes or runtime may be given.
+        runtime: the table that this runtime computes; `length` is then its served context.
         recipe: precision recipe that is emulated, such as float32 or bfloat16-autocast; exact
             rounds once.
-        runtime: the table that this runtime computes; `length` is then its served context.
         dtype: type of the numbers in the tables: float64, float32, float16 or bfloat16.
 
     Raises:

@@ -148,8 +148,8 @@ class RotaryParameters(Positioned):
     axes: Annotated[tuple[int, ...] | None, _AXES] = None
     axis_factors: Annotated[tuple[float, ...] | None, _FACTORS] = None
     inv_freq: Annotated[tuple[float, ...] | None, _INV_FREQ] = None
-    recipe: Annotated[str, RECIPE] = "exact"
     runtime: Annotated[str, RUNTIME] = "none"
+    recipe: Annotated[str, RECIPE] = "exact"
 
     def __post_init__(self) -> None:
         """Fill in the parameters that the user left out, and check all of them.

@@ -153,7 +153,7 @@ class Scheme(Displayed, ABC):
     @classmethod
     @cache
     def parameters(cls) -> dict[str, ParameterRule]:
-        """Return the parameters by name: keyword-only ones later, `recipe` and `dtype` last."""
+        """Return the parameters by name: positional ones, then keyword-only ones, `dtype` last."""
         annotations = get_type_hints(cls, include_extras=True)
         sorted_fields = sorted(fields(cls), key=_place_of_parameter)
         return {field.name: _parameter_in(annotations[field.name]) for field in sorted_fields}
@@ -406,12 +406,11 @@ def _in_words(value: object) -> str:
     return spelled(value) if have_spelling else quoted(value)
 
 
-def _place_of_parameter(field: "Field[Any]") -> tuple[bool, bool, bool]:
+def _place_of_parameter(field: "Field[Any]") -> tuple[bool, bool]:
     """Return the key by which parameters are sorted: False comes before True."""
     is_last = field.name == "dtype"
     is_keyword_only = bool(field.kw_only)
-    is_last_of_keywords = field.name == "recipe"
-    return is_last, is_keyword_only, is_last_of_keywords
+    return is_last, is_keyword_only
 
 
 def _parameter_in(annotation: object) -> ParameterRule:

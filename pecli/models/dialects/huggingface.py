@@ -16,7 +16,6 @@ from pecli.models.model_parts import (
     KEYS_NAMING_ENCODING,
     ROTARY_WORDS,
     ModelPart,
-    lacks_text_model,
     make_part,
     only_names_model,
     parts_of,
@@ -67,10 +66,9 @@ def _leaves_out_tables(
     its class, and so does a table of 900 queries that no key describes. If tables were read with a
     warning, the rule for them has named those that it does not describe.
     """
-    has_only_defaults = lacks_text_model(part) or only_names_model(part)
     has_tables = any(not encoding.is_rotary for encoding in encodings)
     mentions_all_tables = has_tables and bool(warnings)
-    return has_only_defaults and not mentions_all_tables
+    return only_names_model(part) and not mentions_all_tables
 
 
 def _model_type(keys: Keys) -> str | None:

@@ -108,7 +108,7 @@ def _draw_contour(axes: Axes, panel: HeatmapPanel, values: Floats) -> None:
     hide them.
     """
     has_neighbours = min(values.shape) > 1
-    if panel.marked is None or not panel.log or not has_neighbours:
+    if panel.marked is None or not has_neighbours:
         return
     cell_size = _cell_size(panel, values)
     for points in _contour_lines(panel, values, panel.marked.value):

@@ -115,7 +115,7 @@ class HeatmapPanel:
     meaning: str = ""  #: The label of the colour bar.
     log: bool = False  #: True if colours follow the logarithm; zero is left blank.
     reduction: Reduction = Reduction.MEAN  #: The rule for rows and columns without room.
-    marked: Level | None = None  #: A value that is marked on the colour bar, and by a contour.
+    marked: Level | None = None  #: In logarithmic colours, a value that a contour marks.
     worst: TablePoint | None = None  #: The element that a figure marks with a ring.
     quantity: str = ""  #: The name of the values in front of a terminal's colour bar: |bias|.
 

@@ -242,6 +242,28 @@ def test_compiled_loops_rotate_read_only_memory_by_one_angle_for_all_positions(
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("layout", ["halves", "interleaved"])
+@pytest.mark.parametrize(
+    ("dtype", "dtype_of_factors"), [("float16", "complex64"), ("float64", "complex64")]
+)
+def test_queries_without_a_compiled_loop_are_rotated_by_numpy(
+    layout: str, dtype: str, dtype_of_factors: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no loop for float16, nor for factors that are narrower than the queries. The expected
+    numbers are NumPy's.
+    """
+    random = np.random.default_rng(10)
+    x = random.standard_normal((2, 3, 40, 16)).astype(dtype)
+    factors = np.exp(1j * random.uniform(0, 6, (40, 8))).astype(dtype_of_factors)
+
+    monkeypatch.setenv("PECLI_KERNELS", "0")
+    expected = application.rotate(x, lambda start, stop: factors[start:stop], layout, layout)
+    monkeypatch.setenv("PECLI_KERNELS", "1")
+    found = application.rotate(x, lambda start, stop: factors[start:stop], layout, layout)
+
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_compiled_loops_make_interleaved_sections_at_given_positions(
     uses: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

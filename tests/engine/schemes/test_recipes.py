@@ -205,6 +205,17 @@ def test_layouts_of_a_sinusoidal_table_hold_the_same_numbers(recipe):
     assert not interleaved[5].any()
 
 
+def test_the_last_pair_of_an_odd_number_of_columns_has_a_sine_only() -> None:
+    """The paper's formula has sin(p · 10000^(−c/5)) in the even columns c, and the cosine of the same
+    angle to the right of it.
+    """
+    angles = np.outer(np.arange(4), 10000 ** (-np.array([0, 0, 2, 2, 4]) / 5))
+    expected = np.where([True, False, True, False, True], np.sin(angles), np.cos(angles))
+
+    table = Sinusoidal(4, 5, recipe="float32").tables()["pe"]
+    np.testing.assert_allclose(table, expected, rtol=0, atol=FEW)
+
+
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_rotary_and_sinusoidal_tables_of_a_recipe_hold_the_same_numbers(recipe):
     """Both have the frequencies 10000^(−2i/16). A sinusoidal table has sines in even columns and

@@ -162,7 +162,7 @@ def test_a_signature_has_the_defaults_of_parameters(kind: type[Scheme]) -> None:
 
 
 def test_recipe_and_dtype_are_the_last_parameters() -> None:
-    """All schemes have them; in help and specs, the parameters of a single scheme come before."""
+    """In help and specs, the parameters of a single scheme come before."""
     assert [*Rope.parameters()][-2:] == ["recipe", "dtype"]
 
 

@@ -121,6 +121,20 @@ def test_sliders_start_at_the_scaling_of_the_model(
     assert settings["factor"] == factor
 
 
+def test_sliders_of_a_model_without_a_scaling_have_the_usual_parameters() -> None:
+    """The betas of YaRN's paper are 32 and 1, and Llama 3.1's config.json has a low_freq_factor of 1
+    and a high_freq_factor of 4.
+    """
+    (settings,) = slider_settings(of_scheme(pecli.Rope(64, 64)))
+
+    assert settings.beta_fast == 32
+    assert settings.beta_slow == 1
+    assert settings.truncate is True
+    assert settings.low_freq_factor == 1
+    assert settings.high_freq_factor == 4
+    assert settings.attention_factor is None
+
+
 @pytest.mark.parametrize(
     ("truncate", "is_rounded"), [(None, True), (True, True), (False, False)], ids=str
 )
