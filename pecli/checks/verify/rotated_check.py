@@ -284,7 +284,7 @@ class RotatedCheck:
             plan=self.plan,
             positions=self.positions.ids,
             is_token=self.is_token,
-            are_stated=self.job.tokens.are_placed,
+            are_stated=self.job.tokens.are_stated,
             dtype=self.tensor.pair.dtype,
             head_shape=tuple(shape_of_heads),
         )
@@ -343,7 +343,7 @@ class RotatedCheck:
         is_shift_by_0 = self.job.tokens.shift == 0
         if is_shift_by_0:
             return  # It rotates nothing, so that a missing rotation is right.
-        if not self.job.tokens.are_placed:
+        if not self.job.tokens.are_stated:
             yield from self._find_unstated_padding()
         yield from self._find_undetected_mistakes()
 

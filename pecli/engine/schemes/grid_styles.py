@@ -28,7 +28,7 @@ from pecli.engine.schemes.axis_divisions import (
 )
 from pecli.errors import ParameterError, spelled
 
-AXES = "thwl"
+AXIS_LETTERS = "thwl"
 """Time, rows (height) and columns (width) of a grid, and text (l) beside it: the order of the axes
 of positions.
 """
@@ -211,7 +211,7 @@ class GridStyle:
     @property
     def sorted_axes(self) -> str:
         """Return the axes in the order of a grid's sizes."""
-        return "".join(sorted(self.axes, key=AXES.index))
+        return "".join(sorted(self.axes, key=AXIS_LETTERS.index))
 
     @property
     def _axis_numbers(self) -> list[int]:
