@@ -135,6 +135,10 @@ class RotatedCheck:
         was rotated by the angle of position 8, whatever its own position is.
         """
         after = Input(self.tensor.after, self.tensor.pair.label)
+        places = self.rotation.rope.positions
+        if places is not None:  # They are those of an image, (axes, L), the same for all sequences.
+            ids = np.array(places.axes)[:, None]
+            return TensorPositions(ids, is_token=np.ones(ids.shape[1:], bool))
         axes = self.rotation.rope.position_axes
         positions = self.rows.positions_of(after, self.tensor.axis, axes)
         shift = self.job.tokens.shift
