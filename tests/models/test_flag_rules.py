@@ -541,6 +541,9 @@ def test_a_context_that_nothing_stretches_is_warned_of(model: str, flags: str) -
     [
         ("--rope-scale", "--rope-scale without a value; it needs one"),
         ("a long context", "is no flags; none of them is about positions"),
+        ("text-generation-launcher --rope-factor 2", "its flags are not described; those of llama"),
+        ("docker run x/text-generation-inference:3 --rope-factor 2", "its flags are not described"),
+        ("trtllm-serve m --max_seq_len 8192", "is trtllm-serve; its flags are not described"),
         ("--temp 5", "is --temp; none of them is about positions in llama.cpp"),
         ("llama-server --rope-scaling ntk", "it must be one of none, linear, yarn, longrope"),
         (
