@@ -224,7 +224,7 @@ def model_rotation(
         rope_parameters: parameters of the rope that the user states, such as its base. They replace
             the model's as well.
     """
-    are_places = encoding.grid.style is not None and rows.is_token is None  # no mask of a text
+    are_places = encoding.takes_places and rows.is_token is None  # no mask of a text
     if are_places and rows.ids is not None:
         # The places of an image, such as Flux's ids (L, 3), are positions of the scheme itself.
         rope_parameters = {**rope_parameters, "positions": rows.ids}
@@ -276,9 +276,9 @@ def _check_rotary(file: str, encoding: Encoding, parameters: Mapping[str, object
 def _places_not_stated(encoding: Encoding, shown_layer_type: str) -> ParameterError:
     """Return the error for an encoding that rotates by places in an image, which nobody has stated.
 
-    Only encodings with a style, such as Flux, have a rule for places that are given.
+    Whole numbers state the places of Flux, but not those of DINOv3, which are fractions.
     """
-    if encoding.grid.style is None:
+    if not encoding.takes_places:
         rule = "it rotates by places in an image, which is not supported"
         return ParameterError("layer_type", shown_layer_type, rule)
     rule = "it rotates by places in an image"

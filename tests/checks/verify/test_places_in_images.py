@@ -64,6 +64,32 @@ def test_places_in_an_image_have_to_be_stated(queries: np.ndarray) -> None:
         pecli.verify(queries, MODEL, before=queries)
 
 
+@pytest.mark.parametrize("model", ["dinov3-vits16", "ltx-2"])
+def test_whole_numbers_do_not_state_places_that_are_fractions(model: str) -> None:
+    """DINOv3's patches are at fractions from −1 to 1, and those of LTX-2 at shares of a length."""
+    head_dim = pecli.load_model(model).encodings[0].head_dim
+    x = np.ones((len(IDS), head_dim or 0))
+    with pytest.raises(ParameterError, match="it rotates by places in an image, which is not supp"):
+        pecli.verify(x, model, before=x, positions=IDS)
+
+
+def test_queries_of_a_vision_tower_pass_at_rows_and_columns() -> None:
+    """Qwen2.5-VL's towers have heads of 80 channels: pairs (i, i + 40), of which 20 turn by the row
+    and 20 by the column of a patch, by p · 10000^(−2i/40).
+    """
+    places = IDS[3:, 1:]
+    frequencies = 1e4 ** (-np.arange(0, 40, 2) / 40)
+    angles = (places[:, :, None] * frequencies).reshape(len(places), 40)
+    before = np.random.default_rng(1).standard_normal((2, len(places), 80))
+    turned = (before[..., :40] + 1j * before[..., 40:]) * np.exp(1j * angles)
+    after = np.concatenate([turned.real, turned.imag], axis=-1)
+
+    found = pecli.verify(
+        after, "qwen2.5-vl-7b", before=before, positions=places, layer_type="vision", atol=1e-12
+    )
+    assert found.passed
+
+
 def test_an_attention_mask_states_no_places_in_an_image(queries: np.ndarray) -> None:
     with pytest.raises(ParameterError, match="it rotates by places in an image"):
         pecli.verify(queries, MODEL, before=queries, attention_mask=np.ones((1, len(IDS))))
