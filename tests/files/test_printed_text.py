@@ -158,6 +158,31 @@ def test_printed_tensors_in_tuples_stay_tensors_of_their_own() -> None:
     assert values == [1.5, 0.5, -2, 2]
 
 
+@pytest.mark.parametrize("name", ["x.txt", "x.csv"])
+def test_cosines_that_cpp_printed_are_verified(name: str) -> None:
+    """`std::cout << x` and MLX print six significant digits, as %g of C does."""
+    angles = np.arange(8)[:, None] * 1e4 ** (-np.arange(0, 64, 2) / 64)
+    rows = [",".join(f"{value:g}" for value in row) for row in np.cos(angles)]
+    Path(name).write_text("\n".join(rows))
+    assert pecli.verify(name, pecli.Rope(8, 64)).passed
+
+
+def test_frequencies_that_torch_printed_are_verified() -> None:
+    """`print(model.rotary_emb.inv_freq)` has four decimals after the leading digit: 7.4989e-01."""
+    frequencies = 1e4 ** (-np.arange(0, 64, 2) / 64)
+    text = ", ".join(f"{frequency:.4e}" for frequency in frequencies)
+    Path("x.txt").write_text(f"inv_freq = tensor([{text}])\n")
+    assert pecli.verify("x.txt", pecli.Rope(8, 64)).passed
+
+
+def test_printed_frequencies_of_another_base_fail() -> None:
+    """By a base of 10100 instead of 10000, the last frequency is 1 % smaller."""
+    frequencies = 10_100 ** (-np.arange(0, 64, 2) / 64)
+    text = ", ".join(f"{frequency:.4e}" for frequency in frequencies)
+    Path("x.txt").write_text(f"inv_freq = tensor([{text}])\n")
+    assert not pecli.verify("x.txt", pecli.Rope(8, 64)).passed
+
+
 def test_rows_of_two_tensors_may_alternate() -> None:
     """A loop that prints one line of each table per position is read as two tables."""
     lines = [f"cos[{row}] = {row}.5 1\nsin[{row}] = {row}.25 2\n" for row in range(3)]
@@ -447,6 +472,14 @@ def test_a_printed_table_without_labels_needs_no_note() -> None:
         pytest.param("0.125 0.5 0.25", 0, id="a third of the numbers has three decimals"),
         pytest.param("0.123456 0.5 1.0", 6, id="six digits, which no number has by chance"),
         pytest.param("0.12345 0.5 1.0", 0, id="five digits, which may be all of them"),
+        pytest.param("0.540302 0.0998334 " * 32, 6, id="64 numbers of six digits: C++, MLX"),
+        pytest.param(
+            "0.540302 9.99983e-05 " * 32, 6, id="64 numbers of six digits, with exponents"
+        ),
+        pytest.param("5.40302 0.0998334 " * 32, 5, id="64 numbers of six digits, some above 1"),
+        pytest.param(
+            "0.5403023 0.09983342 " * 32, 8, id="64 numbers of seven digits: all of float32"
+        ),
     ],
 )
 def test_the_number_of_printed_decimals_is_found(text: str, decimals: int) -> None:
