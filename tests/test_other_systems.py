@@ -38,6 +38,7 @@ for name in {MODULES}:
 warnings.filterwarnings("error", category=EncodingWarning, module=r"pecli($|\\.)")
 os.O_BINARY = 1 << 28
 os.supports_dir_fd.clear()
+shutil._use_fd_functions = False  # shutil decides it when it is imported; on Windows it has no dir_fd
 
 def ours():
     return sys._getframe(2).f_globals.get("__name__", "").startswith("pecli")

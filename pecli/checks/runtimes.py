@@ -12,6 +12,7 @@ from pecli.engine.arguments import texts_of, within_limits
 from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.engine.runtimes import EMULATED, RUNTIMES, runtime_named
 from pecli.engine.runtimes.runtime import RuntimeProfile
+from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.engine.schemes.rope import Rope
@@ -231,14 +232,15 @@ def _measure_runtime(
 def _make_rope_of_runtime(encoding: Encoding, name: str, served: Served) -> Rope:
     """Return an encoding as a runtime computes it.
 
-    Some runtimes derive YaRN's factor from the context that the config states, so it is passed on.
+    Some runtimes derive YaRN's factor, or the factors of LongRoPE, from the context that the config
+    states, so it is passed on.
     """
     parameters = encoding.parameters
-    yarn_options: dict[str, object] = {}
-    if parameters["scaling"] == "yarn":
+    context_options: dict[str, object] = {}
+    if parameters["scaling"] in ("yarn", "longrope"):
         stated_context = parameters.get("max_position_embeddings", served.context)
-        yarn_options["max_position_embeddings"] = stated_context
-    return encoding.rope(1, length=served.length, runtime=name, **yarn_options)
+        context_options["max_position_embeddings"] = stated_context
+    return encoding.rope(1, length=served.length, runtime=name, **context_options)
 
 
 def _as_emulated(rope: Rope, name: str) -> Rope:
@@ -293,8 +295,9 @@ def _find_problem_of_short_prompts(
     """
     parameters = encoding.parameters
     original = parameters.get("original_max_position_embeddings") or length
-    has_long_factors = rope.scaling == "longrope" and length > original
-    if runtime.ignores_prompt and has_long_factors:
+    scaling = rope.runtime_reading.scaling
+    has_long_factors = isinstance(scaling, LongRope) and scaling.is_long
+    if runtime.ignores_prompt and has_long_factors and length > original:
         return _describe_long_factors(parameters, original)
     return rope.runtime_reading.short_prompts
 

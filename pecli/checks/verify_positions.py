@@ -17,7 +17,7 @@ from pecli.engine.named_values import JsonObject
 from pecli.errors import ParameterError
 from pecli.models.find import Model
 from pecli.models.position_ids import IdRules, built_ids, id_rules
-from pecli.models.position_ids.mrope import AXES, Continues, MropeRules
+from pecli.models.position_ids.mrope import AXIS_NAMES, Continues, MropeRules
 from pecli.models.position_ids.segments import TEXT, Prompt, Prompts, Segment, parse_prompts
 
 OTHER_CONVENTION = (
@@ -260,7 +260,7 @@ def _list_orders(rules: IdRules, expected: Indices) -> Iterator[_WrongNumbering]
     if _is_diffusion_model(rules):
         yield from _permute_numbers(expected, -1, ("time", "rows", "columns", "text"))
     elif rules.mrope is not None:
-        yield from _permute_numbers(expected, 0, AXES)
+        yield from _permute_numbers(expected, 0, AXIS_NAMES)
 
 
 def _permute_numbers(

@@ -45,6 +45,8 @@ DEFAULTS = {"seq_len": "512", "max_len": "512", "dim": "64", "heads": "8"}
 They are texts, as if they had been typed, so that the scheme's own rules parse them.
 """
 
+MODEL_OPTIONS = ("--model", "--config")
+
 PAGE_ROWS = 600
 PAGE_COLUMNS = 800
 """Rows and columns of a heatmap in an interactive page: about one per dot of a screen."""
@@ -310,7 +312,8 @@ class _SourceReader:
         self.kind = kind  #: the kind of picture that was chosen with `--kind`
         self.flags = flags  #: flags of a server, which apply to all models that are named
         self.defaults = dict(DEFAULTS)
-        self.has_models = False
+        self.has_models = False  #: whether models are named that take flags
+        self.model_of_scheme = ""  #: the last model that is named beside options of a scheme
 
     def read(self, words: Sequence[str], labels: Sequence[str]) -> list[PlotSource]:
         """Return what a command line of `pecli plot` draws: sources, the tables of schemes and files.
@@ -326,14 +329,26 @@ class _SourceReader:
             if not part:
                 raise ParameterError("against", "alone", "it stands before a scheme or a file")
             scheme_words = _scheme_words(part)
-            if scheme_words:
+            only_model = _only_model(part)
+            if only_model and self.flags is not None:
+                sources += self._read_named_model(only_model)
+            elif scheme_words:
                 sources += self._read_scheme(scheme_words)
             else:
                 sources += self._read_files_and_models(part, words)
         if self.flags is not None and not self.has_models:
-            rule = "flags belong to a model"
-            raise ParameterError("flags", repr(self.flags), rule, "name one: pecli plot qwen3-8b")
+            raise self._flags_without_model()
         return labelled(sources, labels)
+
+    def _flags_without_model(self) -> ParameterError:
+        """Return the error for flags that no source takes, with a command that takes them."""
+        if self.model_of_scheme:
+            rule = "flags apply to a model that is named without options"
+        else:
+            rule = "flags belong to a model"
+        name = self.model_of_scheme or "qwen3-8b"
+        advice = f"name one: pecli plot {name} --flags …"
+        return ParameterError("flags", repr(self.flags), rule, advice)
 
     def _read_scheme(self, words: Sequence[str]) -> list[PlotSource]:
         """Return the sources of a scheme with its options, such as `rope --model llama-3.1-8b`.
@@ -347,6 +362,7 @@ class _SourceReader:
             sources = plotted.of_scheme(parsed.scheme)
         else:
             model = _model_with_full_name(parsed.model)
+            self.model_of_scheme = parsed.model
             label = model.label
             if parsed.layer_type:
                 label += f" {parsed.layer_type}"
@@ -367,17 +383,21 @@ class _SourceReader:
         for name in names:
             _refuse_option(name)
             if _model_option(name):
-                self.has_models = True  # `read` refuses flags without a model.
-                options.note_preset(name)
-                model_sources = self._read_model(name)
-                self._keep_sizes(model_sources[0])
-                sources += model_sources
+                sources += self._read_named_model(name)
             else:
                 label = name if _is_ambiguous(name, words) else ""
                 tables = plotted.of_file(name, _opened(name), label)
                 tables = [table._replace(**grid_fields) for table in tables]
                 _refuse_undrawable_gguf(name, tables, self.kind)
                 sources += tables
+        return sources
+
+    def _read_named_model(self, name: str) -> list[PlotSource]:
+        """Return the tables of a model, and keep its sizes for the schemes after it."""
+        self.has_models = True  # `read` refuses flags without a model.
+        options.note_preset(name)
+        sources = self._read_model(name)
+        self._keep_sizes(sources[0])
         return sources
 
     def _read_model(self, name: str) -> list[PlotSource]:
@@ -522,10 +542,23 @@ def _scheme_words(part: Sequence[str]) -> list[str]:
     return ["rope", model_option, first, *others] if model_option else []
 
 
+def _only_model(part: Sequence[str]) -> str:
+    """Return the model of `--model NAME` or `--config PATH` with no other word; empty for any other.
+
+    >>> _only_model(["--model", "llama-2-7b"]), _only_model(["--model=llama-2-7b", "--dim", "64"])
+    ('llama-2-7b', '')
+    """
+    option, separator, name = part[0].partition("=")
+    if option not in MODEL_OPTIONS:
+        return ""
+    names = [name, *part[1:]] if separator else part[1:]
+    return names[0] if len(names) == 1 else ""
+
+
 def _has_model_option(words: Sequence[str]) -> bool:
     """Return True if words have `--model NAME`, `--model=NAME`, or the same for `--config`."""
     names = {word.partition("=")[0] for word in words}
-    return not names.isdisjoint(("--model", "--config"))
+    return not names.isdisjoint(MODEL_OPTIONS)
 
 
 def _model_option(word: str) -> str:

@@ -66,14 +66,16 @@ class Tolerance:
         """Return the tolerance for numbers that printing changed by up to `rounding`.
 
         A tolerance that somebody chose stays as it is. Instead of exact numbers, those are accepted
-        whose digits are exact as far as they were printed.
+        whose digits are exact as far as they were printed. PyTorch prints frequencies with four
+        decimals after the leading digit, 4.2170e-01, so that the rounding is relative to their size.
 
         >>> EXACT.for_printed(5e-5).atol > 5e-5, Tolerance(max_ulp=1).for_printed(5e-5).atol
         (True, 0.0)
         """
         if not rounding or self != EXACT:
             return self
-        return replace(self, atol=rounding + SINGLE_ROUNDING)
+        allowed = rounding + SINGLE_ROUNDING
+        return replace(self, atol=allowed, freq_rtol=max(allowed, FREQ_RTOL))
 
     def or_absolute(self, atol: float) -> "Tolerance":
         """Return this tolerance, or an absolute error that passes instead if it is exact.

@@ -29,7 +29,7 @@ from pecli.engine.arrays import (
     round_to,
     widened,
 )
-from pecli.engine.numerics.kernels import compiled_loops
+from pecli.engine.numerics.kernels import RotationLoop, compiled_loops
 from pecli.engine.table import (
     MAX_THREADS,
     MAX_THREADS_OF_SHORT_STEPS,
@@ -67,8 +67,6 @@ _MIN_THREADED_BYTES = 1 << 22
 
 MakeFactors = Callable[[int, int], AnyArray]
 """`factors(start, stop)` returns complex factors (stop − start, d/2) of those positions."""
-RotationLoop = Callable[[AnyArray, AnyArray, AnyArray, int, int, int, int, int], None]
-"""A loop of `compiled_loops`, such as `rotate_halves`."""
 BlockRotation = Callable[[AnyArray, AnyArray], None]
 """`rotation(block, out)` writes the rotated block into `out`, which may be the block itself.
 

@@ -800,7 +800,9 @@ def _angle_over_lag(data: Floats, lag: int) -> TurnedAngle:
 
     A cosine or sine x of frequency f has x[p + k] + x[p − k] = 2·cos(k·f)·x[p] at a lag of k. With y for
     the sums on the left, this is a line y = m·x through 0, whose slope m = 2·cos(k·f) is Σ x·y / Σ x² by
-    least squares. Its standard error is √(Σ r² / n / Σ x²), if the line leaves r of y in n rows.
+    least squares. Its standard error is √(Σ r² / n / Σ x²), if the line leaves r of y in n rows. The
+    cosine is half of the slope, and so is its error. Noise of neighbours cancels in Σ x·y, so that the
+    true error is smaller still; this one ranks lags.
     """
     x = data[lag:-lag]
     y = data[2 * lag :] + data[: -2 * lag]  # the sums of both neighbours of each x
@@ -810,8 +812,7 @@ def _angle_over_lag(data: Floats, lag: int) -> TurnedAngle:
     residual = y - 2 * cosine * x
     row_count = max(1, len(residual))
     error_of_slope = np.sqrt((residual**2).sum(axis=0) / sum_of_squares / row_count)
-    # It is twice that of the cosine, and is taken for it: x is not free of noise either.
-    error_of_cosine = error_of_slope
+    error_of_cosine = error_of_slope / 2
     angle = np.arccos(cosine)
     # The cosine changes by sin(angle) per radian. Near 0, that says nothing about the angle.
     change_per_radian = np.maximum(np.sin(angle), LEAST_SLOPE)

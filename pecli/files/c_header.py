@@ -43,6 +43,8 @@ MAX_TENSORS = 10_000
 
 _SPEC = re.compile(rb"/\* pecli: (.*) \*/")
 _GUARD = re.compile(rb"^#ifndef PECLI_(\w{1,999})_H\r?$", re.MULTILINE)
+_ENDS_BEFORE_GUARD = re.compile(rb"/\* pecli: [^\n]*(?:\n(?:#[^\n]*)?)?")
+"""A spec, or a part of it, and at most a part of the line after it, which is that of the guard."""
 _END_OF_GUARD = re.compile(rb"^#endif", re.MULTILINE)
 _DECLARATION = re.compile(
     rb"^(?:/\* bits of (?P<dtype>\w{1,99}) \*/\r?\n)?"
@@ -159,6 +161,8 @@ def read(contents: Contents) -> LoadedFile:
     """
     guard = _GUARD.search(contents.data)
     if guard is None:
+        is_cut = _ENDS_BEFORE_GUARD.fullmatch(contents.data) is not None
+        contents.refuse_if(is_cut, "is truncated: it ends before its include guard")
         raise contents.error("has no include guard of pecli")
     tensors: dict[str, AnyArray] = {}
     offset = guard.end()
@@ -168,9 +172,9 @@ def read(contents: Contents) -> LoadedFile:
         contents.refuse_if(len(tensors) == MAX_TENSORS, f"has more than {MAX_TENSORS:,} tables")
         table, offset = _read_table(contents.tensor(name), declaration)
         tensors[name] = table
-    contents.require(tensors, "declares no tables")
     end_of_guard = _END_OF_GUARD.search(contents.data, offset)
     contents.require(end_of_guard, "is truncated: the #endif of its include guard is missing")
+    contents.require(tensors, "declares no tables")
     return LoadedFile(contents.path, "h", tensors, _metadata(contents, guard.start()))
 
 

@@ -59,8 +59,8 @@ def read(contents: Contents) -> LoadedFile:
     text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     notes: list[str] = []
     if _SEMICOLON_BETWEEN.search(text):  # as spreadsheets write them in much of Europe: 0,5;1,0
+        notes.append(_note_on_semicolons(text))
         text = text.replace(b",", b".").replace(b";", b",")
-        notes.append("semicolons separate the columns, and a comma is a decimal point")
     has_blanks_between = _has_blanks_between(contents.path, text)
     header = _header_of(text, has_blanks_between=has_blanks_between)
     rows_of_text = text if header is None else text.partition(b"\n")[2]
@@ -76,6 +76,13 @@ def read(contents: Contents) -> LoadedFile:
     return LoadedFile(
         contents.path, "csv", {ARRAY_NAME: table}, printed=printed, notes=tuple(notes)
     )
+
+
+def _note_on_semicolons(text: bytes) -> str:
+    """Return the note on a table whose columns are separated by semicolons: 0,5;1,0 or 0.5;1.0."""
+    if b"," in text:
+        return "semicolons separate the columns, and a comma is a decimal point"
+    return "semicolons separate the columns"
 
 
 def _notes_on_header(header: bytes, table: AnyArray) -> list[str]:

@@ -26,6 +26,7 @@ SAMPLE = 4096  # numerals of a tensor whose decimals are counted
 MANY_DECIMALS = 6  # so many decimals are never all digits that a number happens to have
 ALL_DIGITS = 8  # decimals of most float32 numbers near 1, if all of their digits are written
 FEW_DECIMALS = 2  # Up to so many may be all digits that numbers have, such as 0.5 and 0.25.
+STREAM_DIGITS = 6  # significant digits that C++ prints by default, and MLX
 MIN_SHARE = 0.5  # share of the numerals that have the most decimals, if printing rounded them
 MIN_NUMERALS = 64  # So many numerals with the same few decimals were rounded: printf's %.2f.
 
@@ -48,6 +49,7 @@ _DECIMAL_COMMAS = re.compile(rb"\s*(?:[-+]?[0-9]{1,9},[0-9]+(?:[eE][-+]?[0-9]+)?
 _ZERO_AFTER_COMMA = re.compile(rb",0[0-9]")
 """The beginning of decimals such as those of 0,05: no whole number begins with a zero."""
 _BRACKETS = {b"[]": re.compile(rb"[\[\]]"), b"{}": re.compile(rb"[{}]")}
+_MANTISSA = re.compile(rb"[-+]?([0-9]+)\.?([0-9]*)(?:[eEdD]([-+]?[0-9]{1,4}))?")
 _DECIMALS = re.compile(rb"\.([0-9]*)(?:[eEdD]([-+]?[0-9]{1,4}))?")
 _WORDS = {
     b"nan": math.nan,
@@ -150,7 +152,9 @@ class NumberList:
     def __init__(self) -> None:
         self.values = array("d")
         self.is_real = False
-        self._numerals_by_decimals: Counter[int] = Counter()  # those of the sample
+        # Those of the sample.
+        self._numerals_by_decimals: Counter[int] = Counter()
+        self._numerals_by_digits: Counter[Digits] = Counter()
 
     @property
     def decimals(self) -> int:
@@ -159,6 +163,8 @@ class NumberList:
         Torch prints four decimals of every number: 0.8415, 0.5000. Numbers with all their digits,
         such as 0.5, 0.25 and 0.125, have different numbers of decimals.
         """
+        if self._has_few_digits:
+            return self._decimals_of_most_digits
         most_decimals = max(self._numerals_by_decimals, default=0)
         if most_decimals >= MANY_DECIMALS:  # 0.841471 has no further digits only by rounding.
             return most_decimals
@@ -171,9 +177,36 @@ class NumberList:
         JSON and CSV hold all digits, which are eight decimals or more of most numbers. If most of
         them have six, as 0.841471, they were rounded to these.
         """
+        if self._has_few_digits:
+            return self._decimals_of_most_digits
         most_decimals = max(self._numerals_by_decimals, default=0)
         may_be_rounded = most_decimals < ALL_DIGITS and self._most_have(most_decimals)
         return most_decimals if may_be_rounded else 0
+
+    @property
+    def _has_few_digits(self) -> bool:
+        """True if many numbers were rounded to six digits, as C++ and MLX print them: 0.0998334.
+
+        float32 numbers with all their digits have seven or more, such as 0.0998334166.
+        """
+        most_digits = max(self._numerals_by_digits, default=NO_DIGITS).significant
+        total = self._numerals_by_digits.total()
+        return most_digits == STREAM_DIGITS and total >= MIN_NUMERALS
+
+    @property
+    def _decimals_of_most_digits(self) -> int:
+        """The decimals of the largest numbers with most digits: 6 of 0.540302, 0.0998334, 1.5e-05.
+
+        The last digit of smaller numbers stands for a smaller decimal, so that this one bounds the
+        rounding of all.
+        """
+        most_digits = max(self._numerals_by_digits).significant
+        last_decimals = [
+            digits.last_decimal
+            for digits in self._numerals_by_digits
+            if digits.significant == most_digits
+        ]
+        return max(0, min(last_decimals))
 
     def _most_have(self, most_decimals: int) -> bool:
         """Return True if so many numbers have as many decimals that all seem to be rounded to these.
@@ -216,13 +249,16 @@ class NumberList:
         return len(numerals)
 
     def count_decimals(self, numerals: Iterable[bytes]) -> None:
-        """Count numbers by how many decimals they were printed with."""
-        self._numerals_by_decimals.update(map(decimals_of, numerals))
+        """Count numbers by how many decimals and digits they were printed with."""
+        counted = list(numerals)
+        self._numerals_by_decimals.update(map(decimals_of, counted))
+        self._numerals_by_digits.update(map(digits_of, counted))
 
     def count_decimals_of(self, scanned: "NumberList") -> None:
         """Count the decimals of another list, whose numbers are those of a row, for example."""
         if len(self.values) < SAMPLE:
             self._numerals_by_decimals += scanned._numerals_by_decimals
+            self._numerals_by_digits += scanned._numerals_by_digits
 
     def extend(self, values: AnyArray) -> None:
         """Add numbers that were scanned already."""
@@ -330,6 +366,35 @@ def _hexadecimal(word: str) -> float | None:
         return float.fromhex(word) if "p" in word else float(int(word, 16))
     except (ValueError, OverflowError):
         return None
+
+
+class Digits(NamedTuple):
+    """The digits that a number was printed with.
+
+    Attributes:
+        significant: the digits from the first that is not zero: 3 in 0.0998.
+        last_decimal: the decimal that the last digit stands for: 4 in 0.0998, and 7 in 1.55e-5.
+    """
+
+    significant: int
+    last_decimal: int
+
+
+NO_DIGITS = Digits(0, 0)
+
+
+def digits_of(numeral: bytes) -> Digits:
+    """Return the digits that a number was printed with; a word such as nan has none.
+
+    >>> digits_of(b"-0.0998334"), digits_of(b"1.55e-05")
+    (Digits(significant=6, last_decimal=7), Digits(significant=3, last_decimal=7))
+    """
+    match = _MANTISSA.match(numeral)
+    if match is None:
+        return NO_DIGITS
+    whole, fraction, exponent = match.groups(default=b"")
+    significant = len((whole + fraction).lstrip(b"0"))
+    return Digits(significant, len(fraction) - int(exponent or 0))
 
 
 def decimals_of(numeral: bytes) -> int:

@@ -35,7 +35,12 @@ _WORD_OR_NUMBER = re.compile(rb"[^\s,;\[\]{}()]+")
 """All that stands between blanks, commas and brackets."""
 _PLAIN_ROW = re.compile(rb"[-+0-9.eE,; \t\r\n]+")
 """A line of numbers only, which needs no search for labels: most lines are."""
-_BRACKET = re.compile(rb"[\[\]{}]")
+_BRACKET = re.compile(rb"[\[\]{}()]")
+_NESTED_TUPLES = re.compile(rb"\(\s*\([\s(]*[-+.\d]")
+"""The beginning of Python's tuples of tuples, `((0.5, 0.25), …`. A tuple alone, `(0.5, 0.25)`, is a
+row, and `((tensor([…` are several tensors."""
+_PARENTHESISED_NUMBER = re.compile(rb"\([^,()\[\]{}]*\)")
+"""`(0.5)`, which has no comma and is no tuple, or a type of C, `(float)`."""
 _COMMENT = re.compile(rb"/\*.*?\*/|//.*|#.*")
 _PROMPT = re.compile(rb"\s*(?:>>>|In \[\d+\]:)\s")
 """What Python and IPython print before the line that a user types."""
@@ -44,10 +49,11 @@ _PRINTED = re.compile(rb"(?:print\()?\s*([A-Za-z_][\w.]*)\s*(?:\[[^\]=]*\])?\s*\
 _WRAPPER = re.compile(
     rb"\b(?:(?:np|jnp|mx|torch|numpy)\.)?"
     rb"(?:tensor|array|Array|Float(?:32|64|16)Array|vec!|vector)(?:\(\d+\)\s*(?=\[))?"
+    rb"|\b(?:np|jnp|numpy)\.(?:b?float|u?int)\d{1,3}(?=\()"
     rb"|\bParameter containing:|\b(?:torch\.)?Size\(\[[\d, ]*\]\)|\.(?=\{)"
 )
 """The words around a printed array: console.log of JavaScript prints a length as well, torch a size,
-and Zig has a dot before a brace."""
+NumPy the type of every number in a list, and Zig has a dot before a brace."""
 _ATTRIBUTE = re.compile(
     rb",?\s*\b(?:dtype|device|grad_fn|requires_grad|size|shape|layout|weak_type|names)"
     rb"\s*=\s*(?:<[^>\n]*>|\([^)\n]*\)|'[^'\n]*'|[\w.:]+)"
@@ -95,6 +101,7 @@ class _TextReader:
         self.rows: dict[str, TextRows] = {}
         self.lists: dict[str, list[AnyArray]] = {}
         self.nested: NestedNumbers | None = None  # the list that is open
+        self.open_parentheses: list[bool] = []  # in it; whether each began a tuple
         self.decimals: list[int] = []  # of every tensor
         self.last_list = ""  # the name of the list that was completed last
         self.small_dtypes: dict[str, list[str]] = {}  # by name, those that were printed after lists
@@ -259,15 +266,38 @@ class _TextReader:
         """Read numbers and the brackets between them: `[[1.0, 2.0], [3.0, 4.0]]`, or C's braces."""
         end_of_read = 0  # numbers stand from here to the next bracket
         for bracket in _BRACKET.finditer(text):
+            sign = bracket[0]
+            if sign in b"()" and not self._is_of_tuple(sign, text, bracket.start()):
+                continue
             place = offset + bracket.start()
             self._add_numbers(text[end_of_read : bracket.start()], offset + end_of_read)
             end_of_read = bracket.end()
-            sign = bracket[0]
-            if sign in b"[{":
+            if sign in b"[{(":
                 self._open_list(place)
             else:
                 self._close_list(place, is_brace=sign == b"}")
         self._add_numbers(text[end_of_read:], offset + end_of_read)
+
+    def _is_of_tuple(self, sign: bytes, text: bytes, start: int) -> bool:
+        """Return True for a parenthesis of a Python tuple that is read as a list is.
+
+        Such are tuples of tuples, `((1.0, 2.0), (3.0, 4.0))`, and tuples in a list. Others stand
+        around a row, a printed array or a single number, as in `(1.0, 2.0)` and `tensor([1.0])`.
+
+        Args:
+            sign: The parenthesis, opening or closing.
+            text: The text that it stands in.
+            start: Its place in the text.
+        """
+        if sign == b")":
+            return bool(self.open_parentheses) and self.open_parentheses.pop()
+        if self.nested is None:
+            begins_tuple = _NESTED_TUPLES.match(text, start) is not None
+        else:
+            begins_tuple = _PARENTHESISED_NUMBER.match(text, start) is None
+        if begins_tuple or self.nested is not None:
+            self.open_parentheses.append(begins_tuple)
+        return begins_tuple
 
     @property
     def _name(self) -> str:
@@ -310,6 +340,7 @@ class _TextReader:
             values = self.nested.array(self.contents, offset)
             numbers = self.nested.numbers
             self.nested = None
+            self.open_parentheses.clear()
             self._add_completed(values, numbers, offset, is_c_array=is_brace)
 
     def _add_completed(

@@ -25,6 +25,10 @@ REFERENCE = re.compile(r"\$\{(\.*)(\w+(?:\.\w+)*)\}")
 MAX_REFERENCES = 8
 #: An object whose first value is a list of lists of numbers.
 _TABLE_FIRST = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*\[\s*\[[\[\s]*[-0-9]')
+#: A list of lists of numbers, after a key or in a list.
+_TABLE = re.compile(rb"[:\[]\s*\[\s*\[[\[\s]*[-0-9]")
+#: Keys by which Hugging Face, timm and diffusers name a model.
+_MODEL_TYPE = re.compile(rb'"(?:model_type|architectures?|_class_name)"\s*:')
 
 
 def is_config(path: str) -> bool:
@@ -45,9 +49,13 @@ def _begins_like_config(start: bytes) -> bool:
     """Return True for an object of JSON that is not a file of tables.
 
     Tables are below `tensors` if pecli wrote them, or begin at once: {"cos": [[1.0, 0.5], …
+    They may also be nested: {"layers": {"0": {"cos": [[1.0, 0.5], … Configurations that have such
+    lists, as LLaVA's of image sizes, name the type of the model as well.
     """
     begins_with_table = _TABLE_FIRST.match(start) is not None
-    holds_tables = begins_with_table or b'"tensors"' in start or b'"pecli"' in start
+    holds_nested_table = _TABLE.search(start) is not None and _MODEL_TYPE.search(start) is None
+    is_of_pecli = b'"tensors"' in start or b'"pecli"' in start
+    holds_tables = begins_with_table or holds_nested_table or is_of_pecli
     return start.lstrip().startswith(b"{") and not holds_tables
 
 

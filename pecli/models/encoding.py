@@ -12,6 +12,7 @@ from pecli.engine.runtimes import runtime_named
 from pecli.engine.runtimes.runtime import StatedLengths
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.schemes.given_positions import PositionList
+from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError, quoted
 from pecli.files.tensor_roles import layer_named, layer_number
@@ -203,6 +204,14 @@ class Encoding:
         ('hidden_size', 'num_attention_heads')
         """
         return self.origins.get(name, NO_ORIGIN).stated_by
+
+    @property
+    def takes_places(self) -> bool:
+        """True if whole numbers state the places in an image by which it rotates, as in Flux."""
+        if self.grid.style is None:
+            return False
+        is_resampled = self.grid.grid_base is not None or self.grid.axis_factors is not None
+        return ROTARY[self.grid.style].counts_points and not is_resampled
 
     def of_indexer(self) -> "Encoding | None":
         """Return the encoding of the indexer's queries and keys; None if the model has no indexer."""

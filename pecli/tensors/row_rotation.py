@@ -224,6 +224,11 @@ def model_rotation(
         rope_parameters: parameters of the rope that the user states, such as its base. They replace
             the model's as well.
     """
+    are_places = encoding.takes_places and rows.is_token is None  # no mask of a text
+    if are_places and rows.ids is not None:
+        # The places of an image, such as Flux's ids (L, 3), are positions of the scheme itself.
+        rope_parameters = {**rope_parameters, "positions": rows.ids}
+        rows = RowPositions()
     _check_rotary(file, encoding, rope_parameters)
     seq_axis = rotation_fields.get("seq_axis", SEQ_AXIS)
     most_rows = max(tensor.check_sequence(seq_axis).length for tensor in inputs)
@@ -262,11 +267,23 @@ def _check_rotary(file: str, encoding: Encoding, parameters: Mapping[str, object
         return
     shown_layer_type = f"{encoding.layer_type!r} of {file}"
     if encoding.grid.axes:
-        rule = "it rotates by places in an image, which is not supported"
-        raise ParameterError("layer_type", shown_layer_type, rule)
+        raise _places_not_stated(encoding, shown_layer_type)
     if encoding.order:
         rule = "its frequencies are in another order, which is not supported"
         raise ParameterError("layer_type", shown_layer_type, rule)
+
+
+def _places_not_stated(encoding: Encoding, shown_layer_type: str) -> ParameterError:
+    """Return the error for an encoding that rotates by places in an image, which nobody has stated.
+
+    Whole numbers state the places of Flux, but not those of DINOv3, which are fractions.
+    """
+    if not encoding.takes_places:
+        rule = "it rotates by places in an image, which is not supported"
+        return ParameterError("layer_type", shown_layer_type, rule)
+    rule = "it rotates by places in an image"
+    advice = f"give them as `positions`, ({encoding.grid.axes}, L) or (L, {encoding.grid.axes})"
+    return ParameterError("layer_type", shown_layer_type, rule, advice)
 
 
 def _check_head(

@@ -318,6 +318,45 @@ def test_pairs_without_an_error_do_not_depart_at_a_tolerance_of_0() -> None:
     assert found[0].pairs == (9, 17)
 
 
+LONGROPE_FROM_64 = {
+    "model_type": "phi3",
+    "hidden_size": 32,
+    "num_attention_heads": 4,
+    "original_max_position_embeddings": 64,
+    "rope_scaling": {
+        "type": "longrope",
+        "factor": 2.0,
+        "short_factor": [1.0] * 4,
+        "long_factor": [2.0] * 4,
+    },
+}
+"""LongRoPE for heads of 8 channels, trained on 64 positions; the context is added by each test."""
+
+
+def test_exllamav3_gives_no_prompt_the_long_factors_if_the_context_is_the_original_length() -> None:
+    """Served with 128 tokens, the model has the long factors, and the short ones for prompts of up to
+    64. exllamav3's source compares the context of the model, 64, with the original length, 64.
+    """
+    model = {**LONGROPE_FROM_64, "max_position_embeddings": 64}
+    found = result_of(model, 128, "exllamav3")
+
+    assert found.departs
+    assert found.causes[0].startswith("uses the short factors at any length")
+    assert found.short_prompts == ""
+
+
+def test_exllamav3_takes_the_long_factors_by_the_context_of_a_config_with_a_factor() -> None:
+    """The context, 128, exceeds the original length, 64, so that exllamav3 has the long factors also
+    for a served context of 32 tokens. The factor does not hide the context.
+    """
+    model = {**LONGROPE_FROM_64, "max_position_embeddings": 128}
+    found = result_of(model, 32, "exllamav3")
+
+    assert found.causes == (
+        "uses the long factors from position 0 on; the model uses the short ones up to 64",
+    )
+
+
 @pytest.mark.parametrize(("stated", "agree"), [({}, True), (YARN, False)])
 def test_exllamav3_agrees_about_yarn_only_without_a_stated_original_length(
     stated: dict[str, Any], agree: bool

@@ -96,6 +96,22 @@ def test_plot_draws_a_model_and_the_model_with_flags(run_pecli) -> None:
     assert "llama-2-7b with flags" in outcome.out
 
 
+def test_plot_takes_flags_for_a_model_that_an_option_names(run_pecli) -> None:
+    """`plot --model M --flags …` draws the same as `plot M --flags …`."""
+    words = ("--flags", SERVER_COMMAND, "--kind", "wavelengths")
+    expected = run_pecli("plot", "llama-2-7b", *words).out
+    assert "llama-2-7b with flags" in expected
+    assert run_pecli("plot", "--model", "llama-2-7b", *words).out == expected
+    assert run_pecli("plot", "--model=llama-2-7b", *words).out == expected
+
+
+def test_plot_of_a_scheme_with_a_model_names_the_command_that_takes_flags(run_pecli) -> None:
+    words = ("plot", "rope", "--model", "llama-2-7b", "--seq-len", "64", "--flags", "-c 4096")
+    outcome = run_pecli(*words)
+    assert outcome.exit_code == USAGE_ERROR
+    assert "pecli plot llama-2-7b --flags" in outcome.err
+
+
 def test_plot_of_a_file_refuses_flags(run_pecli) -> None:
     """A file with a table has no model whose settings the flags could change."""
     run_pecli("sinusoidal", "--seq-len", "8", "--dim", "8", "-q", "-o", "pe.npy")

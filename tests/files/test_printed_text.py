@@ -61,6 +61,19 @@ TWO_ROWS = [[1.5, 0.5], [-2.0, 0.25]]
         pytest.param("{{1.5f, 0.5f}, {-2.f, .25F}}", id="initialiser of C"),
         pytest.param("{ {0x1.8p+0, 0x1p-1}, {-0x1p+1, 0x1p-2} };", id="hexadecimal floats of C"),
         pytest.param("[[1.5,0.5],[-2.0,0.25]]", id="JSON"),
+        pytest.param("((1.5, 0.5), (-2.0, 0.25))", id="tuples of Python"),
+        pytest.param("(\n (1.5, 0.5),\n (-2.0, 0.25),\n)", id="tuples of Python, one per line"),
+        pytest.param("[(1.5, 0.5), (-2.0, 0.25)]", id="a list of tuples"),
+        pytest.param("((1.5, 0.5), [-2.0, 0.25])", id="a tuple and a list"),
+        pytest.param("[[1.5, (0.5)], [(-2.0), (0.25)]]", id="numbers in parentheses"),
+        pytest.param(
+            "[[np.float32(1.5), np.float32(0.5)], [np.float32(-2.0), np.float32(0.25)]]",
+            id="lists of NumPy's scalars",
+        ),
+        pytest.param(
+            "((np.float64(1.5), np.float64(0.5)), (np.float64(-2.0), np.float64(0.25)))",
+            id="tuples of NumPy's scalars",
+        ),
     ],
 )
 def test_one_table_is_read_from_every_printed_form(text: str) -> None:
@@ -124,6 +137,50 @@ def test_a_line_typed_at_a_prompt_names_what_it_prints(typed: str, name: str) ->
     Path("paste.txt").write_text(f"{typed}\ntensor([[ 1.5,  0.5],\n        [-2.0,  0.25]])\n")
     tensors = load_file("paste.txt").tensors
     assert {key: table.tolist() for key, table in tensors.items()} == {name: TWO_ROWS}
+
+
+def test_tuples_over_several_lines_have_the_shape_of_their_parentheses() -> None:
+    """As pprint of Python writes nested tuples: one matrix (2, 2) per entry of the first axis."""
+    text = "q = (((1, 2),\n      (3, 4)),\n     ((5, 6),\n      (7, 8)))\nk = ((9, 10), (11, 12))\n"
+    Path("x.txt").write_text(text)
+    tensors = pecli.load("x.txt")
+
+    assert tensors["q"].tolist() == [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]
+    assert tensors["k"].tolist() == [[9, 10], [11, 12]]
+
+
+def test_printed_tensors_in_tuples_stay_tensors_of_their_own() -> None:
+    """As `print(past_key_values)` of transformers: a tuple per layer, which has keys and values."""
+    Path("x.txt").write_text(
+        "((tensor([[1.5]]), tensor([[0.5]])), (tensor([[-2.]]), tensor([[2.]])))"
+    )
+    values = [tensor.item() for tensor in pecli.load("x.txt").values()]
+    assert values == [1.5, 0.5, -2, 2]
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.csv"])
+def test_cosines_that_cpp_printed_are_verified(name: str) -> None:
+    """`std::cout << x` and MLX print six significant digits, as %g of C does."""
+    angles = np.arange(8)[:, None] * 1e4 ** (-np.arange(0, 64, 2) / 64)
+    rows = [",".join(f"{value:g}" for value in row) for row in np.cos(angles)]
+    Path(name).write_text("\n".join(rows))
+    assert pecli.verify(name, pecli.Rope(8, 64)).passed
+
+
+def test_frequencies_that_torch_printed_are_verified() -> None:
+    """`print(model.rotary_emb.inv_freq)` has four decimals after the leading digit: 7.4989e-01."""
+    frequencies = 1e4 ** (-np.arange(0, 64, 2) / 64)
+    text = ", ".join(f"{frequency:.4e}" for frequency in frequencies)
+    Path("x.txt").write_text(f"inv_freq = tensor([{text}])\n")
+    assert pecli.verify("x.txt", pecli.Rope(8, 64)).passed
+
+
+def test_printed_frequencies_of_another_base_fail() -> None:
+    """By a base of 10100 instead of 10000, the last frequency is 1 % smaller."""
+    frequencies = 10_100 ** (-np.arange(0, 64, 2) / 64)
+    text = ", ".join(f"{frequency:.4e}" for frequency in frequencies)
+    Path("x.txt").write_text(f"inv_freq = tensor([{text}])\n")
+    assert not pecli.verify("x.txt", pecli.Rope(8, 64)).passed
 
 
 def test_rows_of_two_tensors_may_alternate() -> None:
@@ -314,6 +371,8 @@ def test_infinities_and_hexadecimals_are_numbers(word: str, value: float) -> Non
         ("[[1, 2], [3]]", "line 1, column 12: a list of 1 ends here, and the first one has 2"),
         ("[1, [2]]", "line 1, column 5: numbers and lists are mixed$"),
         ("[[1], 2]", "line 1, column 5: numbers and lists are mixed$"),
+        ("((1, 2), (3,))", "line 1, column 13: a list of 1 ends here, and the first one has 2"),
+        ("((1, 2), (3, 4)\n", "line 2, column 1: a list does not end; the file seems to be cut"),
         ("[[1, 2],\n [3, 4]", "line 2, column 8: a list does not end; the file seems to be cut"),
         ("1 2]\n", "line 1, column 4: a bracket closes that was not opened$"),
         ("[[], []]", "line 1, column 8: the list that ends here is empty$"),
@@ -413,6 +472,14 @@ def test_a_printed_table_without_labels_needs_no_note() -> None:
         pytest.param("0.125 0.5 0.25", 0, id="a third of the numbers has three decimals"),
         pytest.param("0.123456 0.5 1.0", 6, id="six digits, which no number has by chance"),
         pytest.param("0.12345 0.5 1.0", 0, id="five digits, which may be all of them"),
+        pytest.param("0.540302 0.0998334 " * 32, 6, id="64 numbers of six digits: C++, MLX"),
+        pytest.param(
+            "0.540302 9.99983e-05 " * 32, 6, id="64 numbers of six digits, with exponents"
+        ),
+        pytest.param("5.40302 0.0998334 " * 32, 5, id="64 numbers of six digits, some above 1"),
+        pytest.param(
+            "0.5403023 0.09983342 " * 32, 8, id="64 numbers of seven digits: all of float32"
+        ),
     ],
 )
 def test_the_number_of_printed_decimals_is_found(text: str, decimals: int) -> None:

@@ -318,6 +318,34 @@ def test_a_header_that_is_not_as_it_was_written_is_refused(
     assert problem in refusal
 
 
+HEADER_WITH_SPEC = '/* pecli: {"scheme":"rope"} */\n#ifndef PECLI_A_H\n#define PECLI_A_H\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEADER_WITH_SPEC[:20],
+        HEADER_WITH_SPEC.partition("\n")[0],
+        HEADER_WITH_SPEC.partition("#")[0],
+        HEADER_WITH_SPEC.partition("_A_H")[0],
+        HEADER_WITH_SPEC,
+    ],
+    ids=["in the spec", "after the spec", "before the guard", "in the guard", "before the tables"],
+)
+def test_a_header_that_ends_before_its_tables_is_truncated(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.h").write_bytes(text.encode())
+    with pytest.raises(FileError, match="is truncated"):
+        pecli.load(tmp_path / "a.h")
+
+
+def test_a_header_with_a_spec_and_without_a_guard_is_not_called_truncated(
+    working_folder: Path,
+) -> None:
+    """Somebody has removed the lines of the guard; the rest is there."""
+    text = '/* pecli: {"scheme":"rope"} */\n\nstatic const float a_x[1] =\n{0.5f};\n'
+    assert "has no include guard" in refusal_of(working_folder / "a.h", text)
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".json", ".h"])
 @pytest.mark.parametrize(
     ("dtype", "advised_suffix"),
@@ -625,6 +653,15 @@ def test_a_reading_of_csv_that_the_text_does_not_state_is_noted(
     assert loaded.tolist() == expected
     assert len(notes) == 1
     assert note in notes[0]
+
+
+def test_the_note_on_semicolons_names_no_decimal_comma_if_there_is_none(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("0.5;1.0\n0.25;2.0\n")
+    notes: list[str] = []
+    with passed_to(notes.append):
+        pecli.load(tmp_path / "x.csv")
+    (note,) = notes
+    assert "comma" not in note
 
 
 @pytest.mark.parametrize(

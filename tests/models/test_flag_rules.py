@@ -11,6 +11,7 @@ import math
 import re
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 import pecli
@@ -202,6 +203,57 @@ def test_the_transformers_loader_takes_alpha_for_the_factor_of_dynamic_scaling()
     assert encoding.parameters["factor"] == 2
     assert encoding.parameters["max_position_embeddings"] == 4096
     assert encoding.parameters["base"] == 1e4
+
+
+def test_the_transformers_loader_takes_alpha_from_a_base_beside_it() -> None:
+    """By modules/RoPE.py of text-generation-webui, the factor is (base / 10000)^(63/64)."""
+    flags = "server.py --loader transformers --alpha_value 3 --rope_freq_base 20000"
+    encoding = rope_of(flags)
+    assert encoding.parameters["scaling"] == "dynamic"
+    assert encoding.parameters["factor"] == pytest.approx(2 ** (63 / 64))
+
+
+def test_the_transformers_loader_takes_compress_pos_emb_alone_for_linear_scaling() -> None:
+    """By modules/models.py of text-generation-webui, alpha counts only without compress_pos_emb. It
+    replaces the scaling of config.json, llama3 here; other loaders divide by both.
+    """
+    flags = "server.py --loader transformers --compress_pos_emb 2 --alpha_value 4"
+    encoding = pecli.load_model("llama-3.1-8b", flags).one()
+    frequencies = 500_000 ** (-np.arange(0, 128, 2) / 128) / 2
+    np.testing.assert_allclose(encoding.inverse_frequencies(), frequencies, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        ("--alpha_value 4 --compress_pos_emb 2", "--alpha_value has no effect: the loader"),
+        ("--rope_freq_base 1e6 --compress_pos_emb 2", "--rope_freq_base has no effect: the loader"),
+        ("--rope_freq_base 1e6", "--rope_freq_base has no effect: the loader transformers takes a"),
+        (
+            "--alpha_value 4",
+            "--alpha_value with the loader transformers replaces the model's own scaling (ntk, "
+            "factor 1000)",
+        ),
+        (
+            "--compress_pos_emb 2",
+            "--compress_pos_emb replaces the model's own scaling (ntk, factor 1000)",
+        ),
+    ],
+)
+def test_a_warning_names_what_the_transformers_loader_drops(flags: str, problem: str) -> None:
+    """text-generation-webui passes one rope_scaling to transformers, instead of that of config.json.
+    Hunyuan's config has an NTK alpha of 1000.
+    """
+    model = pecli.load_model("hunyuan-7b", f"server.py --loader transformers {flags}")
+    assert model.flags is not None
+    sentences = [warning.text for warning in model.flags.warnings]
+    assert any(sentence.startswith(problem) for sentence in sentences)
+
+
+def test_an_alpha_of_1_leaves_the_scaling_of_the_model_with_the_transformers_loader() -> None:
+    """1 is the default of --alpha_value, and stands for none."""
+    flags = "server.py --loader transformers --alpha_value 1"
+    assert pecli.load_model("hunyuan-7b", flags).one().parameters["scaling"] == "ntk"
 
 
 WITHOUT_CONTEXT = {
@@ -494,6 +546,9 @@ def test_a_context_that_nothing_stretches_is_warned_of(model: str, flags: str) -
     [
         ("--rope-scale", "--rope-scale without a value; it needs one"),
         ("a long context", "is no flags; none of them is about positions"),
+        ("text-generation-launcher --rope-factor 2", "its flags are not described; those of llama"),
+        ("docker run x/text-generation-inference:3 --rope-factor 2", "its flags are not described"),
+        ("trtllm-serve m --max_seq_len 8192", "is trtllm-serve; its flags are not described"),
         ("--temp 5", "is --temp; none of them is about positions in llama.cpp"),
         ("llama-server --rope-scaling ntk", "it must be one of none, linear, yarn, longrope"),
         (

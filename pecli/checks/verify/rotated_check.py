@@ -135,6 +135,10 @@ class RotatedCheck:
         was rotated by the angle of position 8, whatever its own position is.
         """
         after = Input(self.tensor.after, self.tensor.pair.label)
+        places = self.rotation.rope.positions
+        if places is not None:  # They are those of an image, (axes, L), the same for all sequences.
+            ids = np.array(places.axes)[:, None]
+            return TensorPositions(ids, is_token=np.ones(ids.shape[1:], bool))
         axes = self.rotation.rope.position_axes
         positions = self.rows.positions_of(after, self.tensor.axis, axes)
         shift = self.job.tokens.shift
@@ -284,7 +288,7 @@ class RotatedCheck:
             plan=self.plan,
             positions=self.positions.ids,
             is_token=self.is_token,
-            are_stated=self.job.tokens.are_placed,
+            are_stated=self.job.tokens.are_stated,
             dtype=self.tensor.pair.dtype,
             head_shape=tuple(shape_of_heads),
         )
@@ -343,7 +347,7 @@ class RotatedCheck:
         is_shift_by_0 = self.job.tokens.shift == 0
         if is_shift_by_0:
             return  # It rotates nothing, so that a missing rotation is right.
-        if not self.job.tokens.are_placed:
+        if not self.job.tokens.are_stated:
             yield from self._find_unstated_padding()
         yield from self._find_undetected_mistakes()
 

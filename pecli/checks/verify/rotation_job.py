@@ -44,7 +44,7 @@ class Tokens(NamedTuple):
     shift: int | None = None
 
     @property
-    def are_placed(self) -> bool:
+    def are_stated(self) -> bool:
         """True if the user states positions by one of the options."""
         return any(value is not None for value in self)
 

@@ -21,6 +21,7 @@ from numba.extending import intrinsic
 
 from pecli.engine.arrays import AnyArray, Complex, Floats, Positions, Singles
 from pecli.engine.numerics.float32_waves import DROPPED_BITS, ROUNDING_CONSTANT
+from pecli.engine.numerics.kernels import RotationLoop
 
 Loop = TypeVar("Loop", bound=Callable[..., object])
 
@@ -433,9 +434,6 @@ def rotate_pairs(
                     v = old[2 * pair + 1]
                     new[2 * pair] = _fused(u, c, -(v * s))
                     new[2 * pair + 1] = _fused(u, s, v * c)
-
-
-RotationLoop = Callable[[AnyArray, AnyArray, AnyArray, int, int, int, int, int], None]
 
 
 def rotation_loop(layout: str) -> RotationLoop | None:

@@ -6,9 +6,15 @@ much work already: then more is likely to come, and small commands never wait fo
 """
 
 import os
+from collections.abc import Callable
 from importlib import import_module
 from threading import Lock
 from types import ModuleType
+
+from pecli.engine.arrays import AnyArray
+
+RotationLoop = Callable[[AnyArray, AnyArray, AnyArray, int, int, int, int, int], None]
+"""A loop of `compiled_loops` that rotates, such as `rotate_halves`."""
 
 LOAD_AFTER = 1 << 27
 """Elements made with NumPy before the loops are loaded: work of about a quarter of a second."""

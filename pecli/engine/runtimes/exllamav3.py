@@ -1,9 +1,15 @@
-"""exllamav3: YaRN's factor from the context, LongRoPE's long factors from position 0 on."""
+"""exllamav3: YaRN's factor and LongRoPE's list of factors follow from the context of the model."""
 
 from dataclasses import replace
 
 from pecli.engine.named_values import MutableValues, required
-from pecli.engine.runtimes.runtime import Adaptation, Definition, ModelRope, RuntimeReading
+from pecli.engine.runtimes.runtime import (
+    Adaptation,
+    Definition,
+    ModelRope,
+    RuntimeReading,
+    with_attention_of_context,
+)
 from pecli.engine.runtimes.transformers import like_transformers
 from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.yarn import Yarn
@@ -30,25 +36,40 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
 
 
 def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
-    """Return LongRoPE as exllamav3 reads it: with the long factors, also for short prompts.
+    """Return LongRoPE as exllamav3 reads it: the context of the model alone selects the factors.
 
-    That holds for models whose context is longer than the original length. Phi-3-mini-128k has
-    131,072 and 4,096: prompts of up to 4,096 tokens have the short factors in the model. Here they
-    are read with a length of 4,097, the least that has the long ones.
+    Phi-3-mini-128k has a context of 131,072 and an original length of 4,096, so it gets the long
+    factors, also for prompts of up to 4,096 tokens. A model whose context is its original length
+    gets the short ones, also when it is served with more tokens.
     """
     longrope = definition.scaling
-    original = longrope.original_max_position_embeddings
-    has_longer_context = (longrope.max_position_embeddings or 0) > original
-    is_short_prompt = required(longrope.length) <= original
-    departs = has_longer_context and is_short_prompt
-    if not departs:
+    context = longrope.max_position_embeddings
+    if context is None:
         return RuntimeReading(longrope)
-    cause = (
-        "uses the long factors from position 0 on; "
-        f"the model uses the short ones up to {original:,}"
-    )
-    with_long_factors = replace(longrope, length=original + 1)
-    return RuntimeReading(with_long_factors, (cause,))
+    original = longrope.original_max_position_embeddings
+    reading = with_attention_of_context(definition)
+    is_beyond_original = required(longrope.length) > original
+    if context > original and not is_beyond_original:
+        cause = (
+            "uses the long factors from position 0 on; "
+            f"the model uses the short ones up to {original:,}"
+        )
+        return _with_length(reading, original + 1, cause)
+    if context <= original and is_beyond_original:
+        cause = (
+            f"uses the short factors at any length, since max_position_embeddings, {context:,}, is "
+            f"not above {original:,}; the model uses the long ones beyond {original:,}"
+        )
+        return _with_length(reading, original, cause)
+    return reading
+
+
+def _with_length(
+    reading: RuntimeReading[LongRope], length: int, cause: str
+) -> RuntimeReading[LongRope]:
+    """Return a reading with the factors that LongRoPE has at a length, and with one more cause."""
+    scaling = replace(reading.scaling, length=length)
+    return replace(reading, scaling=scaling, causes=(cause, *reading.causes))
 
 
 def _adapted_to_exllamav3(encoding: ModelRope) -> Adaptation:

@@ -34,9 +34,14 @@ class LongRope(Scaling):
         return ("divisors",)
 
     @property
+    def is_long(self) -> bool:
+        """True if the long factors are in use; at a length of exactly O the short ones still are."""
+        return (self.length or 0) > self.original_max_position_embeddings
+
+    @property
     def divisors(self) -> tuple[float, ...]:
-        """The divisors in use; at a length of exactly O still the short ones."""
-        if (self.length or 0) > self.original_max_position_embeddings:
+        """The divisors in use."""
+        if self.is_long:
             return self.long_factor
         return self.short_factor
 

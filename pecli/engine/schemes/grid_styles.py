@@ -28,7 +28,7 @@ from pecli.engine.schemes.axis_divisions import (
 )
 from pecli.errors import ParameterError, spelled
 
-AXES = "thwl"
+AXIS_LETTERS = "thwl"
 """Time, rows (height) and columns (width) of a grid, and text (l) beside it: the order of the axes
 of positions.
 """
@@ -209,9 +209,18 @@ class GridStyle:
     settled: Callable[[Fraction], Fraction] = _as_it_is
 
     @property
+    def counts_points(self) -> bool:
+        """True if the position of a point is its index, so that whole numbers state it.
+
+        Flux's patches are at 0, 1, 2, … DINOv3's are at fractions between −1 and 1.
+        """
+        is_resampled = self.grid_base is not None or self.grid_scale is not None
+        return self.coordinate == "index" and not is_resampled
+
+    @property
     def sorted_axes(self) -> str:
         """Return the axes in the order of a grid's sizes."""
-        return "".join(sorted(self.axes, key=AXES.index))
+        return "".join(sorted(self.axes, key=AXIS_LETTERS.index))
 
     @property
     def _axis_numbers(self) -> list[int]:

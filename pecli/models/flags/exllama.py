@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pecli.engine.named_values import required
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import FlagProblem
+from pecli.models.flags import transformers_loader
 from pecli.models.flags.changed_encoding import (
     Parameters,
     divisor_parameters,
@@ -25,13 +26,11 @@ from pecli.models.flags.flag_findings import (
 from pecli.models.flags.larger_base import alpha_of_base, automatic_alpha, base_of_alpha
 from pecli.models.flags.servers import Meaning
 from pecli.models.flags.values import FlagSettings, served_context
-from pecli.models.key_names import LENGTH, ORIGINAL
-from pecli.models.keys import Setting, computed, only_if, positive, setting_from_key, value_of
+from pecli.models.key_names import ORIGINAL
+from pecli.models.keys import Setting, computed, only_if, positive, setting_from_key
 
 #: The context that exllamav2 assumes for a configuration without one.
 DEFAULT_CONTEXT = 2048
-#: The loader of text-generation-webui that passes alpha on as the factor of dynamic scaling.
-TRANSFORMERS = "transformers"
 #: Scalings of config.json that a factor for positions (`compress_pos_emb`) replaces. Beside any other
 #: scaling, such as YaRN, it is applied in addition.
 REPLACED_SCALINGS = ("none", "linear")
@@ -49,10 +48,12 @@ def apply_exllama_flags(
     """
     context = served_context(model.context, settings)
     settings = _with_automatic_alpha(settings, model.context, context)
+    uses_transformers = transformers_loader.is_chosen(settings)
+    apply_flags = transformers_loader.apply_flags_of_loader if uses_transformers else _with_flags
     encodings = []
     for encoding in model.encodings:
         if encoding.is_rope_of_text:
-            encoding = _with_flags(encoding, settings, findings, model.context)
+            encoding = apply_flags(encoding, settings, findings, model.context)
         encodings.append(encoding)
     return EncodingsWithFlags(encodings=tuple(encodings), context=context)
 
@@ -102,8 +103,8 @@ def _base_and_scaling(
 ) -> Parameters:
     """Return the base and the scaling that alpha, a base or a YaRN factor states.
 
-    Alpha (NTK scaling) stands for a larger base, except with a loader that scales dynamically.
-    `compress_pos_emb`, which divides positions, is left to the caller.
+    Alpha (NTK scaling) stands for a larger base. `compress_pos_emb`, which divides positions, is
+    left to the caller.
 
     Args:
         encoding: The model's encoding.
@@ -113,9 +114,7 @@ def _base_and_scaling(
     """
     parameters: Parameters = {}
     base = _stated_base(encoding, settings, findings)
-    if _is_left_to_transformers(settings):
-        parameters |= _scaling_by_transformers(settings, trained_context)
-    elif base is not None:
+    if base is not None:
         parameters["base"] = base
     if Meaning.YARN_FACTOR in settings:
         parameters |= _yarn_of_flag(encoding, settings, findings, trained_context)
@@ -125,24 +124,6 @@ def _base_and_scaling(
 def _factor_with_effect(settings: FlagSettings, meaning: Meaning) -> Setting[float] | None:
     """Return a factor or an alpha; None if no flag states it, or for 0 and 1, which change nothing."""
     return only_if(settings.get(meaning), lambda number: number not in (0, 1))
-
-
-def _is_left_to_transformers(settings: FlagSettings) -> bool:
-    """Return True if text-generation-webui loads a model by transformers, and a flag states alpha."""
-    loader = value_of(settings.get(Meaning.LOADER))
-    return loader == TRANSFORMERS and Meaning.ALPHA in settings
-
-
-def _scaling_by_transformers(settings: FlagSettings, trained_context: int | None) -> Parameters:
-    """Return the dynamic scaling that text-generation-webui makes of alpha; it may be none.
-
-    It passes one scaling on to transformers. Beside `compress_pos_emb`, that is the linear one, and
-    alpha has no effect.
-    """
-    has_compression = _factor_with_effect(settings, Meaning.FACTOR) is not None
-    if has_compression:
-        return {}
-    return _dynamic_scaling(settings, trained_context)
 
 
 def _stated_base(
@@ -185,16 +166,6 @@ def _base_of_alpha_flag(
         f"alpha {alpha.value:.6g} is theta {base:,.0f} for heads of {dim} with base {model_base:g}"
     )
     return alpha.implying(base, f"{alpha.source} {alpha.value:.6g}")
-
-
-def _dynamic_scaling(settings: FlagSettings, trained_context: int | None) -> Parameters:
-    """Return transformers' dynamic scaling, which text-generation-webui makes of alpha."""
-    alpha = settings[Meaning.ALPHA]
-    return {
-        "scaling": alpha.implying("dynamic", f"{alpha.source} with the loader {TRANSFORMERS}"),
-        "factor": alpha,
-        LENGTH: setting_from_key(trained_context or DEFAULT_CONTEXT, "max_position_embeddings"),
-    }
 
 
 def _yarn_of_flag(

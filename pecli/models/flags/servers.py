@@ -198,6 +198,17 @@ def _spelled(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+OTHER_PROGRAMS = frozenset(
+    (
+        *("text-generation-launcher", "text-generation-inference"),
+        *("trtllm-serve", "trtllm-build", "lmdeploy", "mlx_lm.server", "mlx_lm.generate"),
+        *("mistralrs-server", "mlc_llm", "lightllm", "aphrodite"),
+    )
+)
+"""Programs that serve models, and whose flags are not described. Some have the names of others'
+flags with another meaning: TensorRT-LLM's --max_seq_len is not TabbyAPI's."""
+
+
 @cache
 def servers() -> tuple[Server, ...]:
     """Return all servers, in the order in which they are tried."""
@@ -223,14 +234,24 @@ def server_of(line: CommandLine) -> Server:
     text-generation-webui.
 
     Raises:
-        ParameterError: No server has all of them.
+        ParameterError: No server has all of them, or the program is one that is not described.
     """
     for word in line.words:
         name = PurePosixPath(word.replace("\\", "/")).name
         for server in servers():
             if not server.programs.isdisjoint((word, name)):
                 return server
+        if name.partition(":")[0] in OTHER_PROGRAMS:  # A container has a tag: `…-inference:3.0`.
+            raise _not_described(name)
     return _server_by_flags(line.flags)
+
+
+def _not_described(program: str) -> ParameterError:
+    """Return the error for a program whose flags must not be read as those of another server."""
+    names = ", ".join(server.name for server in servers())
+    rule = f"its flags are not described; those of {names} are"
+    advice = "write what it makes of them into a config.json"
+    return ParameterError("flags", program, rule, advice)
 
 
 def _server_by_flags(flags: Sequence[ServerFlag]) -> Server:

@@ -19,7 +19,7 @@ from pecli.engine.arrays import Indices
 from pecli.errors import ParameterError
 from pecli.models.position_ids.segments import VIDEO, Prompt, Segment
 
-AXES = ("time", "rows", "columns")
+AXIS_NAMES = ("time", "rows", "columns")
 
 
 class Continues(StrEnum):

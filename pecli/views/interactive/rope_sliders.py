@@ -74,13 +74,15 @@ def _settings_of_rope(rope: Rope, source: PlotSource) -> RopeSettings | None:
     """
     if not _is_covered_by_script(rope):
         return None
-    context_lengths = [round(context.length) for context in contexts_of(source)]
+    contexts = contexts_of(source)
+    context_lengths = [round(context.length) for context in contexts if not context.is_window]
     unscaled = RopeSettings(
         label=source.label,
         dim=rope.rotary_dim,
         base=rope.base,
         method=rope.scaling,
-        # The shortest: Llama 3.1 was trained on 8,192 positions and then extended to 131,072.
+        # The shortest: Llama 3.1 was trained on 8,192 positions and then extended to 131,072. The
+        # sliding window of Mistral is shorter, and no length that it was trained on.
         original_length=min(context_lengths),
         length=max(2, *context_lengths),  # Two positions at least have a distance.
     )

@@ -92,6 +92,20 @@ DEPARTURES_OF_RUNTIMES = {
         np.sqrt(1 + np.log(32) / np.log(4096)),
         "the long factors from position 0 on",
     ),
+    "exllamav3 uses the short factors if the context of the model is the original length": Departure(
+        "exllamav3",
+        {**LONGROPE, "max_position_embeddings": 4096, "length": 8192},
+        UNSCALED_FREQUENCIES / SHORT,
+        1.0,
+        "the short factors at any length",
+    ),
+    "exllamav3 ignores the attention factor of LongRoPE": Departure(
+        "exllamav3",
+        {**LONGROPE, "attention_factor": 2.0, "length": 8192},
+        UNSCALED_FREQUENCIES / LONG,
+        np.sqrt(1 + np.log(32) / np.log(4096)),
+        "computes it only from max_position_embeddings",
+    ),
     "ONNX Runtime GenAI recognises YaRN by beta_fast": Departure(
         "onnxruntime-genai", YARN, UNSCALED_FREQUENCIES, 1.0, "nothing is scaled"
     ),

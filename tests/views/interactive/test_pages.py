@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 import pecli
 from pecli.views.interactive.rope_sliders import slider_settings
-from pecli.views.pictures.plot_sources import of_scheme
+from pecli.views.pictures.plot_sources import of_model, of_scheme
 from tests.conftest import Outcome
 from tests.exit_codes import SUCCESS, USAGE_ERROR
 
@@ -133,6 +133,15 @@ def test_sliders_of_a_model_without_a_scaling_have_the_usual_parameters() -> Non
     assert settings.low_freq_factor == 1
     assert settings.high_freq_factor == 4
     assert settings.attention_factor is None
+
+
+def test_sliders_start_at_the_trained_context_and_not_at_a_sliding_window() -> None:
+    """Mistral 7B v0.1 has a window of 4,096 and a context of 32,768 positions, by its config."""
+    sources = of_model(pecli.load_model("mistral-7b-v0.1"), "m")
+    (settings,) = slider_settings(sources)
+
+    assert settings.original_length == 32_768
+    assert settings.length == 32_768
 
 
 @pytest.mark.parametrize(
