@@ -102,23 +102,14 @@ def _likeliest_first(case: Case, count: int) -> Iterator[Case]:
 
 
 def _confirmed_first(cases: Iterable[Case]) -> Iterator[Case]:
-    """Yield the cases whose frequencies are the measured ones, and then all others.
-
-    Of the others, those in which the frequencies are as specified come before those with a mistake
-    of the schedule: another base that was supposed and does not lead to the measured frequencies is
-    the least likely.
-    """
-    without_schedule_mistake: list[Case] = []
-    with_schedule_mistake: list[Case] = []
+    """Yield the cases whose frequencies are the measured ones, and then all others."""
+    others: list[Case] = []
     for case in cases:
         if case.frequencies_are_confirmed:
             yield case
-        elif _has_schedule_mistake(case):
-            with_schedule_mistake.append(case)
         else:
-            without_schedule_mistake.append(case)
-    yield from without_schedule_mistake
-    yield from with_schedule_mistake
+            others.append(case)
+    yield from others
 
 
 def _with_measured_mistakes(case: Case, count: int) -> Iterator[Case]:
@@ -189,10 +180,6 @@ def _stages_that_come_first(case: Case) -> set[Stage]:
     return set(Stage) - {Stage.DAMAGE, Stage.ARITHMETIC}
 
 
-def _has_schedule_mistake(case: Case) -> bool:
-    return any(isinstance(mistake, ScheduleMistake) for mistake in case.mistakes)
-
-
 class MistakeGroup(Enum):
     """Groups of mistakes, by what the mistakes that are supposed so far show about them."""
 
@@ -248,7 +235,8 @@ def _possible_groups(case: Case) -> set[MistakeGroup]:
         groups.add(MistakeGroup.READING)
     if not _is_schedule_settled(case):
         groups.add(MistakeGroup.SCHEDULE)
-    if not _must_be_in_schedule(case):
+    if not case.has_other_frequencies:
+        # No other positions, and no other amplitude, explain frequencies that many rows show.
         groups.add(MistakeGroup.OTHER)
     return groups
 
@@ -269,14 +257,3 @@ def _is_schedule_settled(case: Case) -> bool:
     slow pairs in 16 bits do not show their frequencies, but show that they are not as expected.
     """
     return case.frequencies_are_confirmed and bool(case.mistakes_beside_storage)
-
-
-def _must_be_in_schedule(case: Case) -> bool:
-    """Return True if one more mistake can only be one of the schedule, the formula of the frequencies.
-
-    This is so if many rows show other frequencies: no other positions or amplitude explain these. If a
-    mistake of the schedule is supposed already, fewer rows suffice to show that another one is left.
-    """
-    if case.frequencies_are_refuted and _has_schedule_mistake(case):
-        return True
-    return case.has_other_frequencies
