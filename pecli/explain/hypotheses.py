@@ -182,14 +182,9 @@ class Search:
 
         On the way, those that need the tolerance are dropped if a short one holds exactly.
         """
-        return self._prefer_exact_ones(count) or self.are_settled(self.explanations, count)
-
-    def _prefer_exact_ones(self, count: int) -> bool:
-        """Drop those that need the tolerance if a short one holds exactly; return True if so."""
-        is_settled = self.are_settled(self.exact, count)
-        if is_settled:
+        if self.are_settled(self.exact, count):
             self.within_tolerance = []
-        return is_settled
+        return self.are_settled(self.explanations, count)
 
     def are_settled(self, explanations: Sequence[Explanation], count: int) -> bool:
         """Return True if more mistakes are unlikely to make a shorter explanation than these.

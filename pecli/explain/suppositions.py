@@ -107,20 +107,15 @@ def _likeliest_first(case: Case, count: int) -> Iterator[Case]:
 def _confirmed_first(cases: Iterable[Case]) -> Iterator[Case]:
     """Yield the likelier cases first: those that suppose the frequencies which the data show.
 
-    If the data show those of base 500000, these are the cases with base 500000. Then come the cases
-    with the specified frequencies, and at last those with another wrong base, which explains nothing.
+    If the data show those of base 500000, these are the cases with base 500000.
     """
-    without_schedule_mistake: list[Case] = []
-    with_schedule_mistake: list[Case] = []
+    others: list[Case] = []
     for case in cases:
         if case.frequencies_are_confirmed:
             yield case
-        elif _has_schedule_mistake(case):
-            with_schedule_mistake.append(case)
         else:
-            without_schedule_mistake.append(case)
-    yield from without_schedule_mistake
-    yield from with_schedule_mistake
+            others.append(case)
+    yield from others
 
 
 def _with_measured_mistakes(case: Case, count: int) -> Iterator[Case]:
@@ -192,10 +187,6 @@ def _stages_that_come_first(case: Case) -> set[Stage]:
     return set(Stage) - {Stage.DAMAGE, Stage.ARITHMETIC}
 
 
-def _has_schedule_mistake(case: Case) -> bool:
-    return any(isinstance(mistake, ScheduleMistake) for mistake in case.mistakes)
-
-
 class MistakeGroup(Enum):
     """Groups of mistakes, by what the mistakes that are supposed so far show about them."""
 
@@ -254,7 +245,8 @@ def _possible_groups(case: Case) -> set[MistakeGroup]:
         groups.add(MistakeGroup.READING)
     if not _is_schedule_settled(case):
         groups.add(MistakeGroup.SCHEDULE)
-    if not _must_be_in_schedule(case):
+    if not case.has_other_frequencies:
+        # No other positions, and no other amplitude, explain frequencies that many rows show.
         groups.add(MistakeGroup.OTHER)
     return groups
 
@@ -275,14 +267,3 @@ def _is_schedule_settled(case: Case) -> bool:
     slow pairs in 16 bits do not show their frequencies, but show that they are not as expected.
     """
     return case.frequencies_are_confirmed and bool(case.mistakes_beside_storage)
-
-
-def _must_be_in_schedule(case: Case) -> bool:
-    """Return True if one more mistake can only be one of the schedule, the formula of the frequencies.
-
-    This is so if many rows show other frequencies: no other positions or amplitude explain these. If a
-    mistake of the schedule is supposed already, fewer rows suffice to show that another one is left.
-    """
-    if case.frequencies_are_refuted and _has_schedule_mistake(case):
-        return True
-    return case.has_other_frequencies

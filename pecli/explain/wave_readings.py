@@ -358,8 +358,7 @@ def _find_doubling(array: Array) -> str:
         return "compact"
     for layout in CACHE:
         first, second = _split_columns(array, layout)
-        # Most tables that are not doubled differ in the first two rows already.
-        if _has_equal_columns(first[:2], second[:2]) and _has_equal_columns(first, second):
+        if _has_equal_columns(first, second):
             return layout
     return "compact"
 

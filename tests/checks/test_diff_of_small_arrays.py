@@ -276,6 +276,25 @@ def test_two_complex_tensors_that_changed_places_are_named() -> None:
     assert pecli.diff(a, b).diagnosis == ("cos, sin: in B, sin and cos are swapped; exact",)
 
 
+def test_one_row_of_cosines_then_sines_is_compared_with_both() -> None:
+    """NumPy's row of position 5, of base 10000: A has 32 cosines and 32 sines, B all 64 numbers."""
+    angles = 5 * 10000.0 ** (-np.arange(32) / 32)
+    cosines = np.cos(angles)
+    sines = np.sin(angles)
+    a = {"cos": cosines, "sin": sines}
+    result = pecli.diff(a, {"cos_sin": np.concatenate([cosines, sines])})
+
+    assert result.passed
+    assert result.readings == {"cos_sin": "B: all cosines, then all sines"}
+
+
+def test_two_scalars_are_not_compared_with_one_array() -> None:
+    result = pecli.diff(
+        {"cos": np.ones(()), "sin": np.zeros(())}, {"cos_sin": np.array([1.0, 0.0])}
+    )
+    assert result.diagnosis[-1] == "cos_sin: only B has it, A does not"
+
+
 @pytest.mark.parametrize("columns", [0, 1, 4])
 def test_rows_without_elements_are_equal_only_to_rows_without_elements(columns: int) -> None:
     """A has cosines and sines of (32, 0), which a program writes for a head without rotation; B has

@@ -86,6 +86,17 @@ def test_quantiles_are_right_although_the_sample_holds_only_the_largest_numbers(
     assert list(profile(array)["quantiles"].values()) == [0, 0, 0, 0, 1]
 
 
+def test_quantiles_are_right_although_the_sample_lacks_the_largest_numbers() -> None:
+    """Quantiles are sought around those of a sample, here of every fifth element. These are 0 and 1 in
+    turn, and all others 2: a tenth of the elements are 0, the next tenth 1, and all larger ones 2.
+    """
+    numbers = np.arange(1 << 18)
+    in_sample = numbers // 5 % 2
+    array = np.where(numbers % 5, 2, in_sample)[:, None]
+
+    assert list(profile(array)["quantiles"].values()) == [0, 2, 2, 2, 2]
+
+
 @pytest.mark.parametrize("share_of_zeros", [0.0, 0.02, 0.5, 0.98, 1.0])
 def test_quantiles_of_a_padded_table_are_those_of_its_sorted_elements(
     share_of_zeros: float,

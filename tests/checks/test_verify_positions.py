@@ -141,6 +141,14 @@ def test_ids_that_count_padding_are_named(padding: str) -> None:
     assert check.reasons == ("padding is counted: the attention mask is ignored",)
 
 
+def test_the_representation_of_a_failed_check_states_the_reason() -> None:
+    """Two tokens of text have the ids 0 and 1 on all axes; here they begin at 3."""
+    ids = np.tile([3, 4], (3, 1))
+    check = verify_positions(ids, QWEN2_5_VL_7B, "text:2")
+
+    assert repr(check) == ("<PositionCheck failed: ids; segment 0 (text:2) begins at 3, not at 0>")
+
+
 def test_exchanged_prompts_of_a_model_without_m_rope_are_no_exchanged_axes() -> None:
     """A position of Llama is one number, and the first axis of the ids (2, 5) is the batch."""
     left_padded = np.array([[0, 0, 0, 1, 2], [0, 1, 2, 3, 4]])

@@ -8,6 +8,7 @@ the dtypes in which a table is computed, such as bfloat16-module; an edit is a p
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -159,6 +160,21 @@ def test_a_recipe_in_bfloat16_is_named_also_beside_a_wrong_base(
     (explanation,) = result.explanations
 
     assert [edit.found for edit in explanation.edits if edit.kind == "recipe"] == [recipe]
+
+
+def test_the_command_of_a_reason_has_the_recipe_beside_another_parameter() -> None:
+    """NumPy rounds the angles position · 500000^(−i/32) to bfloat16, the recipe bfloat16-phases. The
+    command makes both this and the base, so that nothing is said to be missing in it.
+    """
+    frequencies = (500000.0 ** (-np.arange(32) / 32)).astype(np.float32)
+    angles = np.arange(256, dtype=np.float32)[:, None] * frequencies
+    rounded = angles.astype(ml_dtypes.bfloat16).astype(np.float32)
+    tables = {"cos": np.cos(rounded), "sin": np.sin(rounded)}
+    result = pecli.verify(tables, pecli.Rope(256, 64), atol=1e-6)
+
+    assert result.diagnosis[-1] == (
+        "reproduce with pecli rope --seq-len 256 --dim 64 --theta 500000 --recipe bfloat16-phases"
+    )
 
 
 def test_another_base_is_not_explained_as_a_runtime() -> None:

@@ -50,6 +50,8 @@ CHANGED: list[tuple[Any, dict[str, Any]]] = [
     (pecli.Alibi(12, 32, form="causal"), {"max_bias": 16.0}),
     (pecli.Alibi(12, 32), {"form": "causal"}),
     (pecli.Alibi(8), {"max_bias": 4.0}),
+    (pecli.Alibi(12, 32, head_range=(6, 9)), {"head_range": (0, 3)}),
+    (pecli.Alibi(12, 32, head_range=(6, 9)), {"heads": 3, "head_range": None}),
     (pecli.Relative("t5", seq_len=32), {"max_distance": 64}),
     (pecli.Relative("t5", seq_len=16, buckets=4, max_distance=8, weights=WEIGHTS), {"max_distance": 16}),
 ]  # fmt: skip
@@ -96,7 +98,7 @@ def numbers(file: Path, name: str) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("cases", "count"),
-    [(changed, 14), pytest.param(planted, 90, marks=pytest.mark.thorough)],
+    [(changed, 16), pytest.param(planted, 92, marks=pytest.mark.thorough)],
 )
 def test_printed_commands_make_the_tables(
     run_pecli: Any, tmp_path: Path, monkeypatch: Any, cases, count

@@ -15,6 +15,7 @@ from tests.checks.waves import Array
 
 ALIBI = pecli.Alibi(4, 6)
 WRONG_BIAS = pecli.Alibi(4, 6, max_bias=16.0).tables()["bias"]
+ONE_BY_ROOT_128 = 2.0**-3.5  # 0.08838835
 ALIBI_OF_TWO = pecli.Alibi(2, 2)
 SHARD = pecli.Alibi(12, 8, head_range=(6, 9))
 ROPE = pecli.Rope(32, 16)
@@ -84,6 +85,16 @@ PLANTED = {
         {"bias": pecli.Alibi(1, 6, max_bias=4.0).tables()["bias"][0]},
         pecli.Alibi(1, 6),
         "bias: max_bias is 4 (the spec says 8); exact",
+    ),
+    "a bias divided by the root of 128 channels": Planted(
+        {"bias": ALIBI.in_dtype("float64").tables()["bias"] * ONE_BY_ROOT_128},
+        ALIBI,
+        "bias: values are scaled by 0.08838835; exact",
+    ),
+    "a bias divided by a negative root": Planted(
+        {"bias": ALIBI.in_dtype("float64").tables()["bias"] * -ONE_BY_ROOT_128},
+        ALIBI,
+        "bias: values are scaled by -0.08838835; exact",
     ),
     "two heads of two queries": Planted(
         {"bias": ALIBI_OF_TWO.tables()["bias"][::-1]},

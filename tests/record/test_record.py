@@ -253,6 +253,57 @@ def test_ids_of_the_caller_that_ignore_padding_are_wrong() -> None:
     assert not run.verify(reasons=False)
 
 
+FROM_0_TO_11 = range(12)
+FROM_3_TO_14 = range(3, 15)
+FROM_0_AFTER_PADDING = [0, 0, 0, 0, *range(8)]
+"""Position ids of 12 tokens; the last ones are right if the first 4 tokens are padding."""
+
+
+@pytest.mark.parametrize(
+    ("ids", "problem"),
+    [
+        pytest.param(
+            (FROM_0_TO_11, FROM_0_TO_11),
+            "position ids of sequence 1 are 4, 5, 6, 7, 8, 9, 10, 11, not 0, 1, 2, 3, 4, 5, 6, 7; "
+            "they count its padding",
+            id="of the padded sequence",
+        ),
+        pytest.param(
+            (FROM_3_TO_14, FROM_0_AFTER_PADDING),
+            "position ids of sequence 0 are 3, 4, 5, 6, 7, 8, 9, 10, …, "
+            "not 0, 1, 2, 3, 4, 5, 6, 7, …",
+            id="of the sequence without padding",
+        ),
+    ],
+)
+def test_wrong_ids_count_padding_only_if_their_sequence_has_some(
+    ids: Any, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model's code computes `ids` for two sequences, of which only sequence 1 begins with
+    padding, 4 tokens. The ids of its other 8 tokens should be 0 to 7, those of sequence 0 should be
+    0 to 11.
+    """
+    model = llama_model()
+    monkeypatch.setattr(model, "positions", lambda *_: tensor(np.array(ids)))
+    run = record_call(model, token_ids(), attention_mask=LEFT_PADDED_MASK)
+
+    assert problem in run.verify(reasons=False).diagnosis
+
+
+def test_a_number_of_its_own_states_the_layer_of_a_module() -> None:
+    """The layers of the stand-in for a Gemma 3 are renamed `stack.0` to `stack.2`. `stack.0` should
+    rotate with the base of sliding attention; its queries are replaced by those of `stack.2`,
+    which are rotated with the base of full attention.
+    """
+    recorded = record_call(gemma_model(), token_ids()).tensors()
+    tensors = {name.replace(".layers.", ".stack."): array for name, array in recorded.items()}
+    for queries in ("q_before", "q_after"):
+        tensors[f"calls.0.stack.0.{queries}"] = tensors[f"calls.0.stack.2.{queries}"]
+    result = pecli.verify(tensors, GEMMA, reasons=False)
+
+    assert result.wrong_layers == (0,)
+
+
 def test_a_layer_without_rotation_is_named() -> None:
     """Every layer of a Llama rotates; layer 2 of this one forgets to."""
     model = llama_model()
@@ -750,6 +801,11 @@ def without(tensors: dict[str, Any], name: str) -> dict[str, Any]:
             {**TENSORS_OF_A_LLAMA_RUN, "calls.0.rotary_emb.inv_freq": np.ones(0)},
             "an array of floats",
             id="no frequencies",
+        ),
+        pytest.param(
+            {**TENSORS_OF_A_LLAMA_RUN, "calls.0.rotary_emb.inv_freq": np.float32(1)},
+            "an array of floats",
+            id="one number as frequencies",
         ),
         pytest.param(
             {**TENSORS_OF_A_LLAMA_RUN, "calls.0.positions": np.arange(12)},

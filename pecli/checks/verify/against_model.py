@@ -159,9 +159,9 @@ def _with_solved_positions(attempt: _Attempt, job: _Job, model: Model) -> Verifi
 def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
     """Compare tables whose rows are at the same positions for all sequences.
 
-    If cosines (batch, L, D) fail, and differ between sequences, the sequences may have padding that
-    the user did not state. Then the attempt has expected positions 0, 1, 2, … for every sequence, so
-    that others are searched for. Positions that the user states are not doubted.
+    If cosines (batch, L, D) differ between sequences, these may have padding that the user did not
+    state. Then the attempt has expected positions 0, 1, 2, … for every sequence, so that others are
+    searched for if the answer is a failure. Positions that the user states are not doubted.
 
     Args:
         job: The file and the model.
@@ -172,7 +172,7 @@ def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
     answer = job.verify(file, settings, notes={})
     are_positions_stated = bool(settings.offset) or bool(settings.stated_rows)
     expected_positions = None
-    if not answer.passed and not are_positions_stated:
+    if not are_positions_stated:
         expected_positions = count_rows_per_sequence(file.tensors)
     return _Attempt(answer=answer, tables=file.tensors, expected_positions=expected_positions)
 

@@ -24,8 +24,8 @@ from pecli.explain.catalogue.needs import (
 )
 from pecli.explain.changed_schemes import with_parameters
 from pecli.explain.computation import Computation
-from pecli.explain.hypothesis import Case, Mistake, Stage
-from pecli.explain.numbers import digits, numbers_near, plain_numbers
+from pecli.explain.hypothesis import COST_PER_DIGIT, Case, Mistake, Stage
+from pecli.explain.numbers import numbers_near, plain_numbers
 from pecli.explain.storage import rounded_to
 
 USUAL_MAX_BIAS = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)
@@ -438,8 +438,9 @@ class ScaledBias(BiasMistake):
 
     @property
     def cost(self) -> float:
-        is_root_of_two = digits(self.by**2) <= 2
-        return self.weight + 0.2 if is_root_of_two else super().cost
+        """The weight, and the digits of the factor, of which a power of √2 counts as one."""
+        is_likely = abs(self.by) == _nearest_power_of_root_two(self.by)
+        return self.weight + COST_PER_DIGIT if is_likely else super().cost
 
 
 def _likely_factors(measured: float) -> list[float]:
@@ -449,14 +450,19 @@ def _likely_factors(measured: float) -> list[float]:
     is a power of two, 1/√d is a power of √2: (√2)^−7 = 0.08839 for 128 channels. This has too many
     digits to be found among plain numbers such as 0.0884, which come after it.
     """
+    if measured == 0:
+        return []
     error = SLOPE_ERROR * abs(measured)
-    factors: list[float] = []
-    if measured > 0:
-        exponent = round(2 * math.log2(measured))  # −7 for 0.0884
-        factors.append(2.0 ** (exponent / 2))
-    factors += plain_numbers(measured, error)
-    without_duplicates = dict.fromkeys(factors)
+    power = math.copysign(_nearest_power_of_root_two(measured), measured)
+    without_duplicates = dict.fromkeys((power, *plain_numbers(measured, error)))
     return numbers_near(without_duplicates, measured, error)
+
+
+def _nearest_power_of_root_two(factor: float) -> float:
+    """Return the power of √2 that is nearest to the size of a factor: (√2)^−7 = 0.08839 for −0.0884."""
+    exponent = round(2 * math.log2(abs(factor)))
+    power: float = 2.0 ** (exponent / 2)
+    return power
 
 
 @dataclass(frozen=True)
@@ -507,9 +513,7 @@ class OtherMask(BiasMistake):
         mask_of_data = cls._read_from(first_head)
         if mask_of_data is not None and mask_of_data._differs_from(bias):
             yield mask_of_data
-        is_zero_where_masked = not first_head[bias.masked].any()
-        if bias.masked.any() and is_zero_where_masked:
-            yield cls(value=0.0, masked=bias.masked)
+        yield cls(value=0.0, masked=bias.masked)
 
     @classmethod
     def _read_from(cls, head: Floats) -> Self | None:

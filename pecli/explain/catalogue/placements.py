@@ -214,8 +214,7 @@ class OtherAxes(OtherPlacement):
         moved = channels[::-1]
         if moved == channels:
             moved = (channels[0] + 2, *channels[1:-1], channels[-1] - 2)
-        if min(moved) > 0:
-            yield from cls._with_channels(scheme, channels, moved)
+        yield from cls._with_channels(scheme, channels, moved)
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:

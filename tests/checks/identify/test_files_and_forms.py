@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.engine.edits import ElementsWrong
 from tests.checks.rope_dumps import COS, INV_FREQ, SIN, as_cos_sin_cache, fixed_point
 from tests.checks.waves import Array
 
@@ -114,6 +115,20 @@ def test_cosines_beside_sines_are_identified_as_halves() -> None:
     command = "pecli rope --seq-len 12 --dim 16 --theta 500000 -o again.safetensors"
     assert match.command == command
     assert match.form == "layout is halves"
+
+
+@pytest.mark.parametrize("row", [0, 1, 40])
+def test_a_doubled_table_is_identified_although_one_element_is_wrong(row: int) -> None:
+    """The columns are NumPy's cosines of base 10000, as c0 c0 c1 c1 …; one element of one of the 64
+    rows is 0.5 instead.
+    """
+    cosines = np.cos(np.arange(64)[:, None] * 10000.0 ** (-np.arange(16) / 16))
+    table = np.repeat(cosines, 2, axis=1)
+    table[row, 3] = 0.5
+    (match,) = pecli.identify({"cos": table}).matches
+
+    assert match.command.startswith("pecli rope --seq-len 64 --dim 32 --layout interleaved")
+    assert ElementsWrong(((row, 3),)) in match.edits
 
 
 @pytest.mark.parametrize("base", [10000.0, 500000.0])

@@ -14,7 +14,7 @@ import pytest
 import pecli
 from tests.checks.queries import BEFORE, TWO_LAYER_KINDS
 from tests.checks.rope_dumps import ATOL, CONFIG, COS, INV_FREQ, ROPE, SIN, cosines_and_sines
-from tests.checks.waves import Array
+from tests.checks.waves import Array, cos_and_sin_tables, inverse_frequencies
 
 SLIDING_ATTENTION = "sliding_attention"
 FULL_ATTENTION = "full_attention"
@@ -28,6 +28,17 @@ def test_tables_of_parts_that_the_model_does_not_have_are_listed_as_unchecked(na
     """
     dump = {"cos": COS, name: np.ones((3, 5), "f4")}
     assert pecli.verify(dump, CONFIG, atol=1e-6).unchecked == (name,)
+
+
+def test_a_learned_table_beside_other_weights_fails_if_it_has_another_width() -> None:
+    """GPT-2 adds the rows of `wpe`, here 12 positions of 6 channels, of which the file has 5. `wte` is
+    the embedding of tokens, which is not checked.
+    """
+    gpt2 = {"model_type": "gpt2", "n_positions": 12, "n_embd": 6, "n_head": 2}
+    weights = {"wpe.weight": np.ones((12, 5), "f4"), "wte.weight": np.ones((12, 6), "f4")}
+    result = pecli.verify(weights, gpt2)
+
+    assert result.problems == ("wpe.weight: its shape is (12, 5) where (12, 6) is expected",)
 
 
 def test_tensors_beside_the_tables_do_not_fail() -> None:
@@ -87,6 +98,21 @@ def test_a_table_is_compared_with_the_layers_that_it_fits_best() -> None:
     fit = "full_attention layers, which it fits best, one column per frequency"
 
     assert readings["cos"] == fit
+
+
+@pytest.mark.parametrize(("kind", "base"), [(SLIDING_ATTENTION, 100.0), (FULL_ATTENTION, 500000.0)])
+def test_a_wrong_table_is_compared_with_the_layers_from_which_fewest_elements_differ(
+    kind: str, base: float
+) -> None:
+    """The name `cos` states no layers. The cosines have the base of one kind of TWO_LAYER_KINDS, and
+    one wrong element: nearly all elements differ from those of the other kind.
+    """
+    cosines = cos_and_sin_tables(12, inverse_frequencies(base, 16))["cos"]
+    cosines[3, 2] += 0.01
+    result = pecli.verify({"cos": cosines}, TWO_LAYER_KINDS, atol=1e-6, reasons=False)
+
+    assert result.readings["cos"].startswith(f"{kind} layers, which it fits best")
+    assert result.tensors[0].mismatched == 1
 
 
 def test_a_table_that_is_right_for_another_type_of_layer_is_named() -> None:

@@ -557,6 +557,19 @@ def test_positions_of_tables_per_batch_are_named_per_sequence() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "stated", [{"offset": 7}, {"positions": POSITIONS_0_TO_23 + 7}], ids=["offset", "positions"]
+)
+def test_stated_positions_of_tables_per_batch_are_not_doubted(stated: dict[str, Any]) -> None:
+    """`tables_at` has tables of two sequences, of which only the second begins at position 7, as the
+    user states for both. What is reported is that the two differ, not where they begin.
+    """
+    dump = tables_at(np.stack([POSITIONS_0_TO_23, POSITIONS_0_TO_23 + 7]))
+    result = pecli.verify(dump, llama_of_base_10000(), atol=1e-6, **stated)
+
+    assert result.diagnosis == ("cos: its copies differ", "sin: its copies differ")
+
+
 def test_tables_per_batch_that_are_too_narrow_get_no_reason() -> None:
     """The tables have 10 columns where 32 (pairs) or 64 (channels) are expected: no positions can
     be found from them.
