@@ -795,6 +795,17 @@ def test_a_reason_for_every_second_column_is_no_reason_for_a_table() -> None:
     assert result.diagnosis == ()
 
 
+def test_columns_that_differ_are_not_called_two_of_a_frequency() -> None:
+    """B has 64 frequencies, 10000^(−i/64), of which every second is one of the 32 of A: none of its
+    columns is a copy.
+    """
+    cosines = cos_and_sin_tables(2048, inverse_frequencies(10000.0, 128))["cos"]
+    result = pecli.diff({"cos": EXACT_COSINES_OF_64}, {"cos": cosines})
+
+    assert not result.passed
+    assert result.readings["cos"].endswith("(c0 c0 c1 c1 …), but its copies differ")
+
+
 def test_two_sets_without_tensors_are_not_equal() -> None:
     """Nothing was compared, so that nothing is proved; two files without tensors differ as well."""
     result = pecli.diff({}, {})
