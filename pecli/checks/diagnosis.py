@@ -192,7 +192,9 @@ def _advise_on_quantised_tables(failed: Sequence[Comparison]) -> Iterator[Line]:
     largest_error = max(result.largest_error for result in compared)
     if 0 < largest_error <= _bound_error_of_one_step(step):
         scale = f"integers with a scale of 1/{round(1 / step)} have steps of {step:.2g}"
-        yield Line(f"{scale}; allow --atol {_round_up(step)}", is_advice=True)
+        # Steps of int32 are so fine that rounding to float32 moves numbers by more than one.
+        tolerance = _round_up(max(step, largest_error))
+        yield Line(f"{scale}; allow --atol {tolerance}", is_advice=True)
 
 
 def _bound_error_of_one_step(step: float) -> float:

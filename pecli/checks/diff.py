@@ -172,12 +172,17 @@ def _describe_problems(
 def _collect_notes(tensors: Sequence[Comparison], matches: Sequence[TensorMatch]) -> dict[str, str]:
     """Return how tensors were read, by name: {"cos": "B: repeated 2× along axis 0"}.
 
-    Those that were read as they stand are left out.
+    Those that were read as they stand are left out. Of (64, 128) that is read as (64, 64) with two
+    columns per frequency, the columns may differ: then the note states that it was only read so.
     """
     notes = {}
     for tensor, match in zip(tensors, matches, strict=True):
-        if match.note:
-            notes[tensor.name] = match.note
+        if not match.note:
+            continue
+        # Tensors that passed have equal copies.
+        has_differing_copies = not tensor.passed and match.has_copies_that_differ
+        remark = ", but its copies differ" if has_differing_copies else ""
+        notes[tensor.name] = f"{match.note}{remark}"
     return notes
 
 

@@ -273,6 +273,16 @@ class Dtype(Edit):
 
 
 @dataclass(frozen=True)
+class ExpectedDtype(Edit):
+    """The expected values are those found, rounded to a dtype: the first of two files was rounded."""
+
+    kind = "expected_dtype"
+    storage = True
+
+    expected: str
+
+
+@dataclass(frozen=True)
 class RoundingMode(Edit):
     """Values are rounded toward zero or down, not to nearest."""
 

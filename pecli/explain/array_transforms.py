@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from pecli.engine.arrays import Array, dtype_name
-from pecli.engine.edits import Dtype, Swapped
+from pecli.engine.edits import Dtype, Edit, ExpectedDtype, Swapped
 from pecli.explain.array_arrangements import Candidate, arranged_as
 from pecli.explain.array_computation import ArrayComputation, ArrayObservations, array_case
 from pecli.explain.array_values import scaled, with_mask_of, with_row_constants
@@ -51,7 +51,11 @@ def explain_pair(name: str, expected: Array, found: Array, atol: float) -> Expla
         if pair.differs_by_rounding_only():
             explanation = pair.explain_by_dtype()
         else:
-            explanation = pair.explain_by_damage() or pair.explain_by_change()
+            explanation = (
+                pair.explain_by_dtype_of_expected()
+                or pair.explain_by_damage()
+                or pair.explain_by_change()
+            )
     return explanation
 
 
@@ -73,15 +77,22 @@ def explain_rounding(name: str, exact: Array, rounded: Array) -> Explanation | N
         return None
     explanation: Explanation | None = None
     with limited():  # It ends the block without an error if the time is up.
-        explanation = accept(_case_of_rounding(name, exact, rounded, dtype))
+        explanation = accept(_case_of_rounding(name, exact, rounded, Dtype(dtype)))
     return explanation
 
 
-def _case_of_rounding(name: str, exact: Array, rounded: Array, dtype: str) -> Case:
-    """Return what is to be tested: that an array holds the elements of another one, stored in a dtype."""
+def _case_of_rounding(name: str, exact: Array, rounded: Array, edit: Edit) -> Case:
+    """Return what is to be tested: that an array holds the elements of another one, rounded to its dtype.
+
+    Args:
+        name: The name of both arrays.
+        exact: The array before it was rounded.
+        rounded: The array after it.
+        edit: The statement about them, if it is true.
+    """
     computation = ArrayComputation((exact,))
     observations = ArrayObservations({name: rounded})
-    return array_case(computation, observations, (Dtype(dtype),))
+    return array_case(computation, observations, (edit,))
 
 
 class ArrayPair:
@@ -125,12 +136,23 @@ class ArrayPair:
         the differences.
         """
         case = self._case_without_change()
-        expected_bits = SIGNIFICANT_BITS.get(dtype_name(self.expected.dtype), 0)
-        dtype = dtype_name(self.found.dtype)
-        is_narrower = SIGNIFICANT_BITS.get(dtype, expected_bits) < expected_bits
-        if case is None or not is_narrower:
+        if case is None or not _has_fewer_bits(self.found, than=self.expected):
             return None
+        dtype = dtype_name(self.found.dtype)
         return accept(replace(case, arranged=(Dtype(dtype),)).within(self.atol))
+
+    def explain_by_dtype_of_expected(self) -> Explanation | None:
+        """Return the explanation that the expected array is the found one, rounded to its own dtype.
+
+        If A holds cosines in float32 and B those in float64, A is the one that was rounded. None is
+        returned unless each expected number is the nearest one of a dtype with fewer bits.
+        """
+        expected = self.expected
+        if expected.shape != self.found.shape or not _has_fewer_bits(expected, than=self.found):
+            return None
+        edit = ExpectedDtype(dtype_name(expected.dtype))
+        # The sides are exchanged: the found numbers are exact, and the expected ones were rounded.
+        return accept(_case_of_rounding(self.name, self.found, expected, edit))
 
     def _case_without_change(self) -> Case | None:
         """Return the supposition that the numbers are those expected; None if the shapes differ."""
@@ -224,6 +246,15 @@ class ArrayPair:
 
 def _is_complex(array: Array) -> bool:
     return array.dtype.kind == "c"
+
+
+def _has_fewer_bits(array: Array, *, than: Array) -> bool:
+    """Return True if both arrays hold floating-point numbers, and those of the first have fewer bits."""
+    bits = SIGNIFICANT_BITS.get(dtype_name(array.dtype))
+    bits_of_other = SIGNIFICANT_BITS.get(dtype_name(than.dtype))
+    if bits is None or bits_of_other is None:
+        return False
+    return bits < bits_of_other
 
 
 def _in_real_numbers(array: Array) -> Array:

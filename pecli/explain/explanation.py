@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pecli.engine.edits import Edit, Parameter
+from pecli.engine.edits import Edit, Parameter, Recipe, Runtime
 from pecli.engine.schemes.scheme import Scheme
 
 ARRANGED_COST = 0.9
@@ -58,6 +58,13 @@ class Explanation:
     def mistakes(self) -> tuple[Edit, ...]:
         """The edits that say which values differ, not how values were stored."""
         return tuple(edit for edit in self.edits if not edit.storage)
+
+    @property
+    def rounding(self) -> tuple[Edit, ...]:
+        """The edits that say to which numbers values were rounded, not how they were computed."""
+        return tuple(
+            edit for edit in self.edits if edit.storage and not isinstance(edit, (Recipe, Runtime))
+        )
 
     def has_edit(self, *kinds: type[Edit]) -> bool:
         """Return True if one of the edits is of one of these kinds."""
@@ -153,12 +160,15 @@ def _length(scheme: Scheme | None) -> int:
 def merged(explanations: Iterable[Explanation]) -> list[Explanation]:
     """Return the explanations, with one for all tensors that have the same mistakes.
 
-    «base is 10000» of `cos` and of `sin` becomes one explanation of both.
+    «base is 10000» of `cos` and of `sin` becomes one explanation of both, unless only `cos` was
+    rounded to bfloat16: then both are stated.
     """
     by_mistakes: dict[object, Explanation] = {}
     for explanation in explanations:
         # Explanations without mistakes are kept apart: the number of entries is a key of their own.
-        key = explanation.mistakes or len(by_mistakes)
+        key: object = len(by_mistakes)
+        if explanation.mistakes:
+            key = (explanation.mistakes, explanation.rounding)
         if key in by_mistakes:
             explanation = by_mistakes[key].merged_with(explanation)
         by_mistakes[key] = explanation

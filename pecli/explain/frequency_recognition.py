@@ -46,9 +46,9 @@ def recognise_frequencies(tensors: Mapping[str, Array]) -> list[Explanation]:
     """
     (array,) = tensors.values()
     values = widened(array).reshape(-1)
-    if not _may_be_frequencies(values):
-        return []
     dtype = observed_dtype({"values": array})
+    if not _may_be_frequencies(values) or _are_evenly_spaced(values, dtype):
+        return []
     return explain_by_priors(
         _possible_schedules(values, dtype),
         partial(_explain_by_schedule, values),
@@ -75,6 +75,20 @@ def _may_be_frequencies(values: Floats) -> bool:
     if len(values) < MIN_FREQUENCIES:
         return False
     return bool(np.isfinite(values).all() and (values >= 0).all() and values[0] > 0)
+
+
+def _are_evenly_spaced(values: Floats, dtype: str) -> bool:
+    """Return True if every number is by the same step smaller, or larger, than the one before.
+
+    A row of ALiBi's bias is, such as 1 − 0.0625 · i. Frequencies are not, since each is a multiple of
+    the one before: 1, 0.93, 0.86, 0.80 are so for base 1.8. But rounded to 8 bits, 1 − 0.0625 · i may
+    be either, and no model has such a base. Equal numbers have no step.
+    """
+    steps = np.diff(values)
+    largest_rounding = float(half_ulp(values, dtype).max())
+    spread_of_steps = float(np.ptp(steps))
+    is_step_zero = abs(steps[0]) <= 2 * largest_rounding
+    return not is_step_zero and spread_of_steps <= 4 * largest_rounding
 
 
 def _frequencies_with_errors(values: Floats, dtype: str) -> MeasuredFrequencies:

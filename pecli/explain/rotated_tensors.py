@@ -13,7 +13,13 @@ from pecli.engine.edits import Edit, Misplacement, Parameter, Recipe, RowsWrong
 from pecli.explain.catalogue import MISTAKES
 from pecli.explain.catalogue.token_positions import OtherTokenPositions
 from pecli.explain.explanation import Explanation
-from pecli.explain.hypotheses import MAX_MISTAKES, explain_by_small_damage, explain_cases, ranked
+from pecli.explain.hypotheses import (
+    MAX_MISTAKES,
+    accepted,
+    explain_by_small_damage,
+    explain_cases,
+    ranked,
+)
 from pecli.explain.hypothesis import Case, Mistake, Stage, accept
 from pecli.explain.rotated_computation import (
     HeadObservations,
@@ -291,7 +297,8 @@ def _explain_partly_finite(tensor: RotatedTensor, tolerance: float) -> list[Expl
     """Return the explanations of a tensor in which some rows hold infinities or NaN.
 
     If rows 5 and 6 hold NaN and all others are right, «only rows 5, 6 differ» is the explanation, as of
-    any other small part that is damaged. Otherwise the finite rows have a mistake of their own.
+    any other small part that is damaged. Otherwise the finite rows have a mistake of their own, or are
+    right although they are few.
     """
     damage = explain_by_small_damage([tensor.case.within(tolerance)])
     if damage:
@@ -302,8 +309,8 @@ def _explain_partly_finite(tensor: RotatedTensor, tolerance: float) -> list[Expl
 def _explain_finite_rows(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
     """Return the explanations of the finite rows, each of which also names the rows with infinities or NaN.
 
-    «Base is 10000» becomes «base is 10000, rows 5 and 6 differ». Nothing is returned if no token has a
-    finite row.
+    «Base is 10000» becomes «base is 10000, rows 5 and 6 differ», and finite rows that are right become
+    «only rows 5 and 6 differ». Nothing is returned if no token has a finite row.
     """
     is_damaged = _are_damaged_tokens(tensor)
     is_finite_token = tensor.is_token[0] & ~is_damaged
@@ -311,6 +318,8 @@ def _explain_finite_rows(tensor: RotatedTensor, tolerance: float) -> list[Explan
         return []
     with_finite_tokens = tensor.at_rows(~is_damaged)
     explanations = _explain_finite(with_finite_tokens, tolerance)
+    if not explanations:
+        explanations = [*accepted([with_finite_tokens.case.within(tolerance)])]
     damaged_rows = RowsWrong(tuple(np.flatnonzero(is_damaged).tolist()))
     return [explanation.beside(damaged_rows) for explanation in explanations]
 

@@ -136,6 +136,13 @@ class FloatStorage(Storage):
 
     dtype: str
 
+    def holds(self, values: Floats) -> bool:
+        """Return True if all values are numbers of the dtype.
+
+        No slack is granted: half a ULP of float32 lies between any float64 number and one of float32.
+        """
+        return bool((self.rounded(values) == values).all())
+
     def rounded(self, values: Floats) -> Floats:
         return rounded_to(values, self.dtype)
 

@@ -21,6 +21,7 @@ from pecli.engine.edits import (
     Dtype,
     Edit,
     ElementsWrong,
+    ExpectedDtype,
     FixedPoint,
     Heads,
     HeadsWrong,
@@ -550,6 +551,11 @@ def _rounded(edit: Dtype | Decimals | FixedPoint, _: Context) -> Clause:
     return Clause(f"rounded to {grid_words(edit)}")
 
 
+def _not_rounded(edit: ExpectedDtype, context: Context) -> Clause:
+    """Return the words for values that only the other file rounded: «not rounded (in A to float32)»."""
+    return Clause("not rounded", context.reference.quoted(f"to {edit.expected}"))
+
+
 _Writer = Callable[[Any, Context], Clause]
 
 
@@ -577,6 +583,7 @@ _WRITERS: Mapping[type[Edit], _Writer] = {
     Mask: _fields_of("mask differs: {found}"),
     RowShift: _fields_of("a constant is added to each row, which softmax ignores"),
     Dtype: _rounded,
+    ExpectedDtype: _not_rounded,
     RoundingMode: _fields_of("rounded {mode} to {found}, not to nearest"),
     Decimals: _rounded,
     FixedPoint: _rounded,

@@ -457,8 +457,8 @@ def test_queries_of_two_channels_and_large_numbers_do_not_stop_a_comparison(dtyp
 
 
 def test_rounding_is_named_for_cosines_and_sines_that_one_file_has_in_one_array() -> None:
-    """A has both in one array of float32, B in two tensors of float64: the dtype is named for each
-    of the two.
+    """A has both in one array of float32, B in two tensors of float64: it is named for each of the
+    two that A is rounded, and B is not.
     """
     tables = pecli.Rope(64, 16, dtype="float64").tables()
     in_one_array = np.stack([tables["cos"], tables["sin"]]).astype(np.float32)
@@ -468,7 +468,7 @@ def test_rounding_is_named_for_cosines_and_sines_that_one_file_has_in_one_array(
     assert [explanation.tensors for explanation in explanations] == [("cos",), ("sin",)]
     for explanation in explanations:
         (edit,) = explanation.edits
-        assert edit.as_json() == {"edit": "dtype", "found": "float32"}
+        assert edit.as_json() == {"edit": "expected_dtype", "expected": "float32"}
 
 
 def test_the_order_of_tensors_is_no_difference() -> None:
@@ -793,6 +793,17 @@ def test_a_reason_for_every_second_column_is_no_reason_for_a_table() -> None:
 
     assert not result.passed
     assert result.diagnosis == ()
+
+
+def test_columns_that_differ_are_not_called_two_of_a_frequency() -> None:
+    """B has 64 frequencies, 10000^(−i/64), of which every second is one of the 32 of A: none of its
+    columns is a copy.
+    """
+    cosines = cos_and_sin_tables(2048, inverse_frequencies(10000.0, 128))["cos"]
+    result = pecli.diff({"cos": EXACT_COSINES_OF_64}, {"cos": cosines})
+
+    assert not result.passed
+    assert result.readings["cos"].endswith("(c0 c0 c1 c1 …), but its copies differ")
 
 
 def test_two_sets_without_tensors_are_not_equal() -> None:

@@ -180,6 +180,24 @@ def test_a_table_that_was_rounded_is_named_within_a_tolerance() -> None:
     assert diagnosis[0].startswith("cos: in B, rounded to float16;")
 
 
+def test_the_rounding_of_a_is_not_named_as_one_of_b() -> None:
+    """A has cosines in float32, B those of the same angles in float64, by NumPy: it is A that is
+    rounded.
+    """
+    exact = np.cos(np.outer(np.arange(64), 10000.0 ** (-np.arange(8) / 8)))
+    diagnosis = pecli.diff({"cos": exact.astype(np.float32)}, {"cos": exact}).diagnosis
+    assert diagnosis[1] == "cos: in B, not rounded (in A to float32); exact"
+
+
+def test_float64_numbers_near_float32_ones_are_not_named_as_rounded() -> None:
+    """B is a third of a ULP of float32 from A, whose numbers are float32 ones in an array of float64:
+    neither is the other rounded to 24 bits.
+    """
+    in_float32 = np.random.default_rng(3).uniform(0.5, 1.0, (64, 8)).astype(np.float32)
+    a = in_float32.astype(float)
+    assert pecli.diff({"weight": a}, {"weight": a + 2.0**-24 / 3}).explanations == ()
+
+
 def test_cosines_and_sines_that_are_doubled_in_two_ways_are_named() -> None:
     """A has one column per frequency. In B the cosines are doubled as halves (c0 c1 … c0 c1 …), the
     sines as neighbours (s0 s0 s1 s1 …): no layout of pairs fits both.

@@ -69,6 +69,24 @@ def test_a_table_that_fails_by_less_than_a_step_is_advised_to_allow_a_step(
     assert pecli.verify(tables, ROPE_64_BY_64, atol=float(atol)).passed
 
 
+@pytest.mark.parametrize("steps_off", [2, 5, 20])
+def test_a_table_in_int32_passes_within_the_tolerance_that_is_advised(steps_off: int) -> None:
+    """2^31 − 1 stands for 1, and one row is off by some steps of 4.7e-10. These are fewer than the
+    128 steps between numbers of float32, in which such tables are computed.
+    """
+    one = 2**31 - 1
+    angles = np.outer(np.arange(64), 10000.0 ** (-np.arange(16) / 16))
+    pairs = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
+    table = np.rint(pairs.reshape(64, 32) * one)
+    table[5] -= steps_off
+    stored = np.clip(table, -one, one).astype(np.int32)
+    scheme = pecli.Sinusoidal(64, 32)
+    advice = pecli.verify(stored, scheme, reasons=False).diagnosis[-1]
+    *_, tolerance = advice.split("--atol ")
+
+    assert pecli.verify(stored, scheme, atol=float(tolerance), reasons=False).passed
+
+
 def test_errors_of_tables_in_int8_are_not_counted_in_ulps() -> None:
     """Cosines and sines are stored as int8, 127 for 1, with errors of up to 0.9 steps. A ULP, the
     distance to the next float, has no meaning for integers: None for both tensors.

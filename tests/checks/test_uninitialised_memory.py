@@ -115,6 +115,21 @@ def test_a_few_values_that_are_not_finite_are_named_by_place() -> None:
     assert "only element [0, 2, 31, 7] differs" in result.diagnosis[0]
 
 
+@pytest.mark.parametrize("largest", [2**31 - 1, 2**30, 2**28])
+def test_large_integers_are_not_taken_for_memory(largest: int) -> None:
+    """B has the cosines of other frequencies (base 500000) in int32, A those of base 10000 with two
+    columns per frequency. Large integers are how int32 holds numbers up to 1.
+    """
+    positions = np.arange(ROWS)[:, np.newaxis]
+    exponents = np.arange(0, DIM, 2) / DIM
+    expected = np.cos(positions * 10000.0**-exponents)
+    stored = np.rint(np.cos(positions * 500000.0**-exponents) * largest).astype(np.int32)
+    result = pecli.diff({"cos": np.concatenate([expected, expected], axis=1)}, {"cos": stored})
+
+    assert not result.passed
+    assert "never initialised" not in " ".join(result.diagnosis)
+
+
 def test_a_table_with_something_wrong_in_every_row_is_not_called_memory() -> None:
     """Half of the rows are garbage, but the other half is right except for its first column: neither
     the whole table nor some rows of it were never written.

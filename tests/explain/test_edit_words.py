@@ -44,6 +44,7 @@ EDITS_AND_THEIR_WORDS: list[tuple[edits.Edit, str]] = [
     (edits.Mask("-1e+09"), "mask differs: -1e+09"),
     (edits.RowShift(), "a constant is added to each row, which softmax ignores"),
     (edits.Dtype("float16"), "rounded to float16"),
+    (edits.ExpectedDtype("float16"), "not rounded (the spec says to float16)"),
     (
         edits.RoundingMode("toward zero", "bfloat16"),
         "rounded toward zero to bfloat16, not to nearest",

@@ -80,6 +80,14 @@ def test_rounded_values_are_held_and_others_are_not() -> None:
     assert FloatStorage("float16").holds(RANDOM.astype(np.float16).astype(np.float64))
 
 
+def test_float32_does_not_hold_numbers_between_its_own() -> None:
+    """From 0.5 to 1, neighbours of float32 are 2^-24 apart: a number between two is on neither."""
+    in_float32 = np.array([0.5, 0.75])
+
+    assert FloatStorage("float32").holds(in_float32)
+    assert not FloatStorage("float32").holds(in_float32 + 2.0**-26)
+
+
 def test_the_unit_of_decimals_is_the_same_at_all_values() -> None:
     assert decimals(2).half_unit(np.array([0.0, 3.0, -7.0])) == pytest.approx([0.005] * 3)
     assert decimals(1).rounded(np.array([0.26, -0.26])) == pytest.approx([0.3, -0.3])

@@ -15,6 +15,7 @@ import pytest
 
 import pecli
 from pecli.checks.verification import Verification
+from pecli.engine.edits import Dtype
 from pecli.explain.words import clause
 from tests.checks.waves import Array
 
@@ -220,6 +221,21 @@ def test_an_element_in_int32_fails_if_it_is_further_off_than_float32_rounds(step
     stored[1, 0] += steps_off  # position 1, the first channel
 
     assert not pecli.verify(stored, pecli.Sinusoidal(64, 32), reasons=False).passed
+
+
+def test_a_table_is_not_called_rounded_because_another_one_is() -> None:
+    """Both tables have base 10000 instead of 500000, by NumPy. Only the cosines are rounded to
+    bfloat16, and the sines are numbers of float32.
+    """
+    angles = np.outer(np.arange(64), 10000.0 ** (-np.arange(8) / 8))
+    tables = {
+        "cos": to_bfloat16(np.cos(angles).astype(np.float32)),
+        "sin": np.sin(angles).astype(np.float32),
+    }
+    explanations = pecli.verify(tables, pecli.Rope(64, 16, theta=500000.0)).explanations
+    rounded = {explanation.tensors: explanation.rounding for explanation in explanations}
+
+    assert rounded == {("cos",): (Dtype("bfloat16"),), ("sin",): ()}
 
 
 def test_float32_values_in_a_file_of_float64_are_named() -> None:

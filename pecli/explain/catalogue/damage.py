@@ -13,6 +13,7 @@ from pecli.engine.arrays import Flags, Floats
 from pecli.engine.edits import ColumnsWrong, Edit, ElementsWrong, HeadsWrong, RowsWrong
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.bias_computation import BiasComputation
+from pecli.explain.catalogue.needs import are_floats
 from pecli.explain.computation import Computation, FrequencyComputation
 from pecli.explain.hypothesis import Case, Mistake, Stage
 
@@ -335,6 +336,7 @@ class Uninitialised(Mistake):
     shows_in_few_values = True
     weight = 0.5
     computation_needs = (is_no_bias,)
+    data_needs = (are_floats,)
 
     def plant(self, computation: Computation) -> Computation:
         damaged = np.zeros((computation.rows, computation.column_count), bool)

@@ -122,6 +122,11 @@ def show_positions(case: Case) -> bool:
     return case.measured_positions is not None
 
 
+def are_floats(case: Case) -> bool:
+    """Return True unless some tensor holds integers: of these, 1065353216 may stand for any number."""
+    return all(array.dtype.kind not in "iu" for array in case.observations.tensors.values())
+
+
 def is_inexact(case: Case) -> bool:
     """Return True unless most columns are exact, so that no step of a computation was rounded."""
     return case.specification.arithmetic != EXACT

@@ -308,6 +308,15 @@ def test_frequencies_in_float8_are_identified() -> None:
     assert pecli.identify(coarse).identified
 
 
+@pytest.mark.parametrize(("step", "count"), [(2.0**-4, 8), (2.0**-8, 16)])
+def test_evenly_spaced_numbers_are_no_frequencies(step: float, count: int) -> None:
+    """1 − step · i is a row of ALiBi's bias with another sign, plus 1. All of its numbers are also
+    rounded powers of some base near 1, 1.84 in float8 and 1.066 in bfloat16, which no model has.
+    """
+    numbers = 1 - step * np.arange(count)
+    assert not pecli.identify(np.float32(numbers)).identified
+
+
 def test_the_spec_that_a_file_carries_is_not_used_to_identify_it(tmp_path: Path) -> None:
     """The spec in the file is that of a sinusoidal table, but its numbers are ALiBi's slopes:
     `identify` goes by the numbers.
