@@ -27,6 +27,7 @@ LAST_PLACE = "the last place differs, as sines and powers of other libraries do"
 def advice_on(
     expected: list[float], found: list[float], dtype: Any = BFLOAT16, atol: float = 0.0
 ) -> list[str]:
+    """Return the sentences about numbers that were found instead of the expected ones, in a dtype."""
     tolerance = pecli.Tolerance(atol=atol)
     result = compare_arrays(np.array(expected, dtype), np.array(found, dtype), tolerance, name="x")
     return [line.text for line in diagnose([], [result], tolerance)]
@@ -39,6 +40,7 @@ def test_a_tolerance_that_bfloat16_cannot_hold_is_named(ulps: int) -> None:
 
 
 def test_more_than_four_ulps_are_no_rounding() -> None:
+    """pecli takes errors of up to 4 ULPs for rounding, the most that it advises to allow."""
     assert advice_on([1, 0.5], [1 + 5 * ULP_OF_BFLOAT16, 0.5], atol=1e-3) == []
     assert advice_on([1, 0.5], [1 + 5 * ULP_OF_FLOAT32, 0.5], np.float32) == []
 
@@ -58,9 +60,11 @@ def test_errors_of_integers_are_no_rounding() -> None:
     assert advice_on([1, 2], [1, 3], np.int32) == []
 
 
-@pytest.mark.parametrize("atol", [0.0, 1e-3])
-def test_values_that_would_still_fail_are_no_rounding(atol: float) -> None:
-    """0.01 instead of 0.015 is off by 0.005, beyond the tolerance and 64 ULPs."""
+@pytest.mark.parametrize("atol", [0.0, 1e-3], ids=["no tolerance", "a tolerance of 0.001"])
+def test_an_error_that_no_few_ulps_allow_leaves_no_advice_on_rounding(atol: float) -> None:
+    """1 is off by one ULP, as by rounding, and 0.015 instead of 0.01 by 0.005. Near 0.01 bfloat16 has
+    steps of 2^-14 = 0.00006, so that these are about 80 ULPs: `--max-ulp 1` would not let it pass.
+    """
     assert advice_on([1, 0.01], [1 + ULP_OF_BFLOAT16, 0.015], atol=atol) == []
 
 
@@ -68,6 +72,9 @@ def test_values_that_would_still_fail_are_no_rounding(atol: float) -> None:
     ("dtype", "ulp"), [(np.float32, ULP_OF_FLOAT32), (np.float64, 2.0**-52), (np.float16, 2.0**-10)]
 )
 def test_four_ulps_of_an_exact_comparison_are_rounding(dtype: Any, ulp: float) -> None:
+    """Without a tolerance, numbers that are off by up to 4 ULPs get advice on rounding; 5 do not, by
+    test_more_than_four_ulps_are_no_rounding.
+    """
     advice = advice_on([1, 0.5], [1 + 4 * ulp, 0.5], dtype)
     assert advice == [f"{LAST_PLACE}; allow --max-ulp 4"]
 

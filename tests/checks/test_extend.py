@@ -158,14 +158,15 @@ def test_the_default_method_is_that_of_the_makers(
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_yarn_stretches_wavelengths_that_turn_less_than_once_by_the_whole_factor() -> None:
-    """YaRN keeps pairs that turn 32 times or more within the original context, here 8192, and
-    stretches by the whole factor, 262144 / 8192 = 32, those that turn less than once.
+    """Llama 3.1 was trained on 8192 positions, with base 500000 and 64 pairs of channels. YaRN
+    stretches by the whole factor, 262144 / 8192 = 32, the wavelengths of the pairs that turn less
+    than once in 8192 positions, and no other by more.
     """
-    found = pecli.extend("llama-3.1-8b", 262144).wavelengths()
+    wavelengths = pecli.extend("llama-3.1-8b", 262144, "yarn").wavelengths()
     turns = 8192 / (2 * np.pi) * 500000.0 ** (-np.arange(64) / 64)
 
-    assert found.stretched == (turns < 1).sum()
-    assert found.largest == pytest.approx(32.0)
+    assert wavelengths.stretched == (turns < 1).sum()
+    assert wavelengths.largest == pytest.approx(32.0)
 
 
 @pytest.mark.usefixtures("without_runtimes")
@@ -758,23 +759,34 @@ def test_a_printed_original_length_keeps_tensorrt_llm_from_departing() -> None:
 @pytest.mark.parametrize(
     ("model_type", "method", "reason"),
     [
-        (
+        pytest.param(
             "qwen2",
             "linear",
             "as asked; the makers use yarn (yarn, as Qwen2.5's model card has it for models of "
             "32,768 positions)",
+            id="another method than the recommended one is asked for",
         ),
-        ("qwen2", None, "yarn, as Qwen2.5's model card has it for models of 32,768 positions"),
-        ("qwen2", "yarn", ""),
-        ("llama", "linear", ""),
-        ("llama", None, "yarn, which needs the least fine-tuning; the makers name none"),
+        pytest.param(
+            "qwen2",
+            None,
+            "yarn, as Qwen2.5's model card has it for models of 32,768 positions",
+            id="the recommended method is chosen",
+        ),
+        pytest.param("qwen2", "yarn", "", id="the recommended method is asked for"),
+        pytest.param("llama", "linear", "", id="nothing is recommended, and a method asked for"),
+        pytest.param(
+            "llama",
+            None,
+            "yarn, which needs the least fine-tuning; the makers name none",
+            id="nothing is recommended, and pecli chooses",
+        ),
     ],
 )
 def test_the_reason_for_a_method_quotes_the_makers(
     model_type: str, method: str | None, reason: str
 ) -> None:
-    """Qwen's model cards recommend YaRN; Llama's recommend nothing. No reason is printed if the
-    user asks for what the makers recommend, or if they recommend nothing.
+    """`method` is what the user asks for; None leaves the choice to pecli. The model card of Qwen2.5
+    recommends YaRN (its models have 32,768 positions, here 64); Llama's recommend nothing.
     """
     model = {**LLAMA_OF_64_POSITIONS, "model_type": model_type}
     assert pecli.extend(model, 256, method).reason == reason

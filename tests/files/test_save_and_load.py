@@ -333,7 +333,7 @@ def test_a_name_of_a_tensor_that_is_no_text_is_refused(
     ],
 )
 def test_an_array_that_holds_no_numbers_is_refused(working_folder: Path, dtype: str) -> None:
-    """Nothing may be written."""
+    """The error is that «a tensor holds numbers»; nothing may be written."""
     with pytest.raises(KindError, match="holds numbers"):
         pecli.save("a.npz", np.zeros(3, dtype))
     assert not list(working_folder.iterdir())

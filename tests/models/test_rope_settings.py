@@ -136,17 +136,19 @@ def test_equal_settings_in_rope_scaling_and_rope_parameters_have_no_warning(
 
 
 def test_rope_scaling_wins_over_rope_parameters_that_differ_with_a_warning() -> None:
-    """The factors, 2 and 4, contradict each other."""
-    other = {**LINEAR_SCALING, "factor": 4.0}
+    """Linear scaling by 2 in rope_scaling, and by 4 in rope_parameters."""
     config = {
         **SMALL_CONFIG,
         "model_type": "llama",
-        "rope_scaling": LINEAR_SCALING,
-        "rope_parameters": other,
+        "rope_scaling": {"rope_type": "linear", "factor": 2.0},
+        "rope_parameters": {"rope_type": "linear", "factor": 4.0},
     }
-    expected = "rope_scaling and rope_parameters are both given and differ; rope_scaling wins"
+    encodings = load_config(config)
 
-    assert load_config(config).warnings[0] == expected
+    assert encodings.one().parameters["factor"] == 2.0
+    assert encodings.warnings[0] == (
+        "rope_scaling and rope_parameters are both given and differ; rope_scaling wins"
+    )
 
 
 def test_a_config_may_have_settings_for_64_layer_types() -> None:

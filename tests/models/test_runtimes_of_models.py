@@ -230,10 +230,11 @@ def test_an_original_length_of_another_scaling_is_no_matter_of_llama_3() -> None
     assert changes == {}
 
 
-def test_mlx_lm_has_its_own_table_of_a_llama_3_without_the_original_length() -> None:
-    """The table that mlx-lm computes is that of the config with 8192 within rope_scaling."""
-    of_missing = load_config(llama_3_config(None, None)).one()
-    of_stated = load_config(llama_3_config(None, 8192)).one()
+def test_mlx_lm_computes_a_llama_3_without_the_original_length_as_one_that_states_8192() -> None:
+    """8192 is mlx-lm's default. transformers takes the whole context instead, 16,384 positions."""
+    without_length = load_config(llama_3_config(top=None, nested=None)).one()
+    with_8192 = load_config(llama_3_config(top=None, nested=8192)).one()
 
-    frequencies = of_missing.rope(16, runtime="mlx-lm").frequencies()
-    assert frequencies == of_stated.rope(16).frequencies()
+    by_mlx_lm = without_length.rope(16, runtime="mlx-lm").frequencies()
+    assert by_mlx_lm == with_8192.rope(16).frequencies()
+    assert by_mlx_lm != without_length.rope(16, runtime="transformers").frequencies()

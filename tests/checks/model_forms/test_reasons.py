@@ -38,7 +38,7 @@ RANDOM_SQUARE = RANDOM.normal(size=(8, 8))
 RANDOM_TABLES = RANDOM.normal(size=(3, 12, 16))
 RANDOM_QUERIES = RANDOM.normal(size=(16, 3))
 NORM_WEIGHTS = np.arange(3.0)
-TWO_HEADS = HeadDivision(2, 1)
+TWO_HEADS = HeadDivision(heads=2, kv_heads=1)
 
 
 def two_forms(
@@ -263,25 +263,40 @@ def test_values_are_not_permuted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "expected"),
+    ("rows", "mistake"),
     [
-        (permutation(2), None),
-        (np.arange(16), ConverterMistake.NOT_PERMUTED),
-        (permutation(2)[permutation(2)], ConverterMistake.PERMUTED_TWICE),
-        (np.roll(permutation(2), 8), ConverterMistake.HALVES_EXCHANGED),
-        (permutation(1), PermutedInHeads(1, 2, are_kv_heads=False)),
-        (permutation(4), PermutedInHeads(4, 2, are_kv_heads=False)),
+        pytest.param(permutation(2), None, id="right"),
+        pytest.param(np.arange(16), ConverterMistake.NOT_PERMUTED, id="the order of A"),
+        pytest.param(
+            permutation(2)[permutation(2)],
+            ConverterMistake.PERMUTED_TWICE,
+            id="permuted once more",
+        ),
+        pytest.param(
+            np.roll(permutation(2), 8),
+            ConverterMistake.HALVES_EXCHANGED,
+            id="the last 8 rows before the first 8",
+        ),
+        pytest.param(
+            permutation(1),
+            PermutedInHeads(heads=1, expected=2, are_kv_heads=False),
+            id="as one head",
+        ),
+        pytest.param(
+            permutation(4),
+            PermutedInHeads(heads=4, expected=2, are_kv_heads=False),
+            id="as 4 heads",
+        ),
     ],
 )
-def test_a_wrong_permutation_of_queries_is_named(rows: Any, expected: Finding | None) -> None:
-    """A model of 2 query heads; B has the 16 rows of A in the order `rows`. The right order is
-    llama.cpp's `permutation` of 2 heads (None: no mistake); the others are the order of A, the
-    permutation applied twice, its halves exchanged, and those of 1 and 4 heads.
+def test_a_wrong_order_of_the_rows_of_queries_is_named(rows: Any, mistake: Finding | None) -> None:
+    """The queries have 16 rows, 8 for each of 2 heads. The GGUF file has the rows of A in the order
+    `rows`, which should be llama.cpp's `permutation` for 2 heads.
     """
     converted = RANDOM_QUERIES[rows]
     reason = reason_of_difference(RANDOM_QUERIES, converted, name="attn_q.weight", heads=TWO_HEADS)
 
-    assert reason == expected
+    assert reason == mistake
 
 
 def test_an_inverse_permutation_is_named() -> None:
@@ -304,28 +319,32 @@ def test_keys_that_are_permuted_by_the_query_heads_are_named() -> None:
     converted = RANDOM_QUERIES[permutation(2)]
     reason = reason_of_difference(RANDOM_QUERIES, converted, name="attn_k.weight", heads=TWO_HEADS)
 
-    assert reason == PermutedInHeads(2, 1, are_kv_heads=True)
+    assert reason == PermutedInHeads(heads=2, expected=1, are_kv_heads=True)
 
 
 @pytest.mark.parametrize(
-    ("rows", "expected"),
+    ("rows", "mistake"),
     [
-        (permutation(2), None),
-        (np.arange(16), ConverterMistake.NOT_PERMUTED),
-        (permutation(1), PermutedInHeads(1, 2, are_kv_heads=True)),
+        pytest.param(permutation(2), None, id="as 2 heads"),
+        pytest.param(np.arange(16), ConverterMistake.NOT_PERMUTED, id="the order of A"),
+        pytest.param(
+            permutation(1),
+            PermutedInHeads(heads=1, expected=2, are_kv_heads=True),
+            id="as one head",
+        ),
     ],
 )
 def test_keys_have_as_many_heads_as_queries_unless_stated(
-    rows: Any, expected: Finding | None
+    rows: Any, mistake: Finding | None
 ) -> None:
-    """The model has 2 heads of 8 channels, and states no number of key heads: the permutation of 2
-    heads is right (None), and none, or that of 1 head, is wrong.
+    """The model has 2 heads of 8 channels, and states no number of key heads. So the rows of keys
+    should be in the order of llama.cpp's `permutation` for 2 heads.
     """
-    heads = HeadDivision(2, head_dim=8)
+    heads = HeadDivision(heads=2, head_dim=8)
     converted = RANDOM_QUERIES[rows]
     reason = reason_of_difference(RANDOM_QUERIES, converted, name="attn_k.weight", heads=heads)
 
-    assert reason == expected
+    assert reason == mistake
 
 
 @pytest.mark.parametrize(

@@ -107,28 +107,47 @@ def test_heads_are_not_compared_if_either_model_has_latent_keys(side: str) -> No
     assert [*compare_settings(a, b)] == []
 
 
+COUNTS_OF_A = Counts(context=4096, layers=2, heads=4)
+
+
+def problems_of_counts(**changes: object) -> list[SettingsProblem]:
+    """Compare A with a GGUF file that states the counts of A with some changes."""
+    a = reference(LLAMA, counts=COUNTS_OF_A)
+    b = model(LLAMA, counts=COUNTS_OF_A._replace(**changes))
+    return [*compare_settings(a, b)]
+
+
 @pytest.mark.parametrize(
-    ("counts", "problems"),
+    ("count", "key"),
     [
-        (Counts(4096, 2, 4), []),
-        (Counts(8192, 2, 4), []),
-        (Counts(4096, 2, 8), []),
-        (Counts(4096, "2", 4), []),
-        (Counts(4096, 3, 4), [ValueChanged("layers", 2, 3, "block_count", False)]),
-        (Counts(None, 2, 4), [MissingKey("context_length")]),
-        (Counts(4096, None, 4), [MissingKey("block_count")]),
-        (Counts(4096, 2, None), [MissingKey("attention.head_count")]),
+        ("context", "context_length"),
+        ("layers", "block_count"),
+        ("heads", "attention.head_count"),
     ],
-    ids=str,
 )
-def test_counts_that_a_gguf_file_lacks_and_another_number_of_layers_are_named(
-    counts: Counts, problems: list[SettingsProblem]
-) -> None:
-    """A has 4096 positions, 2 layers and 4 heads. Other contexts are usual, and heads are compared
-    as those of the attention layers.
-    """
-    a = reference(LLAMA, counts=Counts(4096, 2, 4))
-    assert [*compare_settings(a, model(LLAMA, counts=counts))] == problems
+def test_a_count_that_a_gguf_file_lacks_is_named_by_its_key(count: str, key: str) -> None:
+    """The keys are those of the GGUF specification."""
+    assert problems_of_counts(**{count: None}) == [MissingKey(key)]
+
+
+def test_another_number_of_layers_is_named() -> None:
+    """A has 2 layers, and the GGUF file states 3."""
+    changed = ValueChanged("layers", expected=2, value=3, key="block_count", is_key_missing=False)
+    assert problems_of_counts(layers=3) == [changed]
+
+
+def test_a_number_of_layers_that_is_a_text_is_not_compared() -> None:
+    assert problems_of_counts(layers="5") == []
+
+
+def test_another_context_is_no_problem() -> None:
+    """Two files of the same model may state different contexts: here 4096 and 8192."""
+    assert problems_of_counts(context=8192) == []
+
+
+def test_the_count_of_heads_is_not_compared() -> None:
+    """Numbers of heads are compared by HeadDivision instead, which also has the key heads."""
+    assert problems_of_counts(heads=8) == []
 
 
 def test_counts_are_not_required_of_formats_that_have_no_key_for_them() -> None:
