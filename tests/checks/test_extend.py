@@ -134,16 +134,20 @@ def test_a_gguf_file_gets_keys_of_hugging_face() -> None:
 @pytest.mark.parametrize(
     ("name", "to", "expected"),
     [
-        (
+        pytest.param(
             "qwen2.5-7b",
             131072,
             {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768},
+            id="qwen2.5-7b",
         ),
-        ("gemma-3-12b", 262144, {"rope_type": "linear", "factor": 16.0}),
-        (
+        pytest.param(
+            "gemma-3-12b", 262144, {"rope_type": "linear", "factor": 16.0}, id="gemma-3-12b"
+        ),
+        pytest.param(
             "llama-3.1-8b",
             262144,
             {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 8192},
+            id="llama-3.1-8b",
         ),
     ],
 )
@@ -173,23 +177,33 @@ def test_yarn_stretches_wavelengths_that_turn_less_than_once_by_the_whole_factor
 @pytest.mark.parametrize(
     ("name", "method", "expected"),
     [
-        ("phi-2", "yarn", {"": ("yarn", 10000.0, 0.4)}),
-        ("minimax-m2", "yarn", {"": ("yarn", 5e6, 0.5)}),
-        ("phi-4-mini", "ntk", {"": ("default", 10000.0 * 64 ** (96 / 94), 0.75)}),
-        (
+        pytest.param(
+            "phi-2", "yarn", {"": ("yarn", 10000.0, 0.4)}, id="phi-2: part of the channels rotates"
+        ),
+        pytest.param("minimax-m2", "yarn", {"": ("yarn", 5e6, 0.5)}, id="minimax-m2: another base"),
+        pytest.param(
+            "phi-4-mini",
+            "ntk",
+            {"": ("default", 10000.0 * 64 ** (96 / 94), 0.75)},
+            id="phi-4-mini: NTK",
+        ),
+        pytest.param(
             "gemma-3-12b",
             "linear",
             {FULL_ATTENTION: ("linear", 1e6, None), SLIDING_ATTENTION: ("default", 1e4, None)},
+            id="gemma-3-12b: two bases",
         ),
-        (
+        pytest.param(
             "olmo-3.1-32b",
             "yarn",
             {FULL_ATTENTION: ("yarn", 5e5, None), SLIDING_ATTENTION: ("default", 5e5, None)},
+            id="olmo-3.1-32b: only full attention is scaled",
         ),
-        (
+        pytest.param(
             "modernbert-base",
             "yarn",
             {FULL_ATTENTION: ("yarn", 16e4, None), SLIDING_ATTENTION: ("default", 1e4, None)},
+            id="modernbert-base: two bases",
         ),
     ],
 )
@@ -422,9 +436,13 @@ def extended_to_256_by(method: str | None) -> Extension:
 @pytest.mark.parametrize(
     ("method", "config"),
     [
-        ("linear", {"rope_scaling": {"rope_type": "linear", "factor": 4.0}}),
-        ("ntk", {"rope_theta": 10000 * 4 ** (16 / 14), "max_position_embeddings": 256}),
-        (
+        pytest.param(
+            "linear", {"rope_scaling": {"rope_type": "linear", "factor": 4.0}}, id="linear"
+        ),
+        pytest.param(
+            "ntk", {"rope_theta": 10000 * 4 ** (16 / 14), "max_position_embeddings": 256}, id="ntk"
+        ),
+        pytest.param(
             "yarn",
             {
                 "rope_scaling": {
@@ -434,8 +452,11 @@ def extended_to_256_by(method: str | None) -> Extension:
                 },
                 "max_position_embeddings": 256,
             },
+            id="yarn",
         ),
-        ("dynamic", {"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}),
+        pytest.param(
+            "dynamic", {"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}, id="dynamic"
+        ),
     ],
 )
 def test_each_method_changes_these_keys_of_config_json(method: str, config: dict[str, Any]) -> None:
@@ -457,16 +478,17 @@ def test_the_config_of_transformers_5_has_the_base_in_rope_parameters() -> None:
 @pytest.mark.parametrize(
     ("method", "keys"),
     [
-        ("dynamic", {}),
-        (
+        pytest.param("dynamic", {}, id="dynamic"),
+        pytest.param(
             "linear",
             {
                 "context_length": 256,
                 "rope.scaling.type": "linear",
                 "rope.scaling.factor": 4.0,
             },
+            id="linear",
         ),
-        (
+        pytest.param(
             "yarn",
             {
                 "context_length": 256,
@@ -474,6 +496,7 @@ def test_the_config_of_transformers_5_has_the_base_in_rope_parameters() -> None:
                 "rope.scaling.factor": 4.0,
                 "rope.scaling.original_context_length": 64,
             },
+            id="yarn",
         ),
     ],
 )
@@ -947,6 +970,7 @@ def test_a_length_must_not_be_shorter_than_the_original_one() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_factor_that_reaches_the_length_is_not_noted() -> None:
+    """A factor of 2 takes 4,096 positions to 8,192: enough for 8,192, and not for 8,193."""
     config = {**CONFIG, "max_position_embeddings": 4096}
     exact = pecli.extend(config, 8192, "linear", factor=2.0)
     short = pecli.extend(config, 8193, "linear", factor=2.0)
@@ -957,9 +981,17 @@ def test_a_factor_that_reaches_the_length_is_not_noted() -> None:
 
 
 @pytest.mark.usefixtures("without_runtimes")
-def test_a_model_without_a_length_or_with_proportional_frequencies_is_refused() -> None:
+def test_a_model_that_does_not_state_its_length_is_not_extended() -> None:
+    """CONFIG has no max_position_embeddings, from which the factor would follow."""
     with pytest.raises(ParameterError, match="does not say for how many positions"):
         pecli.extend(CONFIG, 8192)
+
+
+@pytest.mark.usefixtures("without_runtimes")
+def test_a_model_with_proportional_frequencies_is_not_extended() -> None:
+    """Proportional scaling rotates the first half of the frequencies, here, and leaves the others at
+    0; no method for a longer context has such frequencies.
+    """
     proportional = {**CONFIG, "max_position_embeddings": 4096, "head_dim": 16}
     proportional["rope_scaling"] = {"rope_type": "proportional", "partial_rotary_factor": 0.5}
     with pytest.raises(ParameterError, match="no other scaling has its proportional frequencies"):

@@ -382,7 +382,14 @@ def test_onnxruntime_genai_recognises_yarn_by_the_key_beta_fast(
     assert result_of(model, None, "onnxruntime-genai").causes == (cause,)
 
 
-@pytest.mark.parametrize("fields", [{}, {"departure": 1.0}, {"causes": ("c",)}], ids=str)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param({"departure": 1.0}, id="an error"),
+        pytest.param({"causes": ("c",)}, id="a cause"),
+    ],
+)
 def test_a_cause_or_an_error_without_a_position_beyond_the_tolerance_is_no_departure(
     fields: dict[str, Any],
 ) -> None:
@@ -396,12 +403,13 @@ def test_a_cause_or_an_error_without_a_position_beyond_the_tolerance_is_no_depar
 @pytest.mark.parametrize(
     "fields",
     [
-        {"lacks": "dynamic scaling"},
-        {"short_prompts": "they get another base"},
-        {"rows": 0},
-        {"first_beyond": 0},
+        pytest.param({"lacks": "dynamic scaling"}, id="lacks a scaling"),
+        pytest.param(
+            {"short_prompts": "they get another base"}, id="treats short prompts differently"
+        ),
+        pytest.param({"rows": 0}, id="has no rows"),
+        pytest.param({"first_beyond": 0}, id="is off at position 0"),
     ],
-    ids=str,
 )
 def test_a_runtime_that_lacks_a_scaling_or_rows_or_is_off_somewhere_departs(
     fields: dict[str, Any],
