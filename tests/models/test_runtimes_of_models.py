@@ -21,9 +21,13 @@ def adaptation_by(runtime: str, config: Config) -> Adaptation:
 @pytest.mark.parametrize(
     ("keys", "departs"),
     [
-        ({"model_type": "qwen2"}, False),
-        ({"model_type": "qwen2", "rope_scaling": LINEAR_SCALING}, True),
-        ({"model_type": "llama", "rope_scaling": LINEAR_SCALING}, False),
+        pytest.param({"model_type": "qwen2"}, False, id="Qwen 2 unscaled"),
+        pytest.param(
+            {"model_type": "qwen2", "rope_scaling": LINEAR_SCALING}, True, id="Qwen 2 scaled"
+        ),
+        pytest.param(
+            {"model_type": "llama", "rope_scaling": LINEAR_SCALING}, False, id="Llama scaled"
+        ),
     ],
 )
 def test_candle_departs_from_a_config_of_qwen_2_with_a_scaling(keys: Config, departs: bool) -> None:
