@@ -749,15 +749,34 @@ def test_a_typed_array_of_javascript_is_a_list() -> None:
 @pytest.mark.parametrize(
     ("text", "name", "expected"),
     [
-        ('[{"0": 1, "1": 0.5}, {"0": 2, "1": 0.25}]', "array", [[1, 0.5], [2, 0.25]]),
-        ('{"q": [{"0": 1, "1": 0.5}, {"0": 2, "1": 0.25}]}', "q", [[1, 0.5], [2, 0.25]]),
-        ('{"q": [{"0": 1, "1": 0.5}, [2, 0.25]]}', "q", [[1, 0.5], [2, 0.25]]),
-        ('[[{"0": 1, "1": 0.5}], [{"0": 2, "1": 0.25}]]', "array", [[[1, 0.5]], [[2, 0.25]]]),
-        ('{"0": 1, "1": 0.5}', "array", [1, 0.5]),
+        pytest.param(
+            '[{"0": 1, "1": 0.5}, {"0": 2, "1": 0.25}]', "array", [[1, 0.5], [2, 0.25]], id="a list"
+        ),
+        pytest.param(
+            '{"q": [{"0": 1, "1": 0.5}, {"0": 2, "1": 0.25}]}',
+            "q",
+            [[1, 0.5], [2, 0.25]],
+            id="a list with a name",
+        ),
+        pytest.param(
+            '{"q": [{"0": 1, "1": 0.5}, [2, 0.25]]}',
+            "q",
+            [[1, 0.5], [2, 0.25]],
+            id="a typed array beside a list",
+        ),
+        pytest.param(
+            '[[{"0": 1, "1": 0.5}], [{"0": 2, "1": 0.25}]]',
+            "array",
+            [[[1, 0.5]], [[2, 0.25]]],
+            id="a list of lists",
+        ),
+        pytest.param('{"0": 1, "1": 0.5}', "array", [1, 0.5], id="a single typed array"),
     ],
 )
 def test_a_list_of_typed_arrays_is_one_tensor(text: str, name: str, expected: list[Any]) -> None:
-    """A program of JavaScript that has a Float32Array per row writes a list of them."""
+    """JSON.stringify writes a Float32Array of JavaScript as an object, {"0": first, "1": second}. A
+    program that has one per row writes a list of them.
+    """
     Path("x.json").write_text(text)
     tensors = pecli.load("x.json")
 
@@ -891,23 +910,53 @@ def test_null_and_words_in_quotes_are_nan_and_infinities_in_json() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"a": [1, 2', "line 1, column 12: a list does not end$"),
-        ('{"a": [1, 2]', "line 1, column 13: a comma is missing before the end$"),
-        ('{"a" [1, 2]}', "line 1, column 7: a colon is missing after"),
-        ('{"a": [1], "a": [2]}', "'a' is named twice$"),
-        ('{"a": [1] "b": [2]}', "a comma is missing before '\"b\"'$"),
-        ('{"a": [1, 2], b: [3]}', "'b' is not a name in quotes$"),
-        ('{"a": [[1, 2], [3]]}', "a list of 1 ends here, and the first one has 2"),
-        ('{"a": [1, x]}', "line 1, column 11: 'x' is not a number$"),
-        ('{"a": ["x"]}', "holds no list of numbers; write nested lists"),
-        ('{"a": tru}', "'tru' is not JSON$"),
-        ('{"a": }', "line 1, column 8: a value is missing before '}'$"),
-        ('{"\\ud800": [1]}', "is not a name in quotes$"),
-        ('{"a": {"tensors": {}}}', "is not a .json file of tables; a .json has the form"),
-        ('{"a": [1]} 2', "'2' follows the end$"),
-        ('{"a": "x', "a text does not end$"),
-        ('{"a":' * 40 + "1" + "}" * 40, "is nested more than 32 levels deep$"),
-        ('{"a": ' + '[{"a": ' * 20 + "1" + "}]" * 20 + "}", "is nested more than 32 levels deep$"),
+        pytest.param(
+            '{"a": [1, 2', "line 1, column 12: a list does not end$", id="a list that does not end"
+        ),
+        pytest.param(
+            '{"a": [1, 2]',
+            "line 1, column 13: a comma is missing before the end$",
+            id="an object that does not end",
+        ),
+        pytest.param('{"a" [1, 2]}', "line 1, column 7: a colon is missing after", id="no colon"),
+        pytest.param('{"a": [1], "a": [2]}', "'a' is named twice$", id="a name twice"),
+        pytest.param('{"a": [1] "b": [2]}', "a comma is missing before '\"b\"'$", id="no comma"),
+        pytest.param(
+            '{"a": [1, 2], b: [3]}', "'b' is not a name in quotes$", id="a name without quotes"
+        ),
+        pytest.param(
+            '{"a": [[1, 2], [3]]}',
+            "a list of 1 ends here, and the first one has 2",
+            id="a short list",
+        ),
+        pytest.param(
+            '{"a": [1, x]}', "line 1, column 11: 'x' is not a number$", id="a word in a list"
+        ),
+        pytest.param(
+            '{"a": ["x"]}', "holds no list of numbers; write nested lists", id="a list of texts"
+        ),
+        pytest.param('{"a": tru}', "'tru' is not JSON$", id="half a word"),
+        pytest.param('{"a": }', "line 1, column 8: a value is missing before '}'$", id="no value"),
+        pytest.param(
+            '{"\\ud800": [1]}', "is not a name in quotes$", id="half a character as a name"
+        ),
+        pytest.param(
+            '{"a": {"tensors": {}}}',
+            "is not a .json file of tables; a .json has the form",
+            id="the tables of a .json of pecli, deeper",
+        ),
+        pytest.param('{"a": [1]} 2', "'2' follows the end$", id="a number after the end"),
+        pytest.param('{"a": "x', "a text does not end$", id="a text that does not end"),
+        pytest.param(
+            '{"a":' * 40 + "1" + "}" * 40,
+            "is nested more than 32 levels deep$",
+            id="40 objects in each other",
+        ),
+        pytest.param(
+            '{"a": ' + '[{"a": ' * 20 + "1" + "}]" * 20 + "}",
+            "is nested more than 32 levels deep$",
+            id="20 lists of objects in each other",
+        ),
     ],
 )
 def test_text_that_is_not_json_of_lists_is_refused_at_its_place(text: str, problem: str) -> None:
