@@ -135,13 +135,19 @@ def test_an_entry_of_the_index_without_one_of_its_fields_is_refused(
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (b"", "is empty|is not JSON"),
-        (b"[]", "is not the index of a golden suite"),
-        (b'{"cases": []}', "lists no cases"),
-        (b'{"cases": [[]]}', "is not the index of a golden suite"),
-        (b'{"cases": ' + b"[" * 100_000, "is nested more than 32 levels deep"),
-        (b"\xff", "is not UTF-8 text"),
-        (b'{"cases": [], "cases": []}', "names 'cases' twice"),
+        pytest.param(b"", "is empty|is not JSON", id="nothing"),
+        pytest.param(b"[]", "is not the index of a golden suite", id="a list"),
+        pytest.param(b'{"cases": []}', "lists no cases", id="no cases"),
+        pytest.param(
+            b'{"cases": [[]]}', "is not the index of a golden suite", id="a list as a case"
+        ),
+        pytest.param(
+            b'{"cases": ' + b"[" * 100_000,
+            "is nested more than 32 levels deep",
+            id="100,000 brackets",
+        ),
+        pytest.param(b"\xff", "is not UTF-8 text", id="no UTF-8"),
+        pytest.param(b'{"cases": [], "cases": []}', "names 'cases' twice", id="cases twice"),
     ],
 )
 def test_a_file_that_is_no_index_is_refused_in_one_line(

@@ -41,7 +41,7 @@ _SEPARATORS = bytes.maketrans(b',;|()"\t', b"       ")
 _REAL = re.compile(rb"[.eEdDnNxX]")
 _LITERAL_SUFFIX = re.compile(rb"(?<=[0-9.])(?:_?[fiu](?:8|16|32|64)|[fFlLuUhHdD]{1,3})$")
 """The type of a literal: 0.5f in C, 1.0_f32 in Rust, 0.5h in Metal."""
-_NUMERAL = re.compile(rb"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_NUMERAL = re.compile(rb"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _FORTRAN_REAL = re.compile(rb"([-+]?[0-9]*\.[0-9]*)[dD]([-+]?[0-9]+)")
 """A number of double precision in Fortran, whose exponent follows the letter D: 0.54D+00."""
 _DECIMAL_COMMAS = re.compile(rb"\s*(?:[-+]?[0-9]{1,9},[0-9]+(?:[eE][-+]?[0-9]+)?(?:[\s;]+|$))+")

@@ -85,9 +85,9 @@ def test_errors_measured_in_blocks_equal_those_of_whole_tables(
 @pytest.mark.parametrize(
     ("offset", "decades"),
     [
-        (0, [(0, 9), (10, 99), (100, 999)]),
-        (5, [(5, 9), (10, 99), (100, 999), (1000, 1004)]),
-        (99, [(99, 99), (100, 999), (1000, 1098)]),
+        pytest.param(0, [(0, 9), (10, 99), (100, 999)], id="from 0"),
+        pytest.param(5, [(5, 9), (10, 99), (100, 999), (1000, 1004)], id="from 5"),
+        pytest.param(99, [(99, 99), (100, 999), (1000, 1098)], id="from 99"),
     ],
 )
 def test_decades_are_cut_at_both_ends(offset: int, decades: list[tuple[int, int]]) -> None:

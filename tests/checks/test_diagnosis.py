@@ -27,6 +27,7 @@ LAST_PLACE = "the last place differs, as sines and powers of other libraries do"
 def advice_on(
     expected: list[float], found: list[float], dtype: Any = BFLOAT16, atol: float = 0.0
 ) -> list[str]:
+    """Return the sentences about numbers that were found instead of the expected ones, in a dtype."""
     tolerance = pecli.Tolerance(atol=atol)
     result = compare_arrays(np.array(expected, dtype), np.array(found, dtype), tolerance, name="x")
     return [line.text for line in diagnose([], [result], tolerance)]
@@ -39,28 +40,31 @@ def test_a_tolerance_that_bfloat16_cannot_hold_is_named(ulps: int) -> None:
 
 
 def test_more_than_four_ulps_are_no_rounding() -> None:
+    """pecli takes errors of up to 4 ULPs for rounding, the most that it advises to allow."""
     assert advice_on([1, 0.5], [1 + 5 * ULP_OF_BFLOAT16, 0.5], atol=1e-3) == []
     assert advice_on([1, 0.5], [1 + 5 * ULP_OF_FLOAT32, 0.5], np.float32) == []
 
 
-@pytest.mark.parametrize(("ulps", "advice"), [(1, [1]), (4, [4]), (5, [])])
+@pytest.mark.parametrize(("ulps", "advised"), [(1, [1]), (4, [4]), (5, [])])
 def test_small_values_may_be_off_by_many_ulps_within_an_absolute_tolerance(
-    ulps: int, advice: list[int]
+    ulps: int, advised: list[int]
 ) -> None:
-    """1 is off by so many ULPs of bfloat16, of which 4 at most are advised to be allowed. That 1e-5
-    instead of 2e-5 is off by 128 ULPs does not matter, as it is off by less than 1e-3.
+    """1 is off by so many ULPs of bfloat16; up to 4 are advised to be allowed. That 1e-5 instead of
+    2e-5 is off by 128 ULPs does not matter, as it is off by less than 1e-3.
     """
     lines = advice_on([1, 1e-5], [1 + ulps * ULP_OF_BFLOAT16, 2e-5], atol=1e-3)
-    assert lines == [f"{CANNOT_HOLD}; allow --max-ulp {count}" for count in advice]
+    assert lines == [f"{CANNOT_HOLD}; allow --max-ulp {count}" for count in advised]
 
 
 def test_errors_of_integers_are_no_rounding() -> None:
     assert advice_on([1, 2], [1, 3], np.int32) == []
 
 
-@pytest.mark.parametrize("atol", [0.0, 1e-3])
-def test_values_that_would_still_fail_are_no_rounding(atol: float) -> None:
-    """0.01 instead of 0.015 is off by 0.005, beyond the tolerance and 64 ULPs."""
+@pytest.mark.parametrize("atol", [0.0, 1e-3], ids=["no tolerance", "a tolerance of 0.001"])
+def test_an_error_that_no_few_ulps_allow_leaves_no_advice_on_rounding(atol: float) -> None:
+    """1 is off by one ULP, as by rounding, and 0.015 instead of 0.01 by 0.005. Near 0.01 bfloat16 has
+    steps of 2^-14 = 0.00006, so that these are about 80 ULPs: `--max-ulp 1` would not let it pass.
+    """
     assert advice_on([1, 0.01], [1 + ULP_OF_BFLOAT16, 0.015], atol=atol) == []
 
 
@@ -68,21 +72,31 @@ def test_values_that_would_still_fail_are_no_rounding(atol: float) -> None:
     ("dtype", "ulp"), [(np.float32, ULP_OF_FLOAT32), (np.float64, 2.0**-52), (np.float16, 2.0**-10)]
 )
 def test_four_ulps_of_an_exact_comparison_are_rounding(dtype: Any, ulp: float) -> None:
+    """Without a tolerance, numbers that are off by up to 4 ULPs get advice on rounding; 5 do not, by
+    test_more_than_four_ulps_are_no_rounding.
+    """
     advice = advice_on([1, 0.5], [1 + 4 * ulp, 0.5], dtype)
     assert advice == [f"{LAST_PLACE}; allow --max-ulp 4"]
 
 
-def test_any_dtype_may_be_coarser_than_a_tolerance() -> None:
-    in_float32 = advice_on([1, 0.5], [1 + 4 * ULP_OF_FLOAT32, 0.5], np.float32, atol=1e-9)
-    in_float8 = advice_on([1, 0.5], [1.125, 0.5], ml_dtypes.float8_e4m3fn, atol=0.1)
-
+def test_float32_is_coarser_than_a_tolerance_of_a_billionth() -> None:
+    """Near 1, the steps of float32 are 2^-23 = 1.2e-7. The first number is off by four of them."""
+    advice = advice_on([1, 0.5], [1 + 4 * ULP_OF_FLOAT32, 0.5], np.float32, atol=1e-9)
     steps = "near 1 its steps are 1.2e-07"
-    assert in_float32 == [f"float32 cannot hold 1e-09: {steps}; allow --max-ulp 4"]
+    assert advice == [f"float32 cannot hold 1e-09: {steps}; allow --max-ulp 4"]
+
+
+def test_float8_is_coarser_than_a_tolerance_of_a_tenth() -> None:
+    """Near 1, the steps of float8_e4m3fn are 2^-3 = 0.125. The first number is off by one of them."""
+    advice = advice_on([1, 0.5], [1.125, 0.5], ml_dtypes.float8_e4m3fn, atol=0.1)
     steps = "near 1 its steps are 0.12"
-    assert in_float8 == [f"float8_e4m3fn cannot hold 0.1: {steps}; allow --max-ulp 1"]
+    assert advice == [f"float8_e4m3fn cannot hold 0.1: {steps}; allow --max-ulp 1"]
 
 
 def test_a_tensor_of_another_shape_leaves_no_advice_on_rounding() -> None:
+    """Tensor x is off by one ULP, which alone gets advice; beside it, y has the shape (2,) instead of
+    (3,), which no tolerance allows.
+    """
     one = np.array([1], BFLOAT16)
     next_number = np.array([1 + ULP_OF_BFLOAT16], BFLOAT16)
     off_by_one_ulp = compare_arrays(one, next_number, pecli.Tolerance(), name="x")
@@ -104,24 +118,42 @@ WITH_RECIPE = "verify with --recipe float32"
 @pytest.mark.parametrize(
     ("changes", "atol", "advice"),
     [
-        ({}, 0.0, [f"{WITH_RECIPE} --atol 1e-4"]),
-        ({"recipe_residual": 1e-2}, 0.0, [f"{WITH_RECIPE} --atol 1e-2"]),
-        ({"recipe_residual": 0.0}, 0.0, [WITH_RECIPE]),
-        ({}, 1e-4, [WITH_RECIPE]),
-        ({}, 3e-5, [WITH_RECIPE]),
-        ({"recipe_residual": 0.02}, 0.0, []),
-        ({"edits": (Runtime("vllm"), Recipe("float32"))}, 1e-4, [WITH_RECIPE]),
-        ({"edits": (Negated("sin"), Recipe("float32"))}, 1e-4, []),
-        ({"edits": (Recipe("float32"), Recipe("bfloat16-inv-freq"))}, 1e-4, []),
-        ({"edits": ()}, 1e-4, []),
+        pytest.param({}, 0.0, [f"{WITH_RECIPE} --atol 1e-4"], id="errors of 3e-5 remain"),
+        pytest.param(
+            {"recipe_residual": 1e-2},
+            0.0,
+            [f"{WITH_RECIPE} --atol 1e-2"],
+            id="errors of 0.01 remain",
+        ),
+        pytest.param({"recipe_residual": 0.0}, 0.0, [WITH_RECIPE], id="no error remains"),
+        pytest.param({}, 1e-4, [WITH_RECIPE], id="a larger tolerance is given"),
+        pytest.param({}, 3e-5, [WITH_RECIPE], id="a tolerance of just the errors is given"),
+        pytest.param({"recipe_residual": 0.02}, 0.0, [], id="errors of 0.02 are too many"),
+        pytest.param(
+            {"edits": (Runtime("vllm"), Recipe("float32"))},
+            1e-4,
+            [WITH_RECIPE],
+            id="as a runtime computes it",
+        ),
+        pytest.param(
+            {"edits": (Negated("sin"), Recipe("float32"))}, 1e-4, [], id="with another mistake"
+        ),
+        pytest.param(
+            {"edits": (Recipe("float32"), Recipe("bfloat16-inv-freq"))},
+            1e-4,
+            [],
+            id="by two recipes",
+        ),
+        pytest.param({"edits": ()}, 1e-4, [], id="by none"),
     ],
-    ids=str,
 )
 def test_a_table_that_was_computed_by_a_recipe_may_be_verified_with_it(
     changes: dict[str, Any], atol: float, advice: list[str]
 ) -> None:
-    """The tolerance is the next power of ten above what the recipe leaves, 0.01 at most; a table
-    with another mistake would not pass.
+    """A recipe names the dtypes in which a table was computed. IN_FLOAT32 explains a table by the
+    recipe float32, which leaves errors of 3e-5; `changes` makes another explanation of it. The
+    advice is `--recipe`, with the next power of ten above the errors as a tolerance, 0.01 at most;
+    no advice is given if the table has another mistake, which would not pass.
     """
     explanation = replace(IN_FLOAT32, **changes)
     lines = diagnose([explanation], [], pecli.Tolerance(atol=atol))
@@ -145,6 +177,7 @@ def test_rounding_is_no_advice_beside_a_reason() -> None:
     ("is_advice", "text"), [(True, "layers 3, 4: allow more"), (False, "layers 3, 4 allow more")]
 )
 def test_a_line_names_the_layers_that_it_is_about(is_advice: bool, text: str) -> None:
+    """Advice is set off by a colon; other sentences go on after the layers."""
     line = Line("allow more", is_advice=is_advice)
     assert line.about("layers 3, 4") == text
     assert line.about("") == "allow more"
@@ -155,6 +188,7 @@ def test_without_explanations_there_are_none_in_json() -> None:
 
 
 def test_explanations_in_json_name_the_file_or_the_spec() -> None:
+    """`verify` compares with a spec, and `diff` with a file A: the base is 500 instead of 10000."""
     other_base = replace(IN_FLOAT32, edits=(Parameter("base", 10000.0, 500.0),))
     (by_spec,) = explanations_as_json([other_base])
     (by_file,) = explanations_as_json([other_base], between_files=True)

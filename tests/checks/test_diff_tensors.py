@@ -64,11 +64,11 @@ def test_cos_in_one_file_and_cos_cached_in_the_other_are_compared() -> None:
     """A has the tensors «cos» and «sin», B «cos_cached» and «sin_cached»: with the same numbers they
     pass; with cosines and sines exchanged in B, they differ.
     """
-    tables = cosines_and_sines(np.copy)
+    a = {"cos": COS, "sin": SIN}
     exchanged = {"cos_cached": SIN, "sin_cached": COS}
 
-    assert pecli.diff(tables, {"cos_cached": COS, "sin_cached": SIN}).passed
-    assert not pecli.diff(tables, exchanged, reasons=False).passed
+    assert pecli.diff(a, {"cos_cached": COS, "sin_cached": SIN}).passed
+    assert not pecli.diff(a, exchanged, reasons=False).passed
 
 
 @pytest.mark.parametrize(
@@ -134,22 +134,25 @@ def test_doubled_cosines_equal_a_tensor_whose_name_has_no_meaning_but_no_slopes(
     assert pecli.diff({"cos": doubled_as_halves(COS)}, {name: COS}).passed == passed
 
 
-def test_expected_values_and_dtypes_are_those_of_a_and_found_ones_those_of_b() -> None:
-    """Zeros in float32 of (2, 3) against four copies of ones in float64, and the other way round."""
-    zeros = np.zeros((2, 3), np.float32)
-    ones = np.ones((4, 2, 3), np.float64)
-    (forwards,) = pecli.diff(zeros, ones, atol=1e-3, reasons=False).tensors
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        pytest.param(np.zeros((2, 3), np.float32), np.ones((4, 2, 3)), id="four copies in B"),
+        pytest.param(np.ones((4, 2, 3)), np.zeros((2, 3), np.float32), id="four copies in A"),
+    ],
+)
+def test_expected_values_and_dtypes_are_those_of_a_and_found_ones_those_of_b(
+    a: Array, b: Array
+) -> None:
+    """One array holds zeros in float32, the other ones in float64, four times as many: whichever is
+    read as copies of the other, A is what was expected.
+    """
+    (tensor,) = pecli.diff(a, b, atol=1e-3, reasons=False).tensors
 
-    assert forwards.expected == 0.0
-    assert forwards.found == 1.0
-    assert forwards.expected_dtype == "float32"
-    assert forwards.dtype == "float64"
-
-    (backwards,) = pecli.diff(ones, zeros, atol=1e-3, reasons=False).tensors
-    assert backwards.expected == 1.0
-    assert backwards.found == 0.0
-    assert backwards.expected_dtype == "float64"
-    assert backwards.dtype == "float32"
+    assert tensor.expected == a.flat[0]
+    assert tensor.found == b.flat[0]
+    assert tensor.expected_dtype == a.dtype.name
+    assert tensor.dtype == b.dtype.name
 
 
 def test_another_dtype_is_a_difference() -> None:

@@ -46,17 +46,17 @@ SENTENCES: list[tuple[Doubt, str]] = [
         "q: padding holds infinities or NaN, before the rotation and after it",
     ),
     (
-        LikelyPadding(1200, None),
+        LikelyPadding(rows=1200, sequence=None),
         "it begins with 1200 equal rows, which look like padding; "
         "positions of padding were not checked: give --attention-mask",
     ),
     (
-        LikelyPadding(9, 0),
+        LikelyPadding(rows=9, sequence=0),
         "sequence 0 begins with 9 equal rows, which look like padding; "
         "positions of padding were not checked: give --attention-mask",
     ),
     (
-        FewElements("q", 2304, 163840, "print more"),
+        FewElements("q", compared=2304, total=163840, advice="print more"),
         "q: only 2,304 of 163,840 elements could be compared; print more",
     ),
     (OnlyTables(), "queries and keys were not seen: only tables were checked"),
@@ -68,7 +68,7 @@ SENTENCES: list[tuple[Doubt, str]] = [
         ImagesAsRecorded(),
         "position ids of images were taken as recorded; check them with pecli positions",
     ),
-    (AsManyHeads(8), "8 tokens and as many heads: either may be rotated; use more tokens"),
+    (AsManyHeads(count=8), "8 tokens and as many heads: either may be rotated; use more tokens"),
     (MissingRotation("1 row"), "1 row cannot detect a missing rotation"),
     (OnlyPosition0(), "position 0 alone cannot detect a missing rotation: compare others"),
     (
@@ -80,46 +80,56 @@ SENTENCES: list[tuple[Doubt, str]] = [
         "positions that are the same on all axes cannot tell M-RoPE sections: "
         "compare some of an image",
     ),
-    (UnequalLengths(4096, 2048), "cos has 4,096 rows, and sin has 2,048"),
+    (UnequalLengths(cos=4096, sin=2048), "cos has 4,096 rows, and sin has 2,048"),
     (
         AnyInterpolation(),
         "most interpolations make this table: it does not show which was used",
     ),
-    (MoreMistakes("2 rows", 1), "2 rows cannot tell 1 more known mistake from a right table"),
-    (MoreMistakes("2 rows", 3), "2 rows cannot tell 3 more known mistakes from a right table"),
+    (MoreMistakes("2 rows", count=1), "2 rows cannot tell 1 more known mistake from a right table"),
     (
-        UndetectedMistake("2 rows", (OTHER_BASE,), 4000),
+        MoreMistakes("2 rows", count=3),
+        "2 rows cannot tell 3 more known mistakes from a right table",
+    ),
+    (
+        UndetectedMistake("2 rows", (OTHER_BASE,), length=4000),
         "2 rows cannot tell base 10000 from 500000: compare 4,000 or more",
     ),
     (
-        UndetectedMistake("2 rows", (OTHER_BASE,), 4000, is_at_given_positions=True),
+        UndetectedMistake("2 rows", (OTHER_BASE,), length=4000, is_at_given_positions=True),
         "2 rows cannot tell base 10000 from 500000: compare positions up to 4,000",
     ),
     (
-        UndetectedMistake("2 rows", (OTHER_BASE, NO_SCALING), None),
+        UndetectedMistake("2 rows", (OTHER_BASE, NO_SCALING), length=None),
         "2 rows cannot tell base 10000 from 500000 and llama3 scaling from none "
         "within this tolerance, and no number of rows would",
     ),
     (
-        UndetectedMistake("1 row", (Layout("halves", "interleaved"),), 2),
+        UndetectedMistake("1 row", (Layout("halves", "interleaved"),), length=2),
         "1 row cannot tell layout halves from interleaved: compare 2 or more",
     ),
     (
-        UndetectedMistake("2 rows", (LINEAR_SCALING, FACTOR_OF_NO_SCALING), 3),
+        UndetectedMistake("2 rows", (LINEAR_SCALING, FACTOR_OF_NO_SCALING), length=3),
         "2 rows cannot tell whether scaling is linear, and factor is 8: compare 3 or more",
     ),
 ]
 
 
 @pytest.mark.parametrize(("doubt", "sentence"), SENTENCES, ids=lambda value: type(value).__name__)
-def test_a_doubt_is_a_sentence(doubt: Doubt, sentence: str) -> None:
+def test_what_the_data_would_not_have_shown_is_told_in_a_sentence(
+    doubt: Doubt, sentence: str
+) -> None:
+    """A doubt is something that a check which passes could not see in the data. Each row of
+    SENTENCES has one and the sentence that `pecli verify` prints for it, written by hand.
+    """
     assert str(doubt) == sentence
 
 
 def test_a_mistake_without_a_contrast_is_named_whole() -> None:
-    """Of a mistake that is no other parameter, the data cannot tell whether it was made."""
+    """«base 10000 from 500000» contrasts two values. If nothing was rotated, there is no second value,
+    and the sentence says that the data cannot tell whether this mistake was made.
+    """
     rotation = UndetectedRotation("q: 2 rows", (OTHER_BASE, NOTHING_ROTATED))
-    table = UndetectedMistake("2 rows", (NOTHING_ROTATED,), 3)
+    table = UndetectedMistake("2 rows", (NOTHING_ROTATED,), length=3)
 
     assert str(rotation).startswith("q: 2 rows cannot tell whether base is 500000")
     assert " and nothing is rotated" in str(rotation)

@@ -134,16 +134,20 @@ def test_a_gguf_file_gets_keys_of_hugging_face() -> None:
 @pytest.mark.parametrize(
     ("name", "to", "expected"),
     [
-        (
+        pytest.param(
             "qwen2.5-7b",
             131072,
             {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768},
+            id="qwen2.5-7b",
         ),
-        ("gemma-3-12b", 262144, {"rope_type": "linear", "factor": 16.0}),
-        (
+        pytest.param(
+            "gemma-3-12b", 262144, {"rope_type": "linear", "factor": 16.0}, id="gemma-3-12b"
+        ),
+        pytest.param(
             "llama-3.1-8b",
             262144,
             {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 8192},
+            id="llama-3.1-8b",
         ),
     ],
 )
@@ -158,37 +162,48 @@ def test_the_default_method_is_that_of_the_makers(
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_yarn_stretches_wavelengths_that_turn_less_than_once_by_the_whole_factor() -> None:
-    """YaRN keeps pairs that turn 32 times or more within the original context, here 8192, and
-    stretches by the whole factor, 262144 / 8192 = 32, those that turn less than once.
+    """Llama 3.1 was trained on 8192 positions, with base 500000 and 64 pairs of channels. YaRN
+    stretches by the whole factor, 262144 / 8192 = 32, the wavelengths of the pairs that turn less
+    than once in 8192 positions, and no other by more.
     """
-    found = pecli.extend("llama-3.1-8b", 262144).wavelengths()
+    wavelengths = pecli.extend("llama-3.1-8b", 262144, "yarn").wavelengths()
     turns = 8192 / (2 * np.pi) * 500000.0 ** (-np.arange(64) / 64)
 
-    assert found.stretched == (turns < 1).sum()
-    assert found.largest == pytest.approx(32.0)
+    assert wavelengths.stretched == (turns < 1).sum()
+    assert wavelengths.largest == pytest.approx(32.0)
 
 
 @pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.parametrize(
     ("name", "method", "expected"),
     [
-        ("phi-2", "yarn", {"": ("yarn", 10000.0, 0.4)}),
-        ("minimax-m2", "yarn", {"": ("yarn", 5e6, 0.5)}),
-        ("phi-4-mini", "ntk", {"": ("default", 10000.0 * 64 ** (96 / 94), 0.75)}),
-        (
+        pytest.param(
+            "phi-2", "yarn", {"": ("yarn", 10000.0, 0.4)}, id="phi-2: part of the channels rotates"
+        ),
+        pytest.param("minimax-m2", "yarn", {"": ("yarn", 5e6, 0.5)}, id="minimax-m2: another base"),
+        pytest.param(
+            "phi-4-mini",
+            "ntk",
+            {"": ("default", 10000.0 * 64 ** (96 / 94), 0.75)},
+            id="phi-4-mini: NTK",
+        ),
+        pytest.param(
             "gemma-3-12b",
             "linear",
             {FULL_ATTENTION: ("linear", 1e6, None), SLIDING_ATTENTION: ("default", 1e4, None)},
+            id="gemma-3-12b: two bases",
         ),
-        (
+        pytest.param(
             "olmo-3.1-32b",
             "yarn",
             {FULL_ATTENTION: ("yarn", 5e5, None), SLIDING_ATTENTION: ("default", 5e5, None)},
+            id="olmo-3.1-32b: only full attention is scaled",
         ),
-        (
+        pytest.param(
             "modernbert-base",
             "yarn",
             {FULL_ATTENTION: ("yarn", 16e4, None), SLIDING_ATTENTION: ("default", 1e4, None)},
+            id="modernbert-base: two bases",
         ),
     ],
 )
@@ -421,9 +436,13 @@ def extended_to_256_by(method: str | None) -> Extension:
 @pytest.mark.parametrize(
     ("method", "config"),
     [
-        ("linear", {"rope_scaling": {"rope_type": "linear", "factor": 4.0}}),
-        ("ntk", {"rope_theta": 10000 * 4 ** (16 / 14), "max_position_embeddings": 256}),
-        (
+        pytest.param(
+            "linear", {"rope_scaling": {"rope_type": "linear", "factor": 4.0}}, id="linear"
+        ),
+        pytest.param(
+            "ntk", {"rope_theta": 10000 * 4 ** (16 / 14), "max_position_embeddings": 256}, id="ntk"
+        ),
+        pytest.param(
             "yarn",
             {
                 "rope_scaling": {
@@ -433,8 +452,11 @@ def extended_to_256_by(method: str | None) -> Extension:
                 },
                 "max_position_embeddings": 256,
             },
+            id="yarn",
         ),
-        ("dynamic", {"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}),
+        pytest.param(
+            "dynamic", {"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}, id="dynamic"
+        ),
     ],
 )
 def test_each_method_changes_these_keys_of_config_json(method: str, config: dict[str, Any]) -> None:
@@ -456,16 +478,17 @@ def test_the_config_of_transformers_5_has_the_base_in_rope_parameters() -> None:
 @pytest.mark.parametrize(
     ("method", "keys"),
     [
-        ("dynamic", {}),
-        (
+        pytest.param("dynamic", {}, id="dynamic"),
+        pytest.param(
             "linear",
             {
                 "context_length": 256,
                 "rope.scaling.type": "linear",
                 "rope.scaling.factor": 4.0,
             },
+            id="linear",
         ),
-        (
+        pytest.param(
             "yarn",
             {
                 "context_length": 256,
@@ -473,6 +496,7 @@ def test_the_config_of_transformers_5_has_the_base_in_rope_parameters() -> None:
                 "rope.scaling.factor": 4.0,
                 "rope.scaling.original_context_length": 64,
             },
+            id="yarn",
         ),
     ],
 )
@@ -758,23 +782,34 @@ def test_a_printed_original_length_keeps_tensorrt_llm_from_departing() -> None:
 @pytest.mark.parametrize(
     ("model_type", "method", "reason"),
     [
-        (
+        pytest.param(
             "qwen2",
             "linear",
             "as asked; the makers use yarn (yarn, as Qwen2.5's model card has it for models of "
             "32,768 positions)",
+            id="another method than the recommended one is asked for",
         ),
-        ("qwen2", None, "yarn, as Qwen2.5's model card has it for models of 32,768 positions"),
-        ("qwen2", "yarn", ""),
-        ("llama", "linear", ""),
-        ("llama", None, "yarn, which needs the least fine-tuning; the makers name none"),
+        pytest.param(
+            "qwen2",
+            None,
+            "yarn, as Qwen2.5's model card has it for models of 32,768 positions",
+            id="the recommended method is chosen",
+        ),
+        pytest.param("qwen2", "yarn", "", id="the recommended method is asked for"),
+        pytest.param("llama", "linear", "", id="nothing is recommended, and a method asked for"),
+        pytest.param(
+            "llama",
+            None,
+            "yarn, which needs the least fine-tuning; the makers name none",
+            id="nothing is recommended, and pecli chooses",
+        ),
     ],
 )
 def test_the_reason_for_a_method_quotes_the_makers(
     model_type: str, method: str | None, reason: str
 ) -> None:
-    """Qwen's model cards recommend YaRN; Llama's recommend nothing. No reason is printed if the
-    user asks for what the makers recommend, or if they recommend nothing.
+    """`method` is what the user asks for; None leaves the choice to pecli. The model card of Qwen2.5
+    recommends YaRN (its models have 32,768 positions, here 64); Llama's recommend nothing.
     """
     model = {**LLAMA_OF_64_POSITIONS, "model_type": model_type}
     assert pecli.extend(model, 256, method).reason == reason
@@ -935,6 +970,7 @@ def test_a_length_must_not_be_shorter_than_the_original_one() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_factor_that_reaches_the_length_is_not_noted() -> None:
+    """A factor of 2 takes 4,096 positions to 8,192: enough for 8,192, and not for 8,193."""
     config = {**CONFIG, "max_position_embeddings": 4096}
     exact = pecli.extend(config, 8192, "linear", factor=2.0)
     short = pecli.extend(config, 8193, "linear", factor=2.0)
@@ -945,9 +981,17 @@ def test_a_factor_that_reaches_the_length_is_not_noted() -> None:
 
 
 @pytest.mark.usefixtures("without_runtimes")
-def test_a_model_without_a_length_or_with_proportional_frequencies_is_refused() -> None:
+def test_a_model_that_does_not_state_its_length_is_not_extended() -> None:
+    """CONFIG has no max_position_embeddings, from which the factor would follow."""
     with pytest.raises(ParameterError, match="does not say for how many positions"):
         pecli.extend(CONFIG, 8192)
+
+
+@pytest.mark.usefixtures("without_runtimes")
+def test_a_model_with_proportional_frequencies_is_not_extended() -> None:
+    """Proportional scaling rotates the first half of the frequencies, here, and leaves the others at
+    0; no method for a longer context has such frequencies.
+    """
     proportional = {**CONFIG, "max_position_embeddings": 4096, "head_dim": 16}
     proportional["rope_scaling"] = {"rope_type": "proportional", "partial_rotary_factor": 0.5}
     with pytest.raises(ParameterError, match="no other scaling has its proportional frequencies"):

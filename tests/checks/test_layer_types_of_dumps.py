@@ -121,10 +121,10 @@ def test_the_same_table_under_both_names_of_gemma_3_fails(kind: str) -> None:
 @pytest.mark.parametrize(
     ("first", "second", "passed"),
     [
-        (FULL_ATTENTION, SLIDING_ATTENTION, True),
-        (SLIDING_ATTENTION, FULL_ATTENTION, True),
-        (SLIDING_ATTENTION, SLIDING_ATTENTION, False),
-        (FULL_ATTENTION, FULL_ATTENTION, False),
+        pytest.param(FULL_ATTENTION, SLIDING_ATTENTION, True, id="full, then sliding"),
+        pytest.param(SLIDING_ATTENTION, FULL_ATTENTION, True, id="sliding, then full"),
+        pytest.param(SLIDING_ATTENTION, SLIDING_ATTENTION, False, id="sliding twice"),
+        pytest.param(FULL_ATTENTION, FULL_ATTENTION, False, id="full twice"),
     ],
 )
 @pytest.mark.parametrize("names", [(("a.", ""), ("b.", "")), (("", "_1"), ("", "_2"))])

@@ -96,17 +96,39 @@ SIZES = {"hidden_size": 256, "num_attention_heads": 2, "head_dim": 128, "num_hid
 @pytest.mark.parametrize(
     ("config", "unrotated"),
     [
-        ({"model_type": "cohere2", "sliding_window_pattern": 2}, [1, 3, 5, 7]),
-        ({"model_type": "cohere2", "layer_types": ["full_attention", "sliding_attention"]}, [0]),
-        ({"model_type": "afmoe", "global_attn_every_n_layers": 3}, [2, 5]),
-        ({"model_type": "exaone4"}, [3, 7]),
-        ({"model_type": "exaone4", "sliding_window": None}, []),
-        ({"model_type": "kolibri1"}, [4]),
-        ({"model_type": "muse_glimmer_text"}, [3, 7]),
-        ({"model_type": "muse_glimmer_text", "num_hidden_layers": 6}, [1, 5]),
-        ({"model_type": "smollm3", "no_rope_layers": [0, 1, 1, 1, 1, 1, 1, 0]}, [0, 7]),
-        ({"model_type": "minimax", "layer_types": ["linear_attention", "full_attention"]}, [0]),
-        ({"model_type": "llama"}, []),
+        pytest.param(
+            {"model_type": "cohere2", "sliding_window_pattern": 2},
+            [1, 3, 5, 7],
+            id="every 2nd full",
+        ),
+        pytest.param(
+            {"model_type": "cohere2", "layer_types": ["full_attention", "sliding_attention"]},
+            [0],
+            id="listed types, in turn",
+        ),
+        pytest.param(
+            {"model_type": "afmoe", "global_attn_every_n_layers": 3}, [2, 5], id="every 3rd global"
+        ),
+        pytest.param({"model_type": "exaone4"}, [3, 7], id="every 4th by default"),
+        pytest.param({"model_type": "exaone4", "sliding_window": None}, [], id="no sliding window"),
+        pytest.param({"model_type": "kolibri1"}, [4], id="kolibri1"),
+        pytest.param({"model_type": "muse_glimmer_text"}, [3, 7], id="every 4th of 8"),
+        pytest.param(
+            {"model_type": "muse_glimmer_text", "num_hidden_layers": 6},
+            [1, 5],
+            id="every 4th of 6, from the end",
+        ),
+        pytest.param(
+            {"model_type": "smollm3", "no_rope_layers": [0, 1, 1, 1, 1, 1, 1, 0]},
+            [0, 7],
+            id="zeros of no_rope_layers",
+        ),
+        pytest.param(
+            {"model_type": "minimax", "layer_types": ["linear_attention", "full_attention"]},
+            [0],
+            id="linear attention",
+        ),
+        pytest.param({"model_type": "llama"}, [], id="all rotate"),
     ],
 )
 def test_a_configuration_states_which_of_8_layers_are_unrotated(

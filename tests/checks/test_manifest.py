@@ -67,15 +67,21 @@ def statuses_of_checks(path: str, tolerances: dict[str, float] | None = None) ->
 @pytest.mark.parametrize(
     ("text", "status"),
     [
-        (check_lines(name="cosines", **FROM_CONFIG), "passed"),
-        (check_lines("both.npz:sin", max_ulp=1, **FROM_CONFIG), "passed"),
-        (check_lines(base=10000, **ROPE_6_BY_16), "passed"),
-        (check_lines("own.safetensors"), "passed"),
-        (check_lines(model="gemma-3-1b"), "failed"),
-        (check_lines(offset=1, **FROM_CONFIG), "failed"),
-        (check_lines(dtype="float16", **ROPE_6_BY_16), "failed"),
-        (check_lines("not there.npy"), "error"),
-        (check_lines(config="not there.json"), "error"),
+        pytest.param(check_lines(name="cosines", **FROM_CONFIG), "passed", id="by config"),
+        pytest.param(
+            check_lines("both.npz:sin", max_ulp=1, **FROM_CONFIG),
+            "passed",
+            id="one tensor of a file",
+        ),
+        pytest.param(
+            check_lines(base=10000, **ROPE_6_BY_16), "passed", id="by scheme and parameters"
+        ),
+        pytest.param(check_lines("own.safetensors"), "passed", id="by the file's own spec"),
+        pytest.param(check_lines(model="gemma-3-1b"), "failed", id="by another model"),
+        pytest.param(check_lines(offset=1, **FROM_CONFIG), "failed", id="one position off"),
+        pytest.param(check_lines(dtype="float16", **ROPE_6_BY_16), "failed", id="by another dtype"),
+        pytest.param(check_lines("not there.npy"), "error", id="a missing file"),
+        pytest.param(check_lines(config="not there.json"), "error", id="a missing config"),
     ],
 )
 def test_a_check_by_config_scheme_spec_or_model_has_this_status(
@@ -129,11 +135,13 @@ def test_files_of_a_pattern_are_labelled_and_grouped(write_manifest: Write, fold
 @pytest.mark.parametrize(
     ("default", "of_check", "of_command", "status"),
     [
-        (1e-2, {}, {}, "passed"),
-        (1e-6, {}, {}, "failed"),
-        (1e-6, {}, {"atol": 1e-2}, "passed"),
-        (1e-6, {"atol": 1e-2}, {}, "passed"),
-        (1e-2, {"atol": 1e-6}, {"atol": 1e-2}, "failed"),
+        pytest.param(1e-2, {}, {}, "passed", id="a large default"),
+        pytest.param(1e-6, {}, {}, "failed", id="a small default"),
+        pytest.param(1e-6, {}, {"atol": 1e-2}, "passed", id="the command wins over the default"),
+        pytest.param(1e-6, {"atol": 1e-2}, {}, "passed", id="the check wins over the default"),
+        pytest.param(
+            1e-2, {"atol": 1e-6}, {"atol": 1e-2}, "failed", id="the check wins over the command"
+        ),
     ],
 )
 def test_the_tolerance_of_a_check_wins_over_the_commands_and_the_defaults(
@@ -226,20 +234,58 @@ def queries(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "keys", "status"),
     [
-        ("padded.npy", ROTATED_QUERIES, "failed"),
-        ("padded.npy", {**ROTATED_QUERIES, "attention_mask": MASK}, "passed"),
-        ("padded.npy", {**ROTATED_QUERIES, "attention_mask": "mask.npy"}, "passed"),
-        ("padded.npy", {**ROTATED_QUERIES, "attention_mask": "not there.npy"}, "error"),
-        ("moved.npy", {**ROTATED_QUERIES, "shift": -3}, "passed"),
-        ("moved.npy", {**ROTATED_QUERIES, "shift": 3}, "failed"),
-        ("rows.npy", ADDED_ROWS, "failed"),
-        ("rows.npy", {**ADDED_ROWS, "attention_mask": MASK}, "passed"),
-        ("rows.npy", {**ADDED_ROWS, "attention_mask": "mask.npy"}, "passed"),
-        ("rows.npy", {**ADDED_ROWS, "attention_mask": "not there.npy"}, "error"),
+        pytest.param("padded.npy", ROTATED_QUERIES, "failed", id="padding without a mask"),
+        pytest.param(
+            "padded.npy",
+            {**ROTATED_QUERIES, "attention_mask": MASK},
+            "passed",
+            id="padding with a mask",
+        ),
+        pytest.param(
+            "padded.npy",
+            {**ROTATED_QUERIES, "attention_mask": "mask.npy"},
+            "passed",
+            id="padding with a mask in a file",
+        ),
+        pytest.param(
+            "padded.npy",
+            {**ROTATED_QUERIES, "attention_mask": "not there.npy"},
+            "error",
+            id="a missing mask",
+        ),
+        pytest.param(
+            "moved.npy", {**ROTATED_QUERIES, "shift": -3}, "passed", id="moved by -3 as stated"
+        ),
+        pytest.param(
+            "moved.npy", {**ROTATED_QUERIES, "shift": 3}, "failed", id="moved the other way"
+        ),
+        pytest.param("rows.npy", ADDED_ROWS, "failed", id="added rows without a mask"),
+        pytest.param(
+            "rows.npy",
+            {**ADDED_ROWS, "attention_mask": MASK},
+            "passed",
+            id="added rows with a mask",
+        ),
+        pytest.param(
+            "rows.npy",
+            {**ADDED_ROWS, "attention_mask": "mask.npy"},
+            "passed",
+            id="added rows with a mask in a file",
+        ),
+        pytest.param(
+            "rows.npy",
+            {**ADDED_ROWS, "attention_mask": "not there.npy"},
+            "error",
+            id="added rows and a missing mask",
+        ),
         # Positions do not state that nothing was added to the padding.
-        ("rows.npy", {**ADDED_ROWS, "positions": PADDED_POSITIONS}, "failed"),
+        pytest.param(
+            "rows.npy",
+            {**ADDED_ROWS, "positions": PADDED_POSITIONS},
+            "failed",
+            id="added rows with positions only",
+        ),
     ],
-    ids=str,
 )
 def test_a_check_of_queries_or_added_rows_has_this_status(
     write_manifest: Write, file: str, keys: dict[str, Any], status: str

@@ -1375,24 +1375,41 @@ def write(path: Path, content: Any) -> None:
 @pytest.mark.parametrize(
     ("architecture", "keys", "unrotated"),
     [
-        ("smollm3", {}, [3, 7, 11]),
-        ("llama4", {}, [3, 7, 11]),
-        ("llama4", {"attention.sliding_window": 0}, []),
-        ("afmoe", {"attention.sliding_window": 2048}, [3, 7, 11]),
-        ("cohere2", {"attention.sliding_window": 4096}, [3, 7, 11]),
-        (
+        pytest.param("smollm3", {}, [3, 7, 11], id="smollm3"),
+        pytest.param("llama4", {}, [3, 7, 11], id="llama4"),
+        pytest.param(
+            "llama4", {"attention.sliding_window": 0}, [], id="llama4 without a sliding window"
+        ),
+        pytest.param("afmoe", {"attention.sliding_window": 2048}, [3, 7, 11], id="afmoe"),
+        pytest.param("cohere2", {"attention.sliding_window": 4096}, [3, 7, 11], id="cohere2"),
+        pytest.param(
             "cohere2",
             {"attention.sliding_window": 4096, "attention.sliding_window_pattern": 3},
             [2, 5, 8, 11],
+            id="cohere2, every 3rd",
         ),
-        ("cohere2", {"attention.sliding_window_pattern": [True, False] * 6}, [1, 3, 5, 7, 9, 11]),
-        ("cohere2moe", {"leading_dense_block_count": 2}, [4, 8]),
-        ("smallthinker", {"attention.sliding_window": 4096}, [0, 4, 8]),
-        ("smallthinker", {}, []),
-        ("exaone4", {}, []),
-        ("exaone4", {"block_count": 64}, [*range(3, 64, 4)]),
-        ("muse-glimmer", {"attention.sliding_window": 512}, [3, 7, 11]),
-        ("llama", {}, []),
+        pytest.param(
+            "cohere2",
+            {"attention.sliding_window_pattern": [True, False] * 6},
+            [1, 3, 5, 7, 9, 11],
+            id="cohere2, listed",
+        ),
+        pytest.param(
+            "cohere2moe",
+            {"leading_dense_block_count": 2},
+            [4, 8],
+            id="cohere2moe after 2 dense layers",
+        ),
+        pytest.param(
+            "smallthinker", {"attention.sliding_window": 4096}, [0, 4, 8], id="smallthinker"
+        ),
+        pytest.param("smallthinker", {}, [], id="smallthinker without a sliding window"),
+        pytest.param("exaone4", {}, [], id="exaone4 of 12 layers"),
+        pytest.param("exaone4", {"block_count": 64}, [*range(3, 64, 4)], id="exaone4 of 64 layers"),
+        pytest.param(
+            "muse-glimmer", {"attention.sliding_window": 512}, [3, 7, 11], id="muse-glimmer"
+        ),
+        pytest.param("llama", {}, [], id="llama"),
     ],
 )
 def test_a_gguf_file_states_which_layers_llama_cpp_leaves_unrotated(

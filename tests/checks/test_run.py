@@ -147,10 +147,10 @@ def test_a_file_without_tables_is_an_error_by_itself_and_skipped_in_a_group(
 @pytest.mark.parametrize(
     ("weak", "strict", "status"),
     [
-        ((), False, Status.PASSED),
-        ((), True, Status.PASSED),
-        (("a remark",), False, Status.PASSED),
-        (("a remark",), True, Status.WEAK),
+        pytest.param((), False, Status.PASSED, id="no remark"),
+        pytest.param((), True, Status.PASSED, id="no remark, strict"),
+        pytest.param(("a remark",), False, Status.PASSED, id="a remark"),
+        pytest.param(("a remark",), True, Status.WEAK, id="a remark, strict"),
     ],
 )
 def test_a_weak_pass_has_the_status_weak_if_the_check_is_strict(

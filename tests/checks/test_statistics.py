@@ -191,14 +191,13 @@ def test_infinite_values_of_a_vector_are_counted(value: float, count: int) -> No
 @pytest.mark.parametrize(
     ("values", "deviation"),
     [
-        (np.empty((0, 3)), None),
-        (np.empty(0), None),
-        (4.0, 0),
-        ([1j], None),
-        (np.full((2, 2), np.nan), None),
-        (np.full((2, 2), -1e308), None),
+        pytest.param(np.empty((0, 3)), None, id="no rows"),
+        pytest.param(np.empty(0), None, id="no numbers"),
+        pytest.param(4.0, 0, id="a single number"),
+        pytest.param([1j], None, id="complex"),
+        pytest.param(np.full((2, 2), np.nan), None, id="NaN"),
+        pytest.param(np.full((2, 2), -1e308), None, id="squares that overflow"),
     ],
-    ids=str,
 )
 def test_the_standard_deviation_is_none_if_it_is_not_a_finite_number(
     values: Any, deviation: float | None

@@ -171,9 +171,9 @@ def test_equal_copies_of_a_wrong_table_are_no_problem_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("a", "b", "passed"),
     [
-        ((2, 32), (1, 32), False),
-        ((1, 32), (2, 32), False),
-        ((1, 32), (2, 1, 32), True),
+        pytest.param((2, 32), (1, 32), False, id="a row less"),
+        pytest.param((1, 32), (2, 32), False, id="a row more"),
+        pytest.param((1, 32), (2, 1, 32), True, id="a batch of two"),
     ],
 )
 def test_a_missing_row_is_no_copy_but_a_batch_of_one_row_is(

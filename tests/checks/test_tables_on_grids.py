@@ -64,22 +64,30 @@ def test_a_table_with_an_axis_for_each_side_of_its_grid_passes(
 @pytest.mark.parametrize(
     ("wrong", "expected", "words"),
     [
-        (
+        pytest.param(
             pecli.Sinusoidal(grid=(6, 8), dim=64, style="vit-mae"),
             GRID_SCHEMES["mae"],
             "style is vit-mae",
+            id="another style",
         ),
-        (
+        pytest.param(
             pecli.Sinusoidal(grid=(5, 3), dim=32, style="mae"),
             GRID_SCHEMES["vit-mae"],
             "style is mae",
+            id="another style and size",
         ),
-        (
+        pytest.param(
             pecli.Rope(grid=(6, 8), dim=64, style="sam2", base=500.0),
             GRID_SCHEMES["sam2"],
             "base is 500",
+            id="another base",
         ),
-        (pecli.Sinusoidal(grid=(8, 6), dim=64, style="mae"), GRID_SCHEMES["mae"], "grid is 8x6"),
+        pytest.param(
+            pecli.Sinusoidal(grid=(8, 6), dim=64, style="mae"),
+            GRID_SCHEMES["mae"],
+            "grid is 8x6",
+            id="rows and columns exchanged",
+        ),
     ],
 )
 def test_a_wrong_table_on_a_grid_fails_by_its_values(wrong: Any, expected: Any, words: str) -> None:

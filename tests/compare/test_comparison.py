@@ -512,7 +512,13 @@ def test_a_limit_that_is_met_exactly_is_kept(rtol: float, mismatched: int) -> No
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**-124, 2.0**-140, 2.0**100])
 @pytest.mark.parametrize(
-    ("atol", "rtol"), [(3 * 2.0**-12, 0.0), (0.0, 2.0**-10), (2.0**-13, 2.0**-11), (0.0, 0.0)]
+    ("atol", "rtol"),
+    [
+        pytest.param(3 * 2.0**-12, 0.0, id="atol"),
+        pytest.param(0.0, 2.0**-10, id="rtol"),
+        pytest.param(2.0**-13, 2.0**-11, id="both"),
+        pytest.param(0.0, 0.0, id="no tolerance"),
+    ],
 )
 def test_elements_next_to_a_limit_are_decided_by_exact_numbers(
     scale, atol, rtol, monkeypatch
@@ -585,11 +591,11 @@ def test_errors_of_integers_are_not_counted_in_ulps() -> None:
 @pytest.mark.parametrize(
     ("tolerance", "passes"),
     [
-        ({"atol": 1}, True),
-        ({"atol": 0.99}, False),
-        ({"rtol": 0.5}, True),
-        ({"rtol": 0.49}, False),
-        ({"atol": 0.5, "rtol": 0.25}, True),
+        pytest.param({"atol": 1}, True, id="just enough atol"),
+        pytest.param({"atol": 0.99}, False, id="too little atol"),
+        pytest.param({"rtol": 0.5}, True, id="just enough rtol"),
+        pytest.param({"rtol": 0.49}, False, id="too little rtol"),
+        pytest.param({"atol": 0.5, "rtol": 0.25}, True, id="just enough of both"),
     ],
 )
 def test_an_error_passes_up_to_atol_plus_rtol_times_expected(dtype, tolerance, passes) -> None:
@@ -662,7 +668,11 @@ def test_values_that_are_not_finite_are_counted_on_both_sides() -> None:
 
 @pytest.mark.parametrize(
     ("expected", "found", "error"),
-    [(-(2**63), 2**63 - 1, 2.0**64), (3, 5, 2.0), (True, False, 1.0)],
+    [
+        pytest.param(-(2**63), 2**63 - 1, 2.0**64, id="the ends of int64"),
+        pytest.param(3, 5, 2.0, id="small integers"),
+        pytest.param(True, False, 1.0, id="booleans"),
+    ],
 )
 def test_differences_of_integers_do_not_overflow(expected: int, found: int, error: float) -> None:
     """The error of 2^63 − 1 against −2^63 is 2^64 − 1, which exceeds int64; as a float it is 2^64.
@@ -734,9 +744,11 @@ def test_another_kind_of_number_is_a_problem_even_if_any_dtype_is_allowed(
 @pytest.mark.parametrize(
     ("shape", "where"),
     [
-        ((2, 3, 4), {"rows": [(1, 1)], "columns": [(3, 3)], "heads": [(0, 0)]}),
-        ((3, 4), {"rows": [(1, 1)], "columns": [(3, 3)]}),
-        ((12,), {"columns": [(7, 7)]}),
+        pytest.param(
+            (2, 3, 4), {"rows": [(1, 1)], "columns": [(3, 3)], "heads": [(0, 0)]}, id="two heads"
+        ),
+        pytest.param((3, 4), {"rows": [(1, 1)], "columns": [(3, 3)]}, id="a matrix"),
+        pytest.param((12,), {"columns": [(7, 7)]}, id="a vector"),
     ],
 )
 def test_the_place_of_one_wrong_element_is_given_by_rows_columns_and_heads(
@@ -820,7 +832,11 @@ def test_elements_beyond_an_allowed_number_of_ulps_are_counted_in_all_pieces() -
 
 @pytest.mark.parametrize(
     ("numbers", "expected"),
-    [([0, 1, 2, 4, 7, 8], [(0, 2), (4, 4), (7, 8)]), ([3], [(3, 3)]), (range(3, 9), [(3, 8)])],
+    [
+        pytest.param([0, 1, 2, 4, 7, 8], [(0, 2), (4, 4), (7, 8)], id="three runs"),
+        pytest.param([3], [(3, 3)], id="one number"),
+        pytest.param(range(3, 9), [(3, 8)], id="one run"),
+    ],
 )
 def test_neighbouring_numbers_form_ranges(
     numbers: list[int], expected: list[tuple[int, int]]
@@ -845,12 +861,12 @@ def test_the_last_of_too_many_ranges_holds_the_rest() -> None:
 @pytest.mark.parametrize(
     ("axes", "step", "starts"),
     [
-        ((), 5, [0]),
-        ((7,), 3, [0, 3, 6]),
-        ((2, 3), 3, [0, 3]),
-        ((2, 3), 2, [0, 2, 3, 5]),
-        ((2, 3), 6, [0]),
-        ((4, 3), 7, [0, 6]),
+        pytest.param((), 5, [0], id="no axis"),
+        pytest.param((7,), 3, [0, 3, 6], id="7 rows by 3"),
+        pytest.param((2, 3), 3, [0, 3], id="2 whole heads by 1"),
+        pytest.param((2, 3), 2, [0, 2, 3, 5], id="heads of 3 rows by 2"),
+        pytest.param((2, 3), 6, [0], id="both heads at once"),
+        pytest.param((4, 3), 7, [0, 6], id="4 heads by 2"),
     ],
 )
 def test_slabs_do_not_cross_an_axis(axes: tuple[int, ...], step: int, starts: list[int]) -> None:

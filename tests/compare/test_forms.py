@@ -179,11 +179,11 @@ def test_an_odd_column_is_left_out_of_interleaved_parts() -> None:
 @pytest.mark.parametrize(
     ("arrangement", "shape"),
     [
-        ("halves", (2, 3, 4)),
-        ("stacked", (3, 4, 5)),
-        ("halves", (0, 4)),
-        ("halves", (4, 1)),
-        ("complex", (2, 2)),
+        pytest.param("halves", (2, 3, 4), id="halves of three axes"),
+        pytest.param("stacked", (3, 4, 5), id="stacked along 3"),
+        pytest.param("halves", (0, 4), id="no rows"),
+        pytest.param("halves", (4, 1), id="one column"),
+        pytest.param("complex", (2, 2), id="real numbers"),
     ],
 )
 def test_arrays_of_other_forms_are_not_split(arrangement: str, shape: tuple[int, ...]) -> None:
@@ -306,9 +306,9 @@ def test_a_row_of_doubled_columns_that_holds_nan_is_wrong() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "is_doubled"),
     [
-        ([[np.nan], [1.0]], [[np.nan], [1.0]], True),
-        ([[0.0], [1.0]], [[2.0], [1.0]], False),
-        ([[0.0], [1.0]], [[0.0], [2.0]], False),
+        pytest.param([[np.nan], [1.0]], [[np.nan], [1.0]], True, id="equal"),
+        pytest.param([[0.0], [1.0]], [[2.0], [1.0]], False, id="the first row differs"),
+        pytest.param([[0.0], [1.0]], [[0.0], [2.0]], False, id="the last row differs"),
     ],
 )
 def test_without_noise_doubled_columns_are_equal_in_every_row(

@@ -64,8 +64,9 @@ def test_a_table_without_frequencies_has_one_form() -> None:
 
 
 def test_cosines_and_sines_in_one_array_may_have_any_form_of_two_functions() -> None:
-    """The candidate is a table of both functions. Its forms are all ways to hold two functions in one
-    array, except complex numbers, which are known by their dtype.
+    """A CandidateTable is a table that an array may hold, here one of cosines and sines. Its forms are
+    all ways to hold two functions in one array, except complex numbers, which are known by their
+    dtype.
     """
     candidate = CandidateTable(("cos", "sin"), (3, 4), no_tables, has_frequencies=True)
     names = {form.arrangement for form in candidate.forms()}
@@ -76,19 +77,23 @@ def test_cosines_and_sines_in_one_array_may_have_any_form_of_two_functions() -> 
 @pytest.mark.parametrize(
     ("shape", "is_text", "expected"),
     [
-        ((12, 8), False, [""]),
-        ((1, 12, 1, 8), False, ["", ""]),
-        ((96,), False, ["read as (12, 8)"]),
-        ((96, 1), True, ["read as (12, 8)"]),
-        ((96, 1), False, []),
-        ((95,), False, []),
-        ((8, 12), False, ["transposed"]),
-        ((3, 12, 8), False, [""]),
-        ((12, 3, 8), False, [""]),
-        ((12, 32), False, ["4 heads of 8 folded into columns"]),
-        ((3, 4, 8), False, ["a grid of 3 × 4, row by row"]),
-        ((5, 3, 4, 8), False, ["a grid of 3 × 4, row by row"]),
-        ((3, 2, 2, 8), False, ["a grid of 3 × 2 × 2, row by row"]),
+        pytest.param((12, 8), False, [""], id="as expected"),
+        pytest.param((1, 12, 1, 8), False, ["", ""], id="axes of length 1"),
+        pytest.param((96,), False, ["read as (12, 8)"], id="a flat array"),
+        pytest.param((96, 1), True, ["read as (12, 8)"], id="a column of text"),
+        pytest.param((96, 1), False, [], id="a column of another format"),
+        pytest.param((95,), False, [], id="another size"),
+        pytest.param((8, 12), False, ["transposed"], id="transposed"),
+        pytest.param((3, 12, 8), False, [""], id="3 copies before"),
+        pytest.param((12, 3, 8), False, [""], id="3 copies between"),
+        pytest.param(
+            (12, 32), False, ["4 heads of 8 folded into columns"], id="4 heads beside each other"
+        ),
+        pytest.param((3, 4, 8), False, ["a grid of 3 × 4, row by row"], id="a grid"),
+        pytest.param((5, 3, 4, 8), False, ["a grid of 3 × 4, row by row"], id="5 copies of a grid"),
+        pytest.param(
+            (3, 2, 2, 8), False, ["a grid of 3 × 2 × 2, row by row"], id="a grid of three axes"
+        ),
     ],
 )
 def test_an_array_may_be_a_table_of_waves_in_these_foldings(
@@ -104,11 +109,11 @@ def test_an_array_may_be_a_table_of_waves_in_these_foldings(
 @pytest.mark.parametrize(
     ("shape", "is_text", "expected"),
     [
-        ((4, 6, 6), False, [""]),
-        ((8, 6, 6), False, ["2 × 4 heads along axis 0"]),
-        ((6, 6, 6), False, []),
-        ((24, 6), True, [""]),
-        ((144,), False, ["read as (4, 6, 6)"]),
+        pytest.param((4, 6, 6), False, [""], id="as expected"),
+        pytest.param((8, 6, 6), False, ["2 × 4 heads along axis 0"], id="a batch of two"),
+        pytest.param((6, 6, 6), False, [], id="6 heads"),
+        pytest.param((24, 6), True, [""], id="rows of text"),
+        pytest.param((144,), False, ["read as (4, 6, 6)"], id="a flat array"),
     ],
 )
 def test_biases_are_read_with_their_batch_or_flattened(
@@ -218,7 +223,12 @@ def test_an_array_of_another_shape_has_no_reading() -> None:
 
 @pytest.mark.parametrize(
     ("table", "distance"),
-    [(COS, 0.0), (COS + 0.5, 0.5), (np.full_like(COS, np.nan), 2.0), (COS + 9, 2.0)],
+    [
+        pytest.param(COS, 0.0, id="equal"),
+        pytest.param(COS + 0.5, 0.5, id="off by 0.5"),
+        pytest.param(np.full_like(COS, np.nan), 2.0, id="NaN"),
+        pytest.param(COS + 9, 2.0, id="off by 9"),
+    ],
 )
 def test_the_distance_of_a_table_is_its_mean_error_and_at_most_2(
     table: np.ndarray, distance: float
@@ -242,12 +252,18 @@ def test_a_table_is_called_near_within_a_distance_of_a_tenth(error: float, is_ne
 @pytest.mark.parametrize(
     ("table", "note"),
     [
-        (doubled_as_halves(COS), "two columns per frequency (c0 c1 … c0 c1 …)"),
-        (np.stack([COS] * 3), "repeated 3× along axis 0"),
-        (np.tile(COS, (1, 4)), "4 heads of 8 folded into columns"),
-        (COS.reshape(3, 4, 8), "a grid of 3 × 4, row by row"),
-        (np.rint(COS * 127).astype(np.int8), "integers with a scale of 1/127"),
-        (COS, ""),
+        pytest.param(
+            doubled_as_halves(COS),
+            "two columns per frequency (c0 c1 … c0 c1 …)",
+            id="columns twice",
+        ),
+        pytest.param(np.stack([COS] * 3), "repeated 3× along axis 0", id="three copies"),
+        pytest.param(np.tile(COS, (1, 4)), "4 heads of 8 folded into columns", id="four heads"),
+        pytest.param(COS.reshape(3, 4, 8), "a grid of 3 × 4, row by row", id="a grid"),
+        pytest.param(
+            np.rint(COS * 127).astype(np.int8), "integers with a scale of 1/127", id="integers"
+        ),
+        pytest.param(COS, "", id="as expected"),
     ],
 )
 def test_a_reading_is_stated_in_a_note(table: np.ndarray, note: str) -> None:
@@ -287,8 +303,8 @@ def test_columns_that_differ_are_not_read_as_equal_heads() -> None:
 
 @pytest.mark.parametrize("row", [1, 11])
 def test_a_vector_is_read_as_a_table_of_one_row(row: int) -> None:
-    """The array is a vector of the 8 cosines at one position, COS[row]; the candidate is a table of
-    any number of rows that begins there.
+    """The array is a vector of the 8 cosines at one position, COS[row]. It is expected to be a table of
+    8 columns and any number of rows that begins there.
     """
     candidate = CandidateTable(
         ("cos",), (None, 8), lambda rows: MadeTables(None, {"cos": COS[row:][:rows]})
@@ -311,7 +327,13 @@ def test_a_constant_vector_is_not_taken_for_position_0() -> None:
 
 @pytest.mark.parametrize(
     ("ones", "zeros", "widths"),
-    [(9, 0, ()), (2, 6, ()), (2, 14, (2,)), (2, 30, (2, 4)), (1, 31, ())],
+    [
+        pytest.param(9, 0, (), id="ones only"),
+        pytest.param(2, 6, (), id="too few rows"),
+        pytest.param(2, 14, (2,), id="8 rows of 2"),
+        pytest.param(2, 30, (2, 4), id="8 rows of 4"),
+        pytest.param(1, 31, (), id="a single one"),
+    ],
 )
 def test_a_run_of_ones_suggests_the_width_of_a_flat_table(
     ones: int, zeros: int, widths: tuple[int, ...]
@@ -335,13 +357,13 @@ def test_the_width_of_flattened_cosines_is_found() -> None:
 @pytest.mark.parametrize(
     ("name", "table", "note"),
     [
-        ("cos", COS.T, "transposed"),
-        ("cos", np.ones((3, 4)), ""),
-        ("cos", COS, ""),
-        ("x", COS.T, ""),
-        ("cos", COS[:0], ""),
-        ("cos", COS.ravel(), "read as (12, 8)"),
-        ("x", COS + 1j * SIN, "complex numbers"),
+        pytest.param("cos", COS.T, "transposed", id="cos transposed"),
+        pytest.param("cos", np.ones((3, 4)), "", id="cos of ones"),
+        pytest.param("cos", COS, "", id="cos upright"),
+        pytest.param("x", COS.T, "", id="another name"),
+        pytest.param("cos", COS[:0], "", id="cos without rows"),
+        pytest.param("cos", COS.ravel(), "read as (12, 8)", id="cos flat"),
+        pytest.param("x", COS + 1j * SIN, "complex numbers", id="complex"),
     ],
 )
 def test_a_table_that_is_drawn_has_a_note_on_its_arrangement(
@@ -377,6 +399,9 @@ def test_only_a_vector_as_wide_as_the_table_is_a_single_row(
 def test_a_square_table_is_read_transposed_unless_its_rows_must_be_positions(
     upright: dict[str, bool], is_transposed: bool
 ) -> None:
+    """The 8 × 8 cosines of 8 positions and 8 frequencies are given with the axes exchanged. `upright`
+    states that rows must be positions.
+    """
     candidate = candidate_of({"cos": COS[:8]}, has_frequencies=True, transposable=True)
     reading = find_best_reading(COS[:8].T.copy(), [candidate], **upright)
 

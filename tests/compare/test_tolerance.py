@@ -174,7 +174,12 @@ def test_frequencies_are_judged_by_their_own_relative_tolerance_only() -> None:
 
 @pytest.mark.parametrize(
     ("tolerance", "rtol"),
-    [({}, 0), ({"max_ulp": 1}, 1e-5), ({"atol": 1}, 1e-5), ({"rtol": 0.5}, 0.5)],
+    [
+        pytest.param({}, 0, id="none"),
+        pytest.param({"max_ulp": 1}, 1e-5, id="a smaller one"),
+        pytest.param({"atol": 1}, 1e-5, id="an absolute one"),
+        pytest.param({"rtol": 0.5}, 0.5, id="a relative one"),
+    ],
 )
 def test_any_tolerance_allows_float32_slopes(tolerance: dict[str, Any], rtol: float) -> None:
     """ALiBi's slopes are judged relatively. If any tolerance is given, 1e-5 is allowed, the error of
@@ -185,7 +190,12 @@ def test_any_tolerance_allows_float32_slopes(tolerance: dict[str, Any], rtol: fl
 
 
 @pytest.mark.parametrize(
-    ("tolerance", "freq_rtol"), [({}, 1e-5), ({"rtol": 0.5}, 0.5), ({"freq_rtol": 0}, 0)]
+    ("tolerance", "freq_rtol"),
+    [
+        pytest.param({}, 1e-5, id="none"),
+        pytest.param({"rtol": 0.5}, 0.5, id="rtol"),
+        pytest.param({"freq_rtol": 0}, 0, id="freq_rtol"),
+    ],
 )
 def test_a_model_allows_float32_frequencies(tolerance: dict[str, Any], freq_rtol: float) -> None:
     """Against a model, frequencies may be off by 1e-5 of their value, which covers a float32

@@ -165,7 +165,13 @@ def test_a_reader_that_stops_early_leaves_nothing_running(
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    ("shape", "rows", "width"), [((7,), 7, 1), ((3, 5), 3, 5), ((2, 3, 5), 6, 5), ((4, 1, 9), 4, 9)]
+    ("shape", "rows", "width"),
+    [
+        pytest.param((7,), 7, 1, id="a vector"),
+        pytest.param((3, 5), 3, 5, id="a matrix"),
+        pytest.param((2, 3, 5), 6, 5, id="three axes"),
+        pytest.param((4, 1, 9), 4, 9, id="an axis of length 1"),
+    ],
 )
 def test_an_array_is_a_table_of_rows_along_its_last_axis(
     dtype: str, shape: tuple[int, ...], rows: int, width: int

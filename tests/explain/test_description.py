@@ -24,25 +24,38 @@ def test_a_single_number_is_described() -> None:
 @pytest.mark.parametrize(
     ("values", "sentences"),
     [
-        (np.zeros((0, 3)), ["x: 0 × 3, float64, empty"]),
-        ([1.0, 3.0], ["x: 2, float64, from 1 to 3, std 1"]),
-        (
+        pytest.param(np.zeros((0, 3)), ["x: 0 × 3, float64, empty"], id="an empty array"),
+        pytest.param([1.0, 3.0], ["x: 2, float64, from 1 to 3, std 1"], id="a vector"),
+        pytest.param(
             [1.0, np.nan],
             ["x: 2, float64, 1 of 2 elements are infinite or not numbers, all 1"],
+            id="one NaN",
         ),
-        ([np.nan, np.inf], ["x: 2, float64, 2 of 2 elements are infinite or not numbers"]),
-        ([[3j, 4j], [4j, 3j]], ["x: 2 × 2, complex128, from 3 to 4, std 0.5"]),
-        (
+        pytest.param(
+            [np.nan, np.inf],
+            ["x: 2, float64, 2 of 2 elements are infinite or not numbers"],
+            id="no finite number",
+        ),
+        pytest.param(
+            [[3j, 4j], [4j, 3j]],
+            ["x: 2 × 2, complex128, from 3 to 4, std 0.5"],
+            id="complex numbers",
+        ),
+        pytest.param(
             [[1.0, 2.0], [2.0, 4.0]],
             ["x: 2 × 2, float64, from 1 to 4, std 1.09", "of rank 1, not 2"],
+            id="of rank 1",
         ),
-        ([[1.0, 2.0]], ["x: 1 × 2, float64, from 1 to 2, std 0.5"]),
-        ([[1.0], [2.0]], ["x: 2 × 1, float64, from 1 to 2, std 0.5"]),
-        ([[1.0, 2.0], [2.0, 1.0]], ["x: 2 × 2, float64, from 1 to 2, std 0.5"]),
-        (np.full((4, 4), 2.0), ["x: 4 × 4, float64, all 2"]),
-        (
+        pytest.param([[1.0, 2.0]], ["x: 1 × 2, float64, from 1 to 2, std 0.5"], id="one row"),
+        pytest.param([[1.0], [2.0]], ["x: 2 × 1, float64, from 1 to 2, std 0.5"], id="one column"),
+        pytest.param(
+            [[1.0, 2.0], [2.0, 1.0]], ["x: 2 × 2, float64, from 1 to 2, std 0.5"], id="of full rank"
+        ),
+        pytest.param(np.full((4, 4), 2.0), ["x: 4 × 4, float64, all 2"], id="all equal"),
+        pytest.param(
             [[1.0, 1.0], [1.0, np.inf]],
             ["x: 2 × 2, float64, 1 of 4 elements are infinite or not numbers, all 1"],
+            id="one infinity",
         ),
     ],
 )

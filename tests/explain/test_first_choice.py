@@ -1,4 +1,5 @@
-"""The first candidate that explains the data is the answer, except for schedules with fitted numbers.
+"""The first of several attempts that explains the data is the answer, except for schedules with
+fitted numbers.
 
 A schedule is a rule for all frequencies, which the functions that explain a table here ignore: they
 return explanations made by hand.
@@ -64,16 +65,33 @@ def test_schedules_that_do_not_make_the_table_explain_nothing() -> None:
     assert explain_by_priors((UNRELATED,), explain, largest_exact_residual=LIMIT) == []
 
 
-def test_candidates_after_the_first_that_explains_are_not_looked_at() -> None:
-    looked_at = []
+def as_many_explanations(count: int) -> Iterator[Explanation]:
+    """Yield so many explanations, with the costs 0, 1, 2, …"""
+    for cost in range(count):
+        yield replace(BY_SCHEDULE, cost=float(cost))
 
-    def explain_some(candidate: int) -> Iterator[Explanation]:
-        looked_at.append(candidate)
-        for number in range(candidate):
-            yield replace(BY_SCHEDULE, cost=float(number))
 
-    explanations = explain_by_first((0, 3, 5), explain_some)
+def test_all_explanations_by_the_first_of_several_that_explain_are_returned() -> None:
+    """The first has no explanation, the second three and the third five."""
+    explanations = explain_by_first((0, 3, 5), as_many_explanations)
     assert [explanation.cost for explanation in explanations] == [0, 1, 2]
-    assert looked_at == [0, 3]
-    assert len(explain_by_first((0, 3), explain_some, most=1)) == 1
-    assert explain_by_first((0,), explain_some) == []
+
+
+def test_what_comes_after_the_first_that_explains_is_not_tried() -> None:
+    """Trying one may take seconds. The second, with three explanations, is the last one tried."""
+    tried = []
+
+    def explain_and_note(count: int) -> Iterator[Explanation]:
+        tried.append(count)
+        yield from as_many_explanations(count)
+
+    explain_by_first((0, 3, 5), explain_and_note)
+    assert tried == [0, 3]
+
+
+def test_no_more_explanations_are_returned_than_asked_for() -> None:
+    assert len(explain_by_first((0, 3), as_many_explanations, most=1)) == 1
+
+
+def test_nothing_is_returned_if_none_explains() -> None:
+    assert explain_by_first((0,), as_many_explanations) == []

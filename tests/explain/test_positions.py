@@ -158,18 +158,26 @@ def test_a_known_mistake_of_positions_is_stated_in_words(
 @pytest.mark.parametrize(
     ("expected", "used"),
     [
-        (2 * ROW_NUMBERS, PACKED),
-        (ROW_NUMBERS, np.r_[ROW_NUMBERS[:12], 3 + 2 * ROW_NUMBERS[:12]]),
-        (ROW_NUMBERS, ROW_NUMBERS),
-        (ROW_NUMBERS, np.where(ROW_NUMBERS == 9, 0, ROW_NUMBERS)),
-        (ROW_NUMBERS, np.where(ROW_NUMBERS == 9, 0, ROW_NUMBERS + 1)),
-        (ROW_NUMBERS, 3 * ROW_NUMBERS),
-        (ROW_NUMBERS, np.r_[ROW_NUMBERS[:-1], NAN]),
-        (ALL_AT_POSITION_5, ALL_AT_POSITION_5),
-        (ONE_ROW_AT_7, np.array([NAN])),
-        (ALL_AT_POSITION_5, ROW_NUMBERS),
-        (PACKED, 3 * ROW_NUMBERS),
-        (LEFT_PADDED_BY_9, ROW_NUMBERS),
+        pytest.param(2 * ROW_NUMBERS, PACKED, id="restarts, and every second expected"),
+        pytest.param(
+            ROW_NUMBERS,
+            np.r_[ROW_NUMBERS[:12], 3 + 2 * ROW_NUMBERS[:12]],
+            id="steps of 2 from row 12 on",
+        ),
+        pytest.param(ROW_NUMBERS, ROW_NUMBERS, id="no difference"),
+        pytest.param(ROW_NUMBERS, np.where(ROW_NUMBERS == 9, 0, ROW_NUMBERS), id="one wrong row"),
+        pytest.param(
+            ROW_NUMBERS,
+            np.where(ROW_NUMBERS == 9, 0, ROW_NUMBERS + 1),
+            id="all 1 too far except one row",
+        ),
+        pytest.param(ROW_NUMBERS, 3 * ROW_NUMBERS, id="three times each"),
+        pytest.param(ROW_NUMBERS, np.r_[ROW_NUMBERS[:-1], NAN], id="one row without a position"),
+        pytest.param(ALL_AT_POSITION_5, ALL_AT_POSITION_5, id="moved as it should be"),
+        pytest.param(ONE_ROW_AT_7, np.array([NAN]), id="a single row without a position"),
+        pytest.param(ALL_AT_POSITION_5, ROW_NUMBERS, id="counted, and all at 5 expected"),
+        pytest.param(PACKED, 3 * ROW_NUMBERS, id="three times each, and a restart expected"),
+        pytest.param(LEFT_PADDED_BY_9, ROW_NUMBERS, id="padding counted"),
     ],
 )
 def test_other_differences_of_positions_are_no_known_mistake(

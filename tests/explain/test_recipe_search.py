@@ -274,7 +274,7 @@ def test_float32_arithmetic_is_named_as_a_recipe_and_not_as_noise(base: float, d
     units of its last place, as another library's may be. No runtime makes them, and `verify`,
     `identify` and `diff` name the recipe float32.
     """
-    length = 2048
+    length = 512
     tables = single_precision(base, dim, length, units=2)
 
     reason = pecli.verify(tables, pecli.Rope(length, dim, base=base), atol=1e-5).diagnosis[0]

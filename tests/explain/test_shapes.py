@@ -43,16 +43,15 @@ def other_dim(dim: int) -> list[tuple[Edit, ...]]:
 @pytest.mark.parametrize(
     ("shape", "edits"),
     [
-        ((6, 8), [()]),
-        ((9, 8), [(LONGER,), (TRANSPOSED, Parameter("seq_len", 6, 8), *other_dim(18)[0]),
-                  (TRANSPOSED, Parameter("seq_len", 6, 8), *other_dim(18)[1])]),
-        ((1, 6, 8), [()]),
-        ((2, 6, 8), [(Repeated(axis=0, times=2),)]),
-        ((3, 6, 8), [(Repeated(axis=0, times=3),)]),
-        ((3, 9, 8), [(Repeated(axis=0, times=3), LONGER)]),
-        ((2, 3, 6, 8), []),
+        pytest.param((6, 8), [()], id="the expected shape"),
+        pytest.param((9, 8), [(LONGER,), (TRANSPOSED, Parameter("seq_len", 6, 8), *other_dim(18)[0]),
+                  (TRANSPOSED, Parameter("seq_len", 6, 8), *other_dim(18)[1])], id="9 rows"),
+        pytest.param((1, 6, 8), [()], id="an axis of 1 before"),
+        pytest.param((2, 6, 8), [(Repeated(axis=0, times=2),)], id="2 copies"),
+        pytest.param((3, 6, 8), [(Repeated(axis=0, times=3),)], id="3 copies"),
+        pytest.param((3, 9, 8), [(Repeated(axis=0, times=3), LONGER)], id="3 copies of 9 rows"),
+        pytest.param((2, 3, 6, 8), [], id="two axes of copies are no table"),
     ],
-    ids=str,
 )  # fmt: skip
 def test_rows_and_copies_may_be_others(
     shape: tuple[int, ...], edits: list[tuple[Edit, ...]]
@@ -64,9 +63,11 @@ def test_rows_and_copies_may_be_others(
 
 
 def test_a_table_of_the_expected_shape_is_transposed_only_if_it_is_square() -> None:
-    of_square = edits_of(pecli.Rope(8, 16), (8, 8))
+    """A table of 8 positions and 8 pairs may be right or transposed. Of 6 positions and 8 pairs, it is
+    transposed if it is (8, 6), and not if it is (6, 8).
+    """
     only_transposed = (TRANSPOSED,)
-    assert of_square == [(), only_transposed]
+    assert edits_of(pecli.Rope(8, 16), (8, 8)) == [(), only_transposed]
     assert only_transposed in edits_of(COMPACT, (8, 6))
     assert only_transposed not in edits_of(COMPACT, (6, 8))
 
@@ -105,12 +106,16 @@ def test_columns_are_those_of_another_layout_or_dim(
     assert edits_without_transposition(scheme, (6, width)) == edits
 
 
-def test_frequencies_are_a_row_whose_dim_is_twice_its_width() -> None:
-    """A vector of frequencies has no layout and no length. 8 frequencies are those of dim 16, the
-    expected one; 4 are those of dim 8, with exponents over 8, or (`other_dim`) still over 16.
+def test_a_vector_of_frequencies_may_have_another_dim_and_no_other_layout() -> None:
+    """8 frequencies are those of dim 16, the expected one; 4 are those of dim 8, with exponents over
+    8, or (`other_dim`) still over 16. The layout, here halves, has no part in it.
     """
     assert edits_of(COMPACT, (8,), "inv_freq") == [()]
     assert edits_of(HALVES, (4,), "inv_freq") == other_dim(8)
+
+
+def test_a_vector_of_4_frequencies_is_read_as_one_row_of_dim_8() -> None:
+    """The exponents are those of dim 8, which is no number of its own (None)."""
     (first, _) = fit_shapes(HALVES, {"inv_freq": np.zeros(4)})
     assert first.scheme.dim == 8
     assert first.exponent_dim is None

@@ -66,18 +66,26 @@ def test_values_without_a_dtype_are_not_rounded() -> None:
     assert rounded_to(RANDOM, None) is RANDOM
 
 
-def test_rounded_values_are_held_and_others_are_not() -> None:
-    """float32 numbers may miss the grid of decimals by their own rounding."""
-    to_cents = np.round(RANDOM, 2)
+def test_two_decimals_hold_hundredths_and_nothing_else() -> None:
+    """RANDOM has many decimals, and 0.005 lies between two hundredths."""
+    hundredths = np.round(RANDOM, 2)
     storage = decimals(2)
 
-    assert storage.holds(to_cents)
-    assert storage.holds(to_cents.astype(np.float32).astype(np.float64))
+    assert storage.holds(hundredths)
     assert storage.holds(np.zeros(3))
     assert not storage.holds(RANDOM)
-    assert not storage.holds(np.append(to_cents, 0.005))
-    assert not FloatStorage("float16").holds(RANDOM)
+    assert not storage.holds(np.append(hundredths, 0.005))
+
+
+def test_two_decimals_hold_hundredths_that_were_rounded_to_float32() -> None:
+    """0.01 in float32 is off by 2e-10, its own rounding."""
+    assert decimals(2).holds(np.round(RANDOM, 2).astype(np.float32).astype(np.float64))
+
+
+def test_float16_holds_its_own_numbers_and_no_others() -> None:
+    """float16 has 11 bits, and numbers of RANDOM have 53."""
     assert FloatStorage("float16").holds(RANDOM.astype(np.float16).astype(np.float64))
+    assert not FloatStorage("float16").holds(RANDOM)
 
 
 def test_float32_does_not_hold_numbers_between_its_own() -> None:
@@ -139,13 +147,16 @@ def test_a_bfloat16_of_a_float16_is_rounded_twice() -> None:
 @pytest.mark.parametrize(
     ("step", "edit"),
     [
-        (0.001, Decimals(3)),
-        (0.1, Decimals(1)),
-        (1 / 127, FixedPoint(1 / 127)),
-        (0.25, FixedPoint(0.25)),
+        pytest.param(0.001, Decimals(3), id="thousandths are three decimals"),
+        pytest.param(0.1, Decimals(1), id="tenths are one decimal"),
+        pytest.param(1 / 127, FixedPoint(1 / 127), id="1/127 of int8"),
+        pytest.param(0.25, FixedPoint(0.25), id="quarters"),
     ],
 )
 def test_a_step_of_a_power_of_ten_is_decimals(step: float, edit: Edit) -> None:
+    """Numbers that are multiples of 0.001 were printed with three decimals; those that are multiples
+    of another step were stored as integers.
+    """
     assert StepStorage(step).edit == edit
 
 

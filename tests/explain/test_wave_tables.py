@@ -101,13 +101,15 @@ LINEAR = waves_of(Rope(4, 8, layout="halves", scaling="linear", factor=2.0))
 @pytest.mark.parametrize(
     "waves",
     [
-        ROTARY._replace(exponent=3.0),
-        ROTARY._replace(base=-1.0),
-        ROTARY._replace(separate=False),  # Such tables are not compact.
-        LINEAR._replace(separate=False),  # Sinusoidal tables have no scaling.
-        waves_of(Sinusoidal(4, 8))._replace(separate=True, exponent=3.0),
+        pytest.param(ROTARY._replace(exponent=3.0), id="exponents over 3 pairs of 4"),
+        pytest.param(ROTARY._replace(base=-1.0), id="a negative base"),
+        pytest.param(ROTARY._replace(separate=False), id="one compact table of both functions"),
+        pytest.param(LINEAR._replace(separate=False), id="one scaled table of both functions"),
+        pytest.param(
+            waves_of(Sinusoidal(4, 8))._replace(separate=True, exponent=3.0),
+            id="sinusoidal, with exponents over 3 pairs of 4",
+        ),
     ],
-    ids=str,
 )
 def test_waves_that_no_scheme_has_make_none(waves: WaveTable) -> None:
     """ROTARY and LINEAR describe Rope(4, 8), unscaled and scaled by 2, with frequencies
@@ -231,10 +233,24 @@ def test_waves_have_the_attention_factor_that_longrope_computes_otherwise() -> N
 
 
 def test_a_scheme_at_listed_positions_has_the_waves_of_consecutive_ones() -> None:
-    """Its frequencies do not depend on the positions; a grid has none along one axis."""
+    """The frequencies do not depend on the positions, which are 3, 1 and 2 here; those of YARN are
+    consecutive already.
+    """
     listed = Rope(positions=(3, 1, 2), dim=8, base=500.0)
+
     assert wave_table(listed) is None
     assert table_at_consecutive_positions(listed) == wave_table(Rope(1, 8, base=500.0))
     assert table_at_consecutive_positions(YARN) == wave_table(YARN)
-    assert table_at_consecutive_positions(Rope(grid=(2, 2), dim=16, style="eva")) is None
-    assert table_at_consecutive_positions(Alibi(4, 4)) is None
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        pytest.param(Rope(grid=(2, 2), dim=16, style="eva"), id="a grid has two axes"),
+        pytest.param(Alibi(4, 4), id="ALiBi has no waves"),
+    ],
+)
+def test_a_scheme_without_waves_along_one_axis_has_no_table_at_consecutive_positions(
+    scheme: Scheme,
+) -> None:
+    assert table_at_consecutive_positions(scheme) is None

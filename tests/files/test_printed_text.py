@@ -355,38 +355,110 @@ def test_infinities_and_hexadecimals_are_numbers(word: str, value: float) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    ("text", "line", "column", "word"),
     [
-        ("1 2\n3\n", "line 2 has 1 number, and the first has 2$"),
-        ("1 2\n3 4 5\n", "line 2 has 3 numbers, and the first has 2$"),
-        ("0.5 1\n0.5 abc\n", "line 2, column 5: 'abc' is not a number$"),
-        ("0.5, abc, 0.25\n", "line 1, column 6: 'abc' is not a number$"),
-        ("1 x\n", "line 1, column 3: 'x' is not a number$"),
-        ("0.5 x 0.25\n", "line 1, column 5: 'x' is not a number$"),
-        ("1 2 x\n", "line 1, column 5: 'x' is not a number$"),
-        ("inf[0] = 1 2\n", "line 1, column 8: '=' is not a number$"),
-        ("[[0.5, 0.25x]]", r"line 1, column 8: '0\.25x' is not a number$"),
-        ("q = 1_000\n", "line 1, column 5: '1_000' is not a number$"),
-        ("q = 1 - 2\n", "line 1, column 7: '-' is not a number$"),
-        ("[[1, 2], [3]]", "line 1, column 12: a list of 1 ends here, and the first one has 2"),
-        ("[1, [2]]", "line 1, column 5: numbers and lists are mixed$"),
-        ("[[1], 2]", "line 1, column 5: numbers and lists are mixed$"),
-        ("((1, 2), (3,))", "line 1, column 13: a list of 1 ends here, and the first one has 2"),
-        ("((1, 2), (3, 4)\n", "line 2, column 1: a list does not end; the file seems to be cut"),
-        ("[[1, 2],\n [3, 4]", "line 2, column 8: a list does not end; the file seems to be cut"),
-        ("1 2]\n", "line 1, column 4: a bracket closes that was not opened$"),
-        ("[[], []]", "line 1, column 8: the list that ends here is empty$"),
-        ("[" * 40 + "1" + "]" * 40, "line 1, column 33: lists are nested more than 32 deep$"),
-        ("no numbers\n", "holds no numbers$"),
-        ("9" * 5000 + "x\n", "line 1, column 1: '9+"),
-        ("9007199254740994 1\n", r"holds whole numbers beyond 2\^53; write \.npy$"),
-        ("q = [[1]]\nq = 2\n", "prints 'q' as rows and as lists$"),
+        pytest.param("0.5 1\n0.5 abc\n", 2, 5, "abc", id="in the second line"),
+        pytest.param("0.5, abc, 0.25\n", 1, 6, "abc", id="between commas"),
+        pytest.param("1 x\n", 1, 3, "x", id="at the end of a short line"),
+        pytest.param("0.5 x 0.25\n", 1, 5, "x", id="between decimals"),
+        pytest.param("1 2 x\n", 1, 5, "x", id="after whole numbers"),
+        pytest.param("inf[0] = 1 2\n", 1, 8, "=", id="inf is a number and not a name"),
+        pytest.param("[[0.5, 0.25x]]", 1, 8, "0.25x", id="a letter after a number in a list"),
+        pytest.param("q = 1_000\n", 1, 5, "1_000", id="Python's underscore between digits"),
+        pytest.param("q = 1 - 2\n", 1, 7, "-", id="a difference"),
     ],
 )
-def test_an_error_in_printed_text_names_line_and_column(text: str, problem: str) -> None:
-    """Each text has one mistake, which a user of a long dump must find; columns count from 1."""
+def test_a_word_among_printed_numbers_is_named_with_line_and_column(
+    text: str, line: int, column: int, word: str
+) -> None:
+    """Lines and columns count from 1; they are where the word begins."""
     Path("x.txt").write_text(text)
-    with pytest.raises(FileError, match=problem):
+    problem = f"line {line}, column {column}: '{word}' is not a number"
+    with pytest.raises(FileError, match=re.escape(problem) + "$"):
+        pecli.load("x.txt")
+
+
+def test_an_error_shows_only_the_beginning_of_a_word_of_5000_letters() -> None:
+    """The word is 5,000 digits and an x; the whole message has less than 200 letters."""
+    Path("x.txt").write_text("9" * 5000 + "x\n")
+    with pytest.raises(FileError, match=r"line 1, column 1: '9+") as error:
+        pecli.load("x.txt")
+    assert len(str(error.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "problem"),
+    [
+        pytest.param(
+            "[[1, 2], [3]]",
+            1,
+            12,
+            "a list of 1 ends here, and the first one has 2",
+            id="short list",
+        ),
+        pytest.param("[1, [2]]", 1, 5, "numbers and lists are mixed", id="a list after a number"),
+        pytest.param("[[1], 2]", 1, 5, "numbers and lists are mixed", id="a number after a list"),
+        pytest.param(
+            "[[1, 2],\n [3, 4]",
+            2,
+            8,
+            "a list does not end; the file seems to be cut",
+            id="a missing bracket",
+        ),
+        pytest.param(
+            "((1, 2), (3,))",
+            1,
+            13,
+            "a list of 1 ends here, and the first one has 2",
+            id="a short tuple of Python",
+        ),
+        pytest.param(
+            "((1, 2), (3, 4)\n",
+            2,
+            1,
+            "a list does not end; the file seems to be cut",
+            id="a missing parenthesis",
+        ),
+        pytest.param("1 2]\n", 1, 4, "a bracket closes that was not opened", id="another bracket"),
+        pytest.param(
+            "[[], []]", 1, 8, "the list that ends here is empty", id="nothing but brackets"
+        ),
+        pytest.param(
+            "[" * 40 + "1" + "]" * 40, 1, 33, "lists are nested more than 32 deep", id="40 brackets"
+        ),
+    ],
+)
+def test_a_mistake_in_printed_lists_is_named_with_line_and_column(
+    text: str, line: int, column: int, problem: str
+) -> None:
+    """The column is that of the bracket at which the mistake shows: in `[[1, 2], [3]]` the one that
+    ends the short list, the 12th character. In `[[1], 2]` it is where «, 2» begins.
+    """
+    Path("x.txt").write_text(text)
+    with pytest.raises(FileError, match=f"line {line}, column {column}: {re.escape(problem)}"):
+        pecli.load("x.txt")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("1 2\n3\n", "line 2 has 1 number, and the first has 2", id="a short row"),
+        pytest.param("1 2\n3 4 5\n", "line 2 has 3 numbers, and the first has 2", id="a long row"),
+        pytest.param("no numbers\n", "holds no numbers", id="words only"),
+        pytest.param(
+            "9007199254740994 1\n",
+            "holds whole numbers beyond 2^53; write .npy",
+            id="2 more than 2 to the 53",
+        ),
+        pytest.param(
+            "q = [[1]]\nq = 2\n", "prints 'q' as rows and as lists", id="two forms of one tensor"
+        ),
+    ],
+)
+def test_printed_numbers_that_are_no_table_are_refused(text: str, problem: str) -> None:
+    """These mistakes are in a whole line or in the whole file, so that no column is named."""
+    Path("x.txt").write_text(text)
+    with pytest.raises(FileError, match=re.escape(problem) + "$"):
         pecli.load("x.txt")
 
 
@@ -756,15 +828,34 @@ def test_a_typed_array_of_javascript_is_a_list() -> None:
 @pytest.mark.parametrize(
     ("text", "name", "expected"),
     [
-        ('[{"0": 1, "1": 0.5}, {"0": 2, "1": 0.25}]', "array", [[1, 0.5], [2, 0.25]]),
-        ('{"q": [{"0": 1, "1": 0.5}, {"0": 2, "1": 0.25}]}', "q", [[1, 0.5], [2, 0.25]]),
-        ('{"q": [{"0": 1, "1": 0.5}, [2, 0.25]]}', "q", [[1, 0.5], [2, 0.25]]),
-        ('[[{"0": 1, "1": 0.5}], [{"0": 2, "1": 0.25}]]', "array", [[[1, 0.5]], [[2, 0.25]]]),
-        ('{"0": 1, "1": 0.5}', "array", [1, 0.5]),
+        pytest.param(
+            '[{"0": 1, "1": 0.5}, {"0": 2, "1": 0.25}]', "array", [[1, 0.5], [2, 0.25]], id="a list"
+        ),
+        pytest.param(
+            '{"q": [{"0": 1, "1": 0.5}, {"0": 2, "1": 0.25}]}',
+            "q",
+            [[1, 0.5], [2, 0.25]],
+            id="a list with a name",
+        ),
+        pytest.param(
+            '{"q": [{"0": 1, "1": 0.5}, [2, 0.25]]}',
+            "q",
+            [[1, 0.5], [2, 0.25]],
+            id="a typed array beside a list",
+        ),
+        pytest.param(
+            '[[{"0": 1, "1": 0.5}], [{"0": 2, "1": 0.25}]]',
+            "array",
+            [[[1, 0.5]], [[2, 0.25]]],
+            id="a list of lists",
+        ),
+        pytest.param('{"0": 1, "1": 0.5}', "array", [1, 0.5], id="a single typed array"),
     ],
 )
 def test_a_list_of_typed_arrays_is_one_tensor(text: str, name: str, expected: list[Any]) -> None:
-    """A program of JavaScript that has a Float32Array per row writes a list of them."""
+    """JSON.stringify writes a Float32Array of JavaScript as an object, {"0": first, "1": second}. A
+    program that has one per row writes a list of them.
+    """
     Path("x.json").write_text(text)
     tensors = pecli.load("x.json")
 
@@ -898,23 +989,53 @@ def test_null_and_words_in_quotes_are_nan_and_infinities_in_json() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"a": [1, 2', "line 1, column 12: a list does not end$"),
-        ('{"a": [1, 2]', "line 1, column 13: a comma is missing before the end$"),
-        ('{"a" [1, 2]}', "line 1, column 7: a colon is missing after"),
-        ('{"a": [1], "a": [2]}', "'a' is named twice$"),
-        ('{"a": [1] "b": [2]}', "a comma is missing before '\"b\"'$"),
-        ('{"a": [1, 2], b: [3]}', "'b' is not a name in quotes$"),
-        ('{"a": [[1, 2], [3]]}', "a list of 1 ends here, and the first one has 2"),
-        ('{"a": [1, x]}', "line 1, column 11: 'x' is not a number$"),
-        ('{"a": ["x"]}', "holds no list of numbers; write nested lists"),
-        ('{"a": tru}', "'tru' is not JSON$"),
-        ('{"a": }', "line 1, column 8: a value is missing before '}'$"),
-        ('{"\\ud800": [1]}', "is not a name in quotes$"),
-        ('{"a": {"tensors": {}}}', "is not a .json file of tables; a .json has the form"),
-        ('{"a": [1]} 2', "'2' follows the end$"),
-        ('{"a": "x', "a text does not end$"),
-        ('{"a":' * 40 + "1" + "}" * 40, "is nested more than 32 levels deep$"),
-        ('{"a": ' + '[{"a": ' * 20 + "1" + "}]" * 20 + "}", "is nested more than 32 levels deep$"),
+        pytest.param(
+            '{"a": [1, 2', "line 1, column 12: a list does not end$", id="a list that does not end"
+        ),
+        pytest.param(
+            '{"a": [1, 2]',
+            "line 1, column 13: a comma is missing before the end$",
+            id="an object that does not end",
+        ),
+        pytest.param('{"a" [1, 2]}', "line 1, column 7: a colon is missing after", id="no colon"),
+        pytest.param('{"a": [1], "a": [2]}', "'a' is named twice$", id="a name twice"),
+        pytest.param('{"a": [1] "b": [2]}', "a comma is missing before '\"b\"'$", id="no comma"),
+        pytest.param(
+            '{"a": [1, 2], b: [3]}', "'b' is not a name in quotes$", id="a name without quotes"
+        ),
+        pytest.param(
+            '{"a": [[1, 2], [3]]}',
+            "a list of 1 ends here, and the first one has 2",
+            id="a short list",
+        ),
+        pytest.param(
+            '{"a": [1, x]}', "line 1, column 11: 'x' is not a number$", id="a word in a list"
+        ),
+        pytest.param(
+            '{"a": ["x"]}', "holds no list of numbers; write nested lists", id="a list of texts"
+        ),
+        pytest.param('{"a": tru}', "'tru' is not JSON$", id="half a word"),
+        pytest.param('{"a": }', "line 1, column 8: a value is missing before '}'$", id="no value"),
+        pytest.param(
+            '{"\\ud800": [1]}', "is not a name in quotes$", id="half a character as a name"
+        ),
+        pytest.param(
+            '{"a": {"tensors": {}}}',
+            "is not a .json file of tables; a .json has the form",
+            id="the tables of a .json of pecli, deeper",
+        ),
+        pytest.param('{"a": [1]} 2', "'2' follows the end$", id="a number after the end"),
+        pytest.param('{"a": "x', "a text does not end$", id="a text that does not end"),
+        pytest.param(
+            '{"a":' * 40 + "1" + "}" * 40,
+            "is nested more than 32 levels deep$",
+            id="40 objects in each other",
+        ),
+        pytest.param(
+            '{"a": ' + '[{"a": ' * 20 + "1" + "}]" * 20 + "}",
+            "is nested more than 32 levels deep$",
+            id="20 lists of objects in each other",
+        ),
     ],
 )
 def test_text_that_is_not_json_of_lists_is_refused_at_its_place(text: str, problem: str) -> None:

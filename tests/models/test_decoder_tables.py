@@ -16,11 +16,18 @@ import pecli
 @pytest.mark.parametrize(
     ("model_type", "keys", "width"),
     [
-        ("vit_mae", {}, 512),
-        ("vit_mae", {"decoder_hidden_size": 256}, 256),
-        ("vit_mae", {"decoder_hidden_size": 128, "image_size": 64, "patch_size": 8}, 128),
-        ("videomae", {}, 384),
-        ("videomae", {"decoder_hidden_size": 192, "num_frames": 4}, 192),
+        pytest.param("vit_mae", {}, 512, id="ViT-MAE by default"),
+        pytest.param("vit_mae", {"decoder_hidden_size": 256}, 256, id="ViT-MAE of 256"),
+        pytest.param(
+            "vit_mae",
+            {"decoder_hidden_size": 128, "image_size": 64, "patch_size": 8},
+            128,
+            id="ViT-MAE of other images",
+        ),
+        pytest.param("videomae", {}, 384, id="VideoMAE by default"),
+        pytest.param(
+            "videomae", {"decoder_hidden_size": 192, "num_frames": 4}, 192, id="VideoMAE of 192"
+        ),
     ],
 )
 def test_the_table_of_a_decoder_is_as_wide_as_the_decoder(

@@ -160,22 +160,38 @@ FULL, SLIDING = "full_attention", "sliding_attention"
 @pytest.mark.parametrize(
     ("name", "settings", "bases", "scaled_layers"),
     [
-        (
+        pytest.param(
             "gemma3_text",
             {FULL: {**LINEAR_SCALING, "rope_theta": 5e5}},
             {FULL: 5e5, SLIDING: 1e4},
             {FULL},
+            id="gemma3: full layers only",
         ),
-        (
+        pytest.param(
             "gemma3n_text",
             {SLIDING: {"rope_type": "default", "rope_theta": 777.0}},
             {FULL: 1e6, SLIDING: 777.0},
             set(),
+            id="gemma3n: sliding layers only",
         ),
-        ("olmo3", {FULL: LINEAR_SCALING, SLIDING: None}, {FULL: 5e5, SLIDING: 5e5}, {FULL}),
-        ("modernbert", {FULL: LINEAR_SCALING}, {FULL: 16e4, SLIDING: 1e4}, {FULL}),
-        ("ministral3", LINEAR_SCALING, {"": 1e4}, {""}),
-        ("higgs_audio_v2", LINEAR_SCALING, {"": 1e4}, {""}),
+        pytest.param(
+            "olmo3",
+            {FULL: LINEAR_SCALING, SLIDING: None},
+            {FULL: 5e5, SLIDING: 5e5},
+            {FULL},
+            id="olmo3: none for sliding layers",
+        ),
+        pytest.param(
+            "modernbert",
+            {FULL: LINEAR_SCALING},
+            {FULL: 16e4, SLIDING: 1e4},
+            {FULL},
+            id="modernbert: full layers only",
+        ),
+        pytest.param("ministral3", LINEAR_SCALING, {"": 1e4}, {""}, id="ministral3: no base"),
+        pytest.param(
+            "higgs_audio_v2", LINEAR_SCALING, {"": 1e4}, {""}, id="higgs_audio_v2: no base"
+        ),
     ],
 )
 def test_settings_that_rope_parameters_leave_out_are_those_of_transformers(

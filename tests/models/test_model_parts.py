@@ -149,13 +149,21 @@ def test_text_and_tower_of_clip_have_defaults_of_two_classes(vision: bool, name:
 @pytest.mark.parametrize(
     ("keys", "rows"),
     [
-        ({}, (448 // 14) ** 2),
-        ({"init_pos_emb_width": 64}, (448 // 14) ** 2),
-        ({"init_pos_emb_height": 64}, (448 // 14) ** 2),
-        ({"init_pos_emb_height": 64, "init_pos_emb_width": 32}, 64 * 32),
-        ({"tubelet_size": 2}, (448 // 14) ** 2),
-        ({"num_frames": 4}, (448 // 14) ** 2),
-        ({"num_frames": 4, "tubelet_size": 2}, (448 // 14) ** 2 * 4 // 2),
+        pytest.param({}, (448 // 14) ** 2, id="images"),
+        pytest.param({"init_pos_emb_width": 64}, (448 // 14) ** 2, id="a width without a height"),
+        pytest.param({"init_pos_emb_height": 64}, (448 // 14) ** 2, id="a height without a width"),
+        pytest.param(
+            {"init_pos_emb_height": 64, "init_pos_emb_width": 32},
+            64 * 32,
+            id="a height and a width",
+        ),
+        pytest.param({"tubelet_size": 2}, (448 // 14) ** 2, id="tubes without frames"),
+        pytest.param({"num_frames": 4}, (448 // 14) ** 2, id="4 frames"),
+        pytest.param(
+            {"num_frames": 4, "tubelet_size": 2},
+            (448 // 14) ** 2 * 4 // 2,
+            id="4 frames in tubes of 2",
+        ),
     ],
 )
 def test_the_table_of_a_tower_has_a_row_for_each_patch(keys: Config, rows: int) -> None:

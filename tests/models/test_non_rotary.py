@@ -146,12 +146,18 @@ SIZES = {"hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings":
 @pytest.mark.parametrize(
     ("keys", "scheme"),
     [
-        ({"model_type": "bert"}, "rope"),
-        ({"model_type": "t5", "relative_attention_num_buckets": 32}, "rope"),
-        ({"model_type": "deberta-v2", "relative_attention": True, "position_buckets": 32}, "rope"),
-        ({"model_type": "vit_mae", "image_size": 32, "patch_size": 16}, "rope"),
-        ({"model_type": "whisper", "max_target_positions": 64}, "rope"),
-        ({"model_type": "bloom"}, "alibi"),
+        pytest.param({"model_type": "bert"}, "rope", id="BERT"),
+        pytest.param({"model_type": "t5", "relative_attention_num_buckets": 32}, "rope", id="T5"),
+        pytest.param(
+            {"model_type": "deberta-v2", "relative_attention": True, "position_buckets": 32},
+            "rope",
+            id="DeBERTa",
+        ),
+        pytest.param(
+            {"model_type": "vit_mae", "image_size": 32, "patch_size": 16}, "rope", id="ViT-MAE"
+        ),
+        pytest.param({"model_type": "whisper", "max_target_positions": 64}, "rope", id="Whisper"),
+        pytest.param({"model_type": "bloom"}, "alibi", id="BLOOM"),
     ],
 )
 def test_a_rope_theta_makes_every_model_rotary_except_one_with_alibi(

@@ -108,26 +108,79 @@ def test_the_ids_of_a_video_model_are_frame_row_and_column_of_each_token() -> No
 @pytest.mark.parametrize(
     ("model", "segments", "rule"),
     [
-        ("qwen2.5-vl-7b", "text:2,image:1x3x4", "multiples of 2, the model's merge size"),
-        ("qwen2.5-vl-7b", "text:2,picture:4x4", "segments are such as"),
-        ("qwen2.5-vl-7b", "image:1x4x3", "multiples of 2, the model's merge size"),
-        ("qwen2.5-vl-7b", "image:2x4x4", "an image has a single frame"),
-        ("qwen2.5-vl-7b", "image:4x4@2", "an image has a single frame, and no seconds"),
-        ("dinov3-vits16", "image:2x2", "positions of the style dinov3 are not whole numbers"),
-        ({"_class_name": "CogView4Transformer2DModel"}, "image:2x2", "or are resampled"),
-        ("qwen2.5-vl-7b", "image:0x4", "no size may be 0"),
-        ("qwen2.5-vl-7b", "text:99999999", "at most"),
-        ("qwen2.5-vl-7b", "video:1x2x2@1.2.3", "seconds must be a number"),
-        ("qwen3-vl-4b", "text:2,video:2x4x4", "a text with the time before each frame"),
-        (
+        pytest.param(
+            "qwen2.5-vl-7b",
+            "text:2,image:1x3x4",
+            "multiples of 2, the model's merge size",
+            id="odd rows",
+        ),
+        pytest.param(
+            "qwen2.5-vl-7b", "text:2,picture:4x4", "segments are such as", id="an unknown word"
+        ),
+        pytest.param(
+            "qwen2.5-vl-7b",
+            "image:1x4x3",
+            "multiples of 2, the model's merge size",
+            id="odd columns",
+        ),
+        pytest.param(
+            "qwen2.5-vl-7b",
+            "image:2x4x4",
+            "an image has a single frame",
+            id="an image of two frames",
+        ),
+        pytest.param(
+            "qwen2.5-vl-7b",
+            "image:4x4@2",
+            "an image has a single frame, and no seconds",
+            id="an image with seconds",
+        ),
+        pytest.param(
+            "dinov3-vits16",
+            "image:2x2",
+            "positions of the style dinov3 are not whole numbers",
+            id="fractions of positions",
+        ),
+        pytest.param(
+            {"_class_name": "CogView4Transformer2DModel"},
+            "image:2x2",
+            "or are resampled",
+            id="resampled positions",
+        ),
+        pytest.param("qwen2.5-vl-7b", "image:0x4", "no size may be 0", id="a size of 0"),
+        pytest.param("qwen2.5-vl-7b", "text:99999999", "at most", id="too many tokens"),
+        pytest.param(
+            "qwen2.5-vl-7b",
+            "video:1x2x2@1.2.3",
+            "seconds must be a number",
+            id="two decimal points",
+        ),
+        pytest.param(
+            "qwen3-vl-4b",
+            "text:2,video:2x4x4",
+            "a text with the time before each frame",
+            id="a video without times",
+        ),
+        pytest.param(
             {"model_type": "ernie4_5_vl_moe", **MROPE},
             "video:3x4x4",
             "frames must be a multiple of 2",
+            id="odd frames",
         ),
-        ("qwen2.5-vl-7b", [], "segments is empty"),
-        ("llama-3.1-8b", "image:4x4", "no rule is known"),
-        ("flux.1-dev", ["text:2,image:2x2", "text:3,image:2x2"], "ids per prompt"),
-        ("wan2.1-t2v-14b", "text:4,video:2x2x2", "text has no positions"),
+        pytest.param("qwen2.5-vl-7b", [], "segments is empty", id="no segments"),
+        pytest.param("llama-3.1-8b", "image:4x4", "no rule is known", id="a model without images"),
+        pytest.param(
+            "flux.1-dev",
+            ["text:2,image:2x2", "text:3,image:2x2"],
+            "ids per prompt",
+            id="two prompts",
+        ),
+        pytest.param(
+            "wan2.1-t2v-14b",
+            "text:4,video:2x2x2",
+            "text has no positions",
+            id="text without positions",
+        ),
     ],
 )
 def test_segments_that_a_model_cannot_have_are_refused(

@@ -113,9 +113,13 @@ LATENT: Config = {
 @pytest.mark.parametrize(
     ("keys", "scaling"),
     [
-        ({"max_seq_len": 16384}, "yarn"),
-        ({"max_seq_len": 4096}, "none"),
-        ({"max_seq_len": 16384, "hidden_dim": 4096, "norm_eps": 1e-5}, "none"),
+        pytest.param({"max_seq_len": 16384}, "yarn", id="16384 positions"),
+        pytest.param({"max_seq_len": 4096}, "none", id="4096 positions"),
+        pytest.param(
+            {"max_seq_len": 16384, "hidden_dim": 4096, "norm_eps": 1e-5},
+            "none",
+            id="keys of another project",
+        ),
     ],
 )
 def test_deepseeks_own_code_scales_beyond_4096_positions(keys: Config, scaling: str) -> None:
@@ -166,11 +170,16 @@ def test_the_magnitude_of_yarn_is_that_of_the_paper(
 @pytest.mark.parametrize(
     ("name", "keys", "style"),
     [
-        ("FluxTransformer2DModel", {}, "flux"),
-        ("WanTransformer3DModel", {}, "wan"),
-        ("OvisImageTransformer2DModel", {}, None),
-        ("HunyuanImageTransformer2DModel", {}, "hunyuan-image"),
-        ("HunyuanImageTransformer2DModel", {"rope_axes_dim": [16, 56, 56]}, "hunyuan-video"),
+        pytest.param("FluxTransformer2DModel", {}, "flux", id="flux"),
+        pytest.param("WanTransformer3DModel", {}, "wan", id="wan"),
+        pytest.param("OvisImageTransformer2DModel", {}, None, id="ovis"),
+        pytest.param("HunyuanImageTransformer2DModel", {}, "hunyuan-image", id="hunyuan image"),
+        pytest.param(
+            "HunyuanImageTransformer2DModel",
+            {"rope_axes_dim": [16, 56, 56]},
+            "hunyuan-video",
+            id="hunyuan image with axes",
+        ),
     ],
 )
 def test_the_style_of_a_diffusers_class_follows_from_its_name_and_keys(
@@ -231,9 +240,11 @@ FUNASR: Config = {
 @pytest.mark.parametrize(
     ("encoder", "relative"),
     [
-        ({"pos_enc_layer_type": "rel_pos", "rel_pos_type": "latest"}, True),
-        ({"pos_enc_layer_type": "rel_pos"}, None),
-        ({"pos_enc_layer_type": "abs_pos"}, None),
+        pytest.param(
+            {"pos_enc_layer_type": "rel_pos", "rel_pos_type": "latest"}, True, id="both keys"
+        ),
+        pytest.param({"pos_enc_layer_type": "rel_pos"}, None, id="one key"),
+        pytest.param({"pos_enc_layer_type": "abs_pos"}, None, id="absolute"),
     ],
 )
 def test_encoders_of_funasr_have_a_relative_table_only_with_both_of_its_keys(
@@ -311,7 +322,12 @@ def test_memory_attention_of_sam_2_rotates_interleaved_pairs_along_two_axes() ->
 
 
 @pytest.mark.parametrize(
-    ("word", "schemes"), [("rope", ["rope"]), ("sin", ["sinusoidal"]), (None, ["sinusoidal"])]
+    ("word", "schemes"),
+    [
+        pytest.param("rope", ["rope"], id="rope"),
+        pytest.param("sin", ["sinusoidal"], id="sin"),
+        pytest.param(None, ["sinusoidal"], id="nothing"),
+    ],
 )
 def test_transformers_of_audiocraft_add_sines_unless_rope_is_named(
     word: str | None, schemes: list[str]
@@ -360,12 +376,24 @@ def test_a_model_without_a_known_encoding_is_warned_of(config: Config, warning: 
 @pytest.mark.parametrize(
     ("keys", "layers"),
     [
-        ({"layer_types": ["a", "b"]}, ("a", "b")),
-        ({"layer_types": [], "sliding_window_pattern": 2}, ("sliding_attention", "full_attention")),
-        ({"sliding_window_pattern": 2}, ("sliding_attention", "full_attention")),
-        ({"sliding_window_pattern": 1}, ("full_attention", "full_attention")),
-        ({"sliding_window_pattern": 0}, ()),
-        ({"sliding_window_pattern": 10**6}, ()),
+        pytest.param({"layer_types": ["a", "b"]}, ("a", "b"), id="listed"),
+        pytest.param(
+            {"layer_types": [], "sliding_window_pattern": 2},
+            ("sliding_attention", "full_attention"),
+            id="an empty list and a pattern",
+        ),
+        pytest.param(
+            {"sliding_window_pattern": 2},
+            ("sliding_attention", "full_attention"),
+            id="every 2nd is full",
+        ),
+        pytest.param(
+            {"sliding_window_pattern": 1},
+            ("full_attention", "full_attention"),
+            id="every layer is full",
+        ),
+        pytest.param({"sliding_window_pattern": 0}, (), id="a pattern of 0"),
+        pytest.param({"sliding_window_pattern": 10**6}, (), id="an absurd pattern"),
     ],
 )
 def test_layers_are_listed_or_follow_a_pattern(keys: Config, layers: tuple[str, ...]) -> None:

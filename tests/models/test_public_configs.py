@@ -152,10 +152,16 @@ def test_a_list_with_a_base_per_layer_gives_each_layer_type_the_base_of_its_laye
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [
-        ({"rope_theta": [1e4, 1e4, 5e6]}, "rope_theta has 2 values"),
-        ({"rope_theta": [1e4, None, 5e6]}, "a list of finite numbers"),
-        ({"rope_theta": [1e4]}, "0 values for layers of 'sliding_attention'"),
-        ({"layer_types": None}, "a list needs layer_types"),
+        pytest.param(
+            {"rope_theta": [1e4, 1e4, 5e6]}, "rope_theta has 2 values", id="two bases of one type"
+        ),
+        pytest.param(
+            {"rope_theta": [1e4, None, 5e6]}, "a list of finite numbers", id="None in the list"
+        ),
+        pytest.param(
+            {"rope_theta": [1e4]}, "0 values for layers of 'sliding_attention'", id="too short"
+        ),
+        pytest.param({"layer_types": None}, "a list needs layer_types", id="no layer types"),
     ],
 )
 def test_a_list_of_bases_that_does_not_fit_the_layer_types_is_refused(

@@ -55,9 +55,9 @@ def encoding_with_alpha(alpha: object, **keys: Any) -> Encoding:
 @pytest.mark.parametrize(
     ("keys", "scaling", "ignored_alpha"),
     [
-        ({}, "ntk", None),
-        ({"model_type": "llama"}, "dynamic", 8.0),
-        ({"model_type": "hunyuan_v1_dense"}, "ntk", None),
+        pytest.param({}, "ntk", None, id="unknown class"),
+        pytest.param({"model_type": "llama"}, "dynamic", 8.0, id="Llama"),
+        pytest.param({"model_type": "hunyuan_v1_dense"}, "ntk", None, id="HunYuan"),
     ],
 )
 def test_an_alpha_is_the_factor_of_ntk_unless_the_familys_code_ignores_it(
@@ -74,7 +74,14 @@ def test_an_alpha_is_the_factor_of_ntk_unless_the_familys_code_ignores_it(
 
 @pytest.mark.parametrize(
     ("alpha", "kept"),
-    [(1, 1), (0.5, None), (2**64 - 1, 2**64 - 1), (2**64, None), ("x", None), (None, None)],
+    [
+        pytest.param(1, 1, id="1"),
+        pytest.param(0.5, None, id="below 1"),
+        pytest.param(2**64 - 1, 2**64 - 1, id="the largest"),
+        pytest.param(2**64, None, id="beyond the largest"),
+        pytest.param("x", None, id="text"),
+        pytest.param(None, None, id="none"),
+    ],
 )
 def test_an_ignored_alpha_is_kept_if_a_runtime_could_use_it(alpha: object, kept: object) -> None:
     """Llama's class ignores alpha; runtimes that take it require a number from 1 to 2^64 − 1."""
@@ -136,17 +143,19 @@ def test_equal_settings_in_rope_scaling_and_rope_parameters_have_no_warning(
 
 
 def test_rope_scaling_wins_over_rope_parameters_that_differ_with_a_warning() -> None:
-    """The factors, 2 and 4, contradict each other."""
-    other = {**LINEAR_SCALING, "factor": 4.0}
+    """Linear scaling by 2 in rope_scaling, and by 4 in rope_parameters."""
     config = {
         **SMALL_CONFIG,
         "model_type": "llama",
-        "rope_scaling": LINEAR_SCALING,
-        "rope_parameters": other,
+        "rope_scaling": {"rope_type": "linear", "factor": 2.0},
+        "rope_parameters": {"rope_type": "linear", "factor": 4.0},
     }
-    expected = "rope_scaling and rope_parameters are both given and differ; rope_scaling wins"
+    encodings = load_config(config)
 
-    assert load_config(config).warnings[0] == expected
+    assert encodings.one().parameters["factor"] == 2.0
+    assert encodings.warnings[0] == (
+        "rope_scaling and rope_parameters are both given and differ; rope_scaling wins"
+    )
 
 
 def test_a_config_may_have_settings_for_64_layer_types() -> None:
@@ -235,11 +244,13 @@ def test_the_temperature_needs_all_three_keys(keys: Config) -> None:
 @pytest.mark.parametrize(
     ("keys", "dim"),
     [
-        ({"rotary_dim": 8}, 8),
-        ({"rotary_dim": 0}, 16),
-        ({"qk_rope_head_dim": 0}, 16),
-        ({"model_type": "minimax_m3", "rotary_dim": 8}, 16),
-        ({"model_type": "efficientloftr", "partial_rotary_factor": 2.0}, 32),
+        pytest.param({"rotary_dim": 8}, 8, id="rotary_dim"),
+        pytest.param({"rotary_dim": 0}, 16, id="rotary_dim 0"),
+        pytest.param({"qk_rope_head_dim": 0}, 16, id="qk_rope_head_dim 0"),
+        pytest.param({"model_type": "minimax_m3", "rotary_dim": 8}, 16, id="MiniMax-M3"),
+        pytest.param(
+            {"model_type": "efficientloftr", "partial_rotary_factor": 2.0}, 32, id="EfficientLoFTR"
+        ),
     ],
 )
 def test_the_rotary_dimension_follows_from_the_key_that_the_class_reads(
@@ -261,9 +272,9 @@ def test_a_partial_rotary_factor_of_1_is_no_parameter_of_the_scheme(keys: Config
 @pytest.mark.parametrize(
     ("keys", "layout"),
     [
-        ({"kv_lora_rank": 512}, "halves"),
-        ({"qk_rope_head_dim": 8}, "halves"),
-        ({"kv_lora_rank": 512, "qk_rope_head_dim": 8}, "deepseek"),
+        pytest.param({"kv_lora_rank": 512}, "halves", id="only kv_lora_rank"),
+        pytest.param({"qk_rope_head_dim": 8}, "halves", id="only qk_rope_head_dim"),
+        pytest.param({"kv_lora_rank": 512, "qk_rope_head_dim": 8}, "deepseek", id="both"),
     ],
 )
 def test_latent_attention_is_recognised_by_two_keys_together(keys: Config, layout: str) -> None:
@@ -327,11 +338,15 @@ def test_a_base_of_0_is_refused() -> None:
 @pytest.mark.parametrize(
     ("keys", "mscales"),
     [
-        ({}, None),  # no keys beyond those of longrope
-        ({"short_mscale": 1.25}, None),
-        ({"long_mscale": 1.5}, None),
-        ({"short_mscale": 1.25, "long_mscale": 1.5}, (1.25, 1.5)),
-        ({"short_mscale": 1.25, "long_mscale": 1.5, "attention_factor": 1.0}, None),
+        pytest.param({}, None, id="neither"),  # no keys beyond those of longrope
+        pytest.param({"short_mscale": 1.25}, None, id="only short_mscale"),
+        pytest.param({"long_mscale": 1.5}, None, id="only long_mscale"),
+        pytest.param({"short_mscale": 1.25, "long_mscale": 1.5}, (1.25, 1.5), id="both"),
+        pytest.param(
+            {"short_mscale": 1.25, "long_mscale": 1.5, "attention_factor": 1.0},
+            None,
+            id="both and attention_factor",
+        ),
     ],
 )
 def test_longrope_has_two_attention_factors_if_both_are_given(
@@ -377,11 +392,11 @@ def test_the_softmax_scale_of_a_llama_with_yarn_has_no_warning() -> None:
 @pytest.mark.parametrize(
     ("changes", "count_of_warnings"),
     [
-        ({}, 1),
-        ({"rope_theta": 1e6}, 0),
-        ({"max_position_embeddings": 8192}, 0),
-        ({"model_type": "mistral"}, 0),
-        ({"rope_scaling": LINEAR_SCALING}, 0),
+        pytest.param({}, 1, id="all three"),
+        pytest.param({"rope_theta": 1e6}, 0, id="another base"),
+        pytest.param({"max_position_embeddings": 8192}, 0, id="another length"),
+        pytest.param({"model_type": "mistral"}, 0, id="another type"),
+        pytest.param({"rope_scaling": LINEAR_SCALING}, 0, id="a scaling"),
     ],
 )
 def test_a_llama_3_1_without_its_scaling_is_recognised_by_three_marks_together(

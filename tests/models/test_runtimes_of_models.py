@@ -21,9 +21,13 @@ def adaptation_by(runtime: str, config: Config) -> Adaptation:
 @pytest.mark.parametrize(
     ("keys", "departs"),
     [
-        ({"model_type": "qwen2"}, False),
-        ({"model_type": "qwen2", "rope_scaling": LINEAR_SCALING}, True),
-        ({"model_type": "llama", "rope_scaling": LINEAR_SCALING}, False),
+        pytest.param({"model_type": "qwen2"}, False, id="Qwen 2 unscaled"),
+        pytest.param(
+            {"model_type": "qwen2", "rope_scaling": LINEAR_SCALING}, True, id="Qwen 2 scaled"
+        ),
+        pytest.param(
+            {"model_type": "llama", "rope_scaling": LINEAR_SCALING}, False, id="Llama scaled"
+        ),
     ],
 )
 def test_candle_departs_from_a_config_of_qwen_2_with_a_scaling(keys: Config, departs: bool) -> None:
@@ -230,10 +234,11 @@ def test_an_original_length_of_another_scaling_is_no_matter_of_llama_3() -> None
     assert changes == {}
 
 
-def test_mlx_lm_has_its_own_table_of_a_llama_3_without_the_original_length() -> None:
-    """The table that mlx-lm computes is that of the config with 8192 within rope_scaling."""
-    of_missing = load_config(llama_3_config(None, None)).one()
-    of_stated = load_config(llama_3_config(None, 8192)).one()
+def test_mlx_lm_computes_a_llama_3_without_the_original_length_as_one_that_states_8192() -> None:
+    """8192 is mlx-lm's default. transformers takes the whole context instead, 16,384 positions."""
+    without_length = load_config(llama_3_config(top=None, nested=None)).one()
+    with_8192 = load_config(llama_3_config(top=None, nested=8192)).one()
 
-    frequencies = of_missing.rope(16, runtime="mlx-lm").frequencies()
-    assert frequencies == of_stated.rope(16).frequencies()
+    by_mlx_lm = without_length.rope(16, runtime="mlx-lm").frequencies()
+    assert by_mlx_lm == with_8192.rope(16).frequencies()
+    assert by_mlx_lm != without_length.rope(16, runtime="transformers").frequencies()

@@ -393,15 +393,17 @@ def test_overrides_need_a_configuration() -> None:
 @pytest.mark.parametrize(
     ("text", "values"),
     [
-        ("--rope-scale 2", ("2",)),
-        ("--rope-scale=2", ("2",)),
-        ("rope_scale=2", ("2",)),
-        ("model:\n  rope_scale: 2", ("2",)),
-        ('{"rope_scale": 2}', ("2",)),
-        ("llama-server ^\n --rope-scale ^\n 2", ("2",)),
-        ('--rope-scale {"factor": 2}', ('{"factor": 2}',)),
-        ('--rope-scale={"a": {"b": "it\'s"}} x', ('{"a": {"b": "it\'s"}}', "x")),
-        ("--rope-scale {a,b}", ("{a,b}",)),
+        pytest.param("--rope-scale 2", ("2",), id="a blank"),
+        pytest.param("--rope-scale=2", ("2",), id="an equals sign"),
+        pytest.param("rope_scale=2", ("2",), id="no dashes"),
+        pytest.param("model:\n  rope_scale: 2", ("2",), id="YAML"),
+        pytest.param('{"rope_scale": 2}', ("2",), id="JSON"),
+        pytest.param("llama-server ^\n --rope-scale ^\n 2", ("2",), id="lines of Windows"),
+        pytest.param('--rope-scale {"factor": 2}', ('{"factor": 2}',), id="JSON with a blank"),
+        pytest.param(
+            '--rope-scale={"a": {"b": "it\'s"}} x', ('{"a": {"b": "it\'s"}}', "x"), id="nested JSON"
+        ),
+        pytest.param("--rope-scale {a,b}", ("{a,b}",), id="braces that are no JSON"),
     ],
 )
 def test_a_flag_is_found_in_every_spelling(text: str, values: tuple[str, ...]) -> None:

@@ -131,15 +131,29 @@ def test_the_name_of_a_tensor_tells_its_projection(name: str, expected: Projecti
 @pytest.mark.parametrize(
     ("name", "heads", "slots"),
     [
-        ("q_proj", HeadDivision(4, 2, 8), "qqqq"),
-        ("q_proj", HeadDivision(4, 2, 8, gated=True), "qgqgqgqg"),
-        ("q_norm", HeadDivision(4, 2, 8, gated=True), "qqqq"),
-        ("k_proj", HeadDivision(4, 2, 8), "kk"),
-        ("k_proj", HeadDivision(4, None, 8), "kkkk"),
-        ("attn_qkv", HeadDivision(4, 2, 8), "qqqqkkvv"),
-        ("query_key_value", HeadDivision(4, 2, 8, fused="groups"), "qqkvqqkv"),
-        ("query_key_value", HeadDivision(4, 2, 8, fused="blocks"), "qqqqkkvv"),
-        ("x", HeadDivision(8, 8, 8, fused="codegen"), "qqvvkk" * 4),
+        pytest.param("q_proj", HeadDivision(4, 2, 8), "qqqq", id="queries"),
+        pytest.param("q_proj", HeadDivision(4, 2, 8, gated=True), "qgqgqgqg", id="gated queries"),
+        pytest.param(
+            "q_norm", HeadDivision(4, 2, 8, gated=True), "qqqq", id="norm of gated queries"
+        ),
+        pytest.param("k_proj", HeadDivision(4, 2, 8), "kk", id="keys"),
+        pytest.param("k_proj", HeadDivision(4, None, 8), "kkkk", id="keys, as many as queries"),
+        pytest.param("attn_qkv", HeadDivision(4, 2, 8), "qqqqkkvv", id="fused by name"),
+        pytest.param(
+            "query_key_value",
+            HeadDivision(4, 2, 8, fused="groups"),
+            "qqkvqqkv",
+            id="groups of Falcon",
+        ),
+        pytest.param(
+            "query_key_value",
+            HeadDivision(4, 2, 8, fused="blocks"),
+            "qqqqkkvv",
+            id="blocks of Phi-3",
+        ),
+        pytest.param(
+            "x", HeadDivision(8, 8, 8, fused="codegen"), "qqvvkk" * 4, id="blocks of CodeGen"
+        ),
     ],
 )
 def test_the_heads_of_a_projection_lie_in_the_order_of_its_name_or_family(
@@ -155,11 +169,20 @@ def test_the_heads_of_a_projection_lie_in_the_order_of_its_name_or_family(
 @pytest.mark.parametrize(
     ("heads", "words"),
     [
-        (HeadDivision(4, 4, 8), "4 heads of 8, 4 kv heads, rows q or k of each head"),
-        (HeadDivision(4, 1, 8, 8), "4 heads of 8, 1 kv head, rows q or k of each head"),
-        (
+        pytest.param(
+            HeadDivision(4, 4, 8),
+            "4 heads of 8, 4 kv heads, rows q or k of each head",
+            id="as many keys",
+        ),
+        pytest.param(
+            HeadDivision(4, 1, 8, 8),
+            "4 heads of 8, 1 kv head, rows q or k of each head",
+            id="one key",
+        ),
+        pytest.param(
             HeadDivision(4, 2, 8, 4),
             "4 heads of 8, the first 4 of 8 channels, 2 kv heads, rows q or k of each head",
+            id="half of the channels rotate",
         ),
     ],
 )

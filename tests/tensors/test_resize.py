@@ -213,11 +213,16 @@ def test_options_that_do_not_go_together_are_refused(options: dict[str, Any], wo
 @pytest.mark.parametrize(
     ("interpolation", "words"),
     [
-        (Interpolation("cubic"), "cubic"),
-        (Interpolation("linear", antialias=True), "linear with antialias"),
-        (
+        pytest.param(Interpolation("cubic"), "cubic", id="cubic"),
+        pytest.param(
+            Interpolation("linear", antialias=True),
+            "linear with antialias",
+            id="linear with antialias",
+        ),
+        pytest.param(
             Interpolation("cubic", scale_offset=0.1),
             "cubic with scale factors of (size + 0.1) / old size",
+            id="cubic with an offset",
         ),
     ],
 )

@@ -19,9 +19,9 @@ def positions_with_ids(*shape: int) -> RowPositions:
 @pytest.mark.parametrize(
     ("rows", "length", "span"),
     [
-        (RowPositions(3), 2, (3, 5)),
-        (RowPositions(ids=np.array([4, 2])), 2, (2, 5)),
-        (RowPositions(ids=np.array([], int)), 0, (0, 0)),
+        pytest.param(RowPositions(3), 2, (3, 5), id="from an offset"),
+        pytest.param(RowPositions(ids=np.array([4, 2])), 2, (2, 5), id="with ids"),
+        pytest.param(RowPositions(ids=np.array([], int)), 0, (0, 0), id="no rows"),
     ],
 )
 def test_the_span_of_rows_goes_from_the_first_position_to_one_past_the_last(

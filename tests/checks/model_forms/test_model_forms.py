@@ -127,116 +127,154 @@ def test_a_converted_model_passes_in_every_quantisation(
 @pytest.mark.parametrize(
     ("model", "mistake", "sentence"),
     [
-        (
+        pytest.param(
             "llama",
             edit_tensors("attn_k", permute_keys_as_queries),
             r"B: k of layers 0–2 is permuted in 8 heads; the model has 2 kv heads \(llama.cpp#3364\)",
+            id="llama: keys permuted as queries",
         ),
-        (
+        pytest.param(
             "llama",
             edit_tensors("attn_[qk]", unpermute_own_heads),
             "B: q and k of layers 0–2 are not permuted; llama in GGUF form is",
+            id="llama: q and k not permuted",
         ),
-        (
+        pytest.param(
             "llama",
             edit_tensors("blk.1.attn_q", lambda array: permute(array, HEADS)),
             "B: q of layer 1 is permuted twice",
+            id="llama: q of one layer permuted twice",
         ),
-        ("llama", leave_out("rope.freq_base"), "B: base 500000 → 10000: rope.freq_base is missing"),
-        (
+        pytest.param(
+            "llama",
+            leave_out("rope.freq_base"),
+            "B: base 500000 → 10000: rope.freq_base is missing",
+            id="llama: no base",
+        ),
+        pytest.param(
             "llama",
             leave_out("rope_freqs.weight"),
             "B: rope_freqs.weight is missing: the llama3 scaling is lost",
+            id="llama: no factors of llama3",
         ),
-        (
+        pytest.param(
             "qwen2",
             edit_tensors("attn_q.weight", lambda array: permute(array, HEADS)),
             "B: q of layers 0–2 is permuted; qwen2 in GGUF form is not",
+            id="qwen2: q permuted",
         ),
-        (
+        pytest.param(
             "qwen2",
             edit_tensors("attn_k.bias", lambda array: permute(array, KV_HEADS)),
             "B: k bias of layers 0–2 is permuted; qwen2 in GGUF form is not",
+            id="qwen2: bias of k permuted",
         ),
-        (
+        pytest.param(
             "qwen2",
             edit_tensors("attn_k.weight", lambda array: permute(array, HEADS)),
             "B: k of .* is permuted in 8 heads; .* 2 kv heads",
+            id="qwen2: k permuted as queries",
         ),
-        (
+        pytest.param(
             "qwen2",
             leave_out("rope.freq_base"),
             "B: base 1e[+]06 → 10000: rope.freq_base is missing",
+            id="qwen2: no base",
         ),
-        (
+        pytest.param(
             "qwen2",
             exchange_tensors("ffn_gate", "ffn_up"),
             "B: ffn_up of layers 0–2 is ffn_gate of A",
+            id="qwen2: gate and up exchanged",
         ),
-        (
+        pytest.param(
             "gemma2",
             edit_tensors("norm.weight", lambda array: array - 1),
             "too small: GGUF keeps norms of gemma2 with 1 added",
+            id="gemma2: norms without the 1",
         ),
-        (
+        pytest.param(
             "gemma2",
             edit_tensors("attn_[qk]", permute_own_heads),
             "q and k of layers 0–2 are permuted; gemma2",
+            id="gemma2: q and k permuted",
         ),
-        ("gemma2", leave_out("rope.freq_base"), "base 20000 → 10000"),
-        (
+        pytest.param(
+            "gemma2", leave_out("rope.freq_base"), "base 20000 → 10000", id="gemma2: no base"
+        ),
+        pytest.param(
             "gemma2",
             exchange_tensors("blk.0.", "blk.2."),
             "attn_norm, .* and 5 more of layer 0 are layer 2 of A",
+            id="gemma2: two layers exchanged",
         ),
-        (
+        pytest.param(
             "gemma2",
             edit_tensors("ffn_down", np.zeros_like),
             "B: ffn_down of layers 0–2 is all zeros",
+            id="gemma2: zeros",
         ),
-        (
+        pytest.param(
             "phi3",
             edit_tensors("attn_qkv", permute_queries_and_keys),
             "B: qkv of layers 0–2 is permuted in q and k; phi3 in GGUF form is not",
+            id="phi3: qkv permuted",
         ),
-        (
+        pytest.param(
             "phi3",
             edit_tensors("blk.[01].ffn_up", exchange_halves),
             "B: ffn_up of layers 0–1 has its halves exchanged",
+            id="phi3: halves of up exchanged",
         ),
-        (
+        pytest.param(
             "phi3",
             leave_out("rope_factors_long.weight", "rope_factors_short.weight"),
             "rope_factors_long.weight is missing",
+            id="phi3: no long and short factors",
         ),
-        ("phi3", leave_out("rope.scaling.attn_factor"), "attention factor 1.19024 → 1"),
-        (
+        pytest.param(
+            "phi3",
+            leave_out("rope.scaling.attn_factor"),
+            "attention factor 1.19024 → 1",
+            id="phi3: no attention factor",
+        ),
+        pytest.param(
             "phi3",
             edit_tensors("token_embd", lambda array: array * 2),
             "token_embd is multiplied by 2",
+            id="phi3: embeddings doubled",
         ),
-        (
+        pytest.param(
             "gpt_neox",
             edit_tensors("attn_qkv", ungroup),
             "qkv and qkv bias of layers 0–2 are in the order of A; "
             "gptneox .* rows q of all heads, then k, then v",
+            id="gpt_neox: qkv in the order of A",
         ),
-        (
+        pytest.param(
             "gpt_neox",
             edit_tensors("attn_qkv.weight", permute_queries_and_keys),
             "qkv of layers 0–2 is permuted in q and k",
+            id="gpt_neox: qkv permuted",
         ),
-        (
+        pytest.param(
             "gpt_neox",
             leave_out("rope.dimension_count"),
             "rotary dimension 8 → 32: rope.dimension_count is missing",
+            id="gpt_neox: no rotary dimension",
         ),
-        (
+        pytest.param(
             "gpt_neox",
             edit_tensors("attn_qkv.bias", exchange_keys_and_values),
             "qkv bias .* has its k and v exchanged",
+            id="gpt_neox: bias of k and v exchanged",
         ),
-        ("gpt_neox", leave_out("blk.2.ffn_down.bias"), "ffn_down bias of layer 2 is missing in B"),
+        pytest.param(
+            "gpt_neox",
+            leave_out("blk.2.ffn_down.bias"),
+            "ffn_down bias of layer 2 is missing in B",
+            id="gpt_neox: a bias is missing",
+        ),
     ],
 )
 @pytest.mark.sample(6)
@@ -259,22 +297,33 @@ def test_a_mistake_of_a_converter_is_named(
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"block_count": 4}, ("B: layers 3 → 4 (block_count)",)),
-        ({"block_count": 4, "nextn_predict_layers": 1}, ()),
-        ({"attention.max_alibi_bias": 8.0}, ("B: no rotary encoding",)),
-        (
+        pytest.param({"block_count": 4}, ("B: layers 3 → 4 (block_count)",), id="4 layers"),
+        pytest.param(
+            {"block_count": 4, "nextn_predict_layers": 1},
+            (),
+            id="4 layers, one of which predicts further tokens",
+        ),
+        pytest.param({"attention.max_alibi_bias": 8.0}, ("B: no rotary encoding",), id="ALiBi"),
+        pytest.param(
             {"rope.scaling.type": "linear", "rope.scaling.factor": 2.0},
             ("B: frequencies of pairs 0–15 differ",),
+            id="linear scaling",
         ),
-        ({"block_count": None}, ("B: block_count is missing",)),
-        ({"context_length": None}, ("B: context_length is missing",)),
-        ({"attention.head_count": None}, ("B: attention.head_count is missing",)),
-        (
+        pytest.param(
+            {"block_count": None}, ("B: block_count is missing",), id="no number of layers"
+        ),
+        pytest.param({"context_length": None}, ("B: context_length is missing",), id="no context"),
+        pytest.param(
+            {"attention.head_count": None},
+            ("B: attention.head_count is missing",),
+            id="no number of heads",
+        ),
+        pytest.param(
             {"attention.head_count": 4, "rope.dimension_count": 32},
             ("B: heads 8 → 4 (attention.head_count)",),
+            id="4 heads",
         ),
     ],
-    ids=str,
 )
 def test_keys_of_a_gguf_file_that_differ_from_the_config_are_named(
     hugging_face: HuggingFace, tmp_path: Path, changes: dict[str, Any], expected: tuple[str, ...]
@@ -512,9 +561,24 @@ def test_weights_of_meta_pass_against_hugging_face_and_gguf(
 @pytest.mark.parametrize(
     ("pattern", "edit", "expected"),
     [
-        ("wk", permute_keys_as_queries, "k of layers 0–2 is permuted in 8 heads"),
-        ("w[qk]", unpermute_own_heads, "q and k of layers 0–2 are not permuted"),
-        ("1.*wq", lambda array: permute(array, HEADS), "q of layer 1 is permuted twice"),
+        pytest.param(
+            "wk",
+            permute_keys_as_queries,
+            "k of layers 0–2 is permuted in 8 heads",
+            id="keys permuted as queries",
+        ),
+        pytest.param(
+            "w[qk]",
+            unpermute_own_heads,
+            "q and k of layers 0–2 are not permuted",
+            id="neither is permuted",
+        ),
+        pytest.param(
+            "1.*wq",
+            lambda array: permute(array, HEADS),
+            "q of layer 1 is permuted twice",
+            id="queries of layer 1 permuted twice",
+        ),
     ],
 )
 def test_a_wrong_order_of_rows_in_metas_weights_is_named(
@@ -536,11 +600,16 @@ def test_a_wrong_order_of_rows_in_metas_weights_is_named(
 @pytest.mark.parametrize(
     ("params", "expected"),
     [
-        ({"rope_theta": 1e4}, "base 500000 → 10000 (rope_theta)"),
-        ({"use_scaled_rope": False}, "use_scaled_rope is missing: the llama3 scaling"),
-        ({"n_kv_heads": 4}, "kv heads 2 → 4 (n_kv_heads)"),
+        pytest.param({"rope_theta": 1e4}, "base 500000 → 10000 (rope_theta)", id="another base"),
+        pytest.param(
+            {"use_scaled_rope": False},
+            "use_scaled_rope is missing: the llama3 scaling",
+            id="no scaling",
+        ),
+        pytest.param(
+            {"n_kv_heads": 4}, "kv heads 2 → 4 (n_kv_heads)", id="another number of key heads"
+        ),
     ],
-    ids=str,
 )
 def test_a_wrong_setting_in_metas_params_is_named(
     hugging_face: HuggingFace, tmp_path: Path, params: dict[str, Any], expected: str

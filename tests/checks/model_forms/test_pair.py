@@ -61,7 +61,14 @@ def test_the_comparison_of_a_pair_has_both_dtypes() -> None:
     assert result.max_abs_error == 0
 
 
-@pytest.mark.parametrize(("share", "mismatched"), [(0, 0), (2**-10.5, 0), (2**-8, 8)])
+@pytest.mark.parametrize(
+    ("share", "mismatched"),
+    [
+        pytest.param(0, 0, id="equal"),
+        pytest.param(2**-10.5, 0, id="within the rounding"),
+        pytest.param(2**-8, 8, id="beyond the rounding"),
+    ],
+)
 def test_a_cast_to_float16_may_round(share: float, mismatched: int) -> None:
     """All 4 × 2 = 8 elements, between 1 and 2, are too large by a share, and then cast to float16. It
     has 11 bits: a relative error up to 2^-10.5 can be rounding, 2^-8 cannot.
@@ -72,7 +79,12 @@ def test_a_cast_to_float16_may_round(share: float, mismatched: int) -> None:
 
 @pytest.mark.parametrize(
     ("tolerance", "mismatched"),
-    [({}, 8), ({"atol": 2**-8}, 0), ({"rtol": 2**-8}, 0), ({"rtol": 2**-12}, 8)],
+    [
+        pytest.param({}, 8, id="no tolerance"),
+        pytest.param({"atol": 2**-8}, 0, id="absolute"),
+        pytest.param({"rtol": 2**-8}, 0, id="relative"),
+        pytest.param({"rtol": 2**-12}, 8, id="too small"),
+    ],
 )
 def test_a_tolerance_allows_more_than_rounding(
     tolerance: dict[str, float], mismatched: int

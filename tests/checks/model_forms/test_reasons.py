@@ -38,7 +38,7 @@ RANDOM_SQUARE = RANDOM.normal(size=(8, 8))
 RANDOM_TABLES = RANDOM.normal(size=(3, 12, 16))
 RANDOM_QUERIES = RANDOM.normal(size=(16, 3))
 NORM_WEIGHTS = np.arange(3.0)
-TWO_HEADS = HeadDivision(2, 1)
+TWO_HEADS = HeadDivision(heads=2, kv_heads=1)
 
 
 def two_forms(
@@ -169,9 +169,9 @@ def test_norms_of_gemma_in_gguf_have_1_added_to_those_of_hugging_face(
 @pytest.mark.parametrize(
     ("architecture", "added", "expected"),
     [
-        ("gemma2", 0, NormOffset(-1, is_one_added=True)),
-        ("gemma2", 2, NormOffset(1, is_one_added=True)),
-        ("llama", 1, NormOffset(1, is_one_added=False)),
+        pytest.param("gemma2", 0, NormOffset(-1, is_one_added=True), id="Gemma without the 1"),
+        pytest.param("gemma2", 2, NormOffset(1, is_one_added=True), id="Gemma with 2"),
+        pytest.param("llama", 1, NormOffset(1, is_one_added=False), id="Llama with 1"),
     ],
 )
 def test_a_norm_that_is_off_by_1_is_named(architecture: str, added: int, expected: Finding) -> None:
@@ -186,7 +186,12 @@ def test_a_norm_that_is_off_by_1_is_named(architecture: str, added: int, expecte
 
 @pytest.mark.parametrize(
     ("factor", "expected"),
-    [(1, None), (0, ConverterMistake.ALL_ZEROS), (2, Multiplied(2.0)), (0.125, Multiplied(0.125))],
+    [
+        pytest.param(1, None, id="equal"),
+        pytest.param(0, ConverterMistake.ALL_ZEROS, id="zeros"),
+        pytest.param(2, Multiplied(2.0), id="doubled"),
+        pytest.param(0.125, Multiplied(0.125), id="an eighth"),
+    ],
 )
 def test_a_tensor_that_is_multiplied_is_named_with_its_factor(
     factor: float, expected: Finding | None
@@ -263,25 +268,40 @@ def test_values_are_not_permuted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "expected"),
+    ("rows", "mistake"),
     [
-        (permutation(2), None),
-        (np.arange(16), ConverterMistake.NOT_PERMUTED),
-        (permutation(2)[permutation(2)], ConverterMistake.PERMUTED_TWICE),
-        (np.roll(permutation(2), 8), ConverterMistake.HALVES_EXCHANGED),
-        (permutation(1), PermutedInHeads(1, 2, are_kv_heads=False)),
-        (permutation(4), PermutedInHeads(4, 2, are_kv_heads=False)),
+        pytest.param(permutation(2), None, id="right"),
+        pytest.param(np.arange(16), ConverterMistake.NOT_PERMUTED, id="the order of A"),
+        pytest.param(
+            permutation(2)[permutation(2)],
+            ConverterMistake.PERMUTED_TWICE,
+            id="permuted once more",
+        ),
+        pytest.param(
+            np.roll(permutation(2), 8),
+            ConverterMistake.HALVES_EXCHANGED,
+            id="the last 8 rows before the first 8",
+        ),
+        pytest.param(
+            permutation(1),
+            PermutedInHeads(heads=1, expected=2, are_kv_heads=False),
+            id="as one head",
+        ),
+        pytest.param(
+            permutation(4),
+            PermutedInHeads(heads=4, expected=2, are_kv_heads=False),
+            id="as 4 heads",
+        ),
     ],
 )
-def test_a_wrong_permutation_of_queries_is_named(rows: Any, expected: Finding | None) -> None:
-    """A model of 2 query heads; B has the 16 rows of A in the order `rows`. The right order is
-    llama.cpp's `permutation` of 2 heads (None: no mistake); the others are the order of A, the
-    permutation applied twice, its halves exchanged, and those of 1 and 4 heads.
+def test_a_wrong_order_of_the_rows_of_queries_is_named(rows: Any, mistake: Finding | None) -> None:
+    """The queries have 16 rows, 8 for each of 2 heads. The GGUF file has the rows of A in the order
+    `rows`, which should be llama.cpp's `permutation` for 2 heads.
     """
     converted = RANDOM_QUERIES[rows]
     reason = reason_of_difference(RANDOM_QUERIES, converted, name="attn_q.weight", heads=TWO_HEADS)
 
-    assert reason == expected
+    assert reason == mistake
 
 
 def test_an_inverse_permutation_is_named() -> None:
@@ -304,43 +324,58 @@ def test_keys_that_are_permuted_by_the_query_heads_are_named() -> None:
     converted = RANDOM_QUERIES[permutation(2)]
     reason = reason_of_difference(RANDOM_QUERIES, converted, name="attn_k.weight", heads=TWO_HEADS)
 
-    assert reason == PermutedInHeads(2, 1, are_kv_heads=True)
+    assert reason == PermutedInHeads(heads=2, expected=1, are_kv_heads=True)
 
 
 @pytest.mark.parametrize(
-    ("rows", "expected"),
+    ("rows", "mistake"),
     [
-        (permutation(2), None),
-        (np.arange(16), ConverterMistake.NOT_PERMUTED),
-        (permutation(1), PermutedInHeads(1, 2, are_kv_heads=True)),
+        pytest.param(permutation(2), None, id="as 2 heads"),
+        pytest.param(np.arange(16), ConverterMistake.NOT_PERMUTED, id="the order of A"),
+        pytest.param(
+            permutation(1),
+            PermutedInHeads(heads=1, expected=2, are_kv_heads=True),
+            id="as one head",
+        ),
     ],
 )
 def test_keys_have_as_many_heads_as_queries_unless_stated(
-    rows: Any, expected: Finding | None
+    rows: Any, mistake: Finding | None
 ) -> None:
-    """The model has 2 heads of 8 channels, and states no number of key heads: the permutation of 2
-    heads is right (None), and none, or that of 1 head, is wrong.
+    """The model has 2 heads of 8 channels, and states no number of key heads. So the rows of keys
+    should be in the order of llama.cpp's `permutation` for 2 heads.
     """
-    heads = HeadDivision(2, head_dim=8)
+    heads = HeadDivision(heads=2, head_dim=8)
     converted = RANDOM_QUERIES[rows]
     reason = reason_of_difference(RANDOM_QUERIES, converted, name="attn_k.weight", heads=heads)
 
-    assert reason == expected
+    assert reason == mistake
 
 
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        (np.arange(16), None),
-        (permutation(2), ConverterMistake.PERMUTED),
-        (permutation(1), PermutedInHeads(1, 2, are_kv_heads=False)),
-        (np.array([5, *range(5), *range(6, 16)]), BeyondRounding("float64")),
+        pytest.param(np.arange(16), None, id="right"),
+        pytest.param(permutation(2), ConverterMistake.PERMUTED, id="permuted"),
+        pytest.param(
+            permutation(1),
+            PermutedInHeads(heads=1, expected=2, are_kv_heads=False),
+            id="permuted as one head",
+        ),
+        pytest.param(
+            np.array([5, *range(5), *range(6, 16)]),
+            BeyondRounding("float64"),
+            id="row 5 before row 0",
+        ),
     ],
 )
 def test_rows_of_a_model_that_keeps_halves_are_not_to_be_permuted(
     rows: Any, expected: Finding | None
 ) -> None:
-    """Qwen2 keeps its halves in GGUF; the last order is that of no number of heads."""
+    """Qwen2 keeps the channels of a head as halves in GGUF, so that 16 rows of 2 heads should be in
+    the order of A. `permutation` is llama.cpp's order for models that it does permute; row 5 before
+    row 0 is the order of no number of heads.
+    """
     found = reason_of_difference(
         RANDOM_QUERIES,
         RANDOM_QUERIES[rows],
@@ -375,23 +410,31 @@ FUSED_ROWS = RANDOM.normal(size=(24, 3))
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        (BY_PART, None),
-        (np.arange(24), ConverterMistake.FUSED_ORDER_KEPT),
-        (
+        pytest.param(BY_PART, None, id="right"),
+        pytest.param(np.arange(24), ConverterMistake.FUSED_ORDER_KEPT, id="in the order of A"),
+        pytest.param(
             np.concatenate([BY_PART[:8], BY_PART[16:], BY_PART[8:16]]),
             ConverterMistake.KEYS_AND_VALUES_EXCHANGED,
+            id="k and v exchanged",
         ),
-        (np.roll(BY_PART, 12), ConverterMistake.HALVES_EXCHANGED),
-        (
+        pytest.param(
+            np.roll(BY_PART, 12),
+            ConverterMistake.HALVES_EXCHANGED,
+            id="the last 12 rows before the first 12",
+        ),
+        pytest.param(
             np.concatenate(
                 [BY_PART[:8][permutation(2, 8)], BY_PART[8:16][permutation(2, 8)], BY_PART[16:]]
             ),
             ConverterMistake.QUERIES_AND_KEYS_PERMUTED,
+            id="q and k permuted",
         ),
     ],
 )
 def test_a_wrong_order_of_a_fused_projection_is_named(rows: Any, expected: Finding | None) -> None:
-    """GPT-NeoX has q, k and v of each of 2 heads of 4 channels, GGUF all q, all k and all v."""
+    """GPT-NeoX has q, k and v of one head, then of the next: 24 rows for 2 heads of 4 channels. In
+    GGUF all rows of q come first, then those of k and of v, the order BY_PART.
+    """
     found = reason_of_difference(
         FUSED_ROWS,
         FUSED_ROWS[rows],
@@ -433,6 +476,10 @@ def test_only_fused_projections_are_collected_and_only_for_gguf() -> None:
 def test_rows_that_do_not_divide_into_heads_or_are_latent_stay_in_order(
     name: str, rows: int
 ) -> None:
+    """`order_of` returns the order in which GGUF should have the rows of a tensor: None for 25 rows of
+    q, k and v, and for 15 of q, which are no multiple of 2 heads, and for DeepSeek's latent keys
+    (kv_a_mqa), which belong to no head.
+    """
     array = RANDOM.normal(size=(rows, 3))
     layouts = SAME_LAYOUT if "qkv" in name else ("halves", "interleaved")
     assert order_of(name, array, heads=OF_GROUPS, layouts=layouts) is None

@@ -88,8 +88,12 @@ def test_other_numbers_of_heads_are_named_with_their_keys() -> None:
         reference(LLAMA, heads=HeadDivision(8, 2)), model(LLAMA, heads=HeadDivision(16, 4))
     )
     assert [*problems] == [
-        ValueChanged("heads", 8, 16, "attention.head_count", False),
-        ValueChanged("kv heads", 2, 4, "attention.head_count_kv", False),
+        ValueChanged(
+            "heads", expected=8, value=16, key="attention.head_count", is_key_missing=False
+        ),
+        ValueChanged(
+            "kv heads", expected=2, value=4, key="attention.head_count_kv", is_key_missing=False
+        ),
     ]
 
 
@@ -107,28 +111,47 @@ def test_heads_are_not_compared_if_either_model_has_latent_keys(side: str) -> No
     assert [*compare_settings(a, b)] == []
 
 
+COUNTS_OF_A = Counts(context=4096, layers=2, heads=4)
+
+
+def problems_of_counts(**changes: object) -> list[SettingsProblem]:
+    """Compare A with a GGUF file that states the counts of A with some changes."""
+    a = reference(LLAMA, counts=COUNTS_OF_A)
+    b = model(LLAMA, counts=COUNTS_OF_A._replace(**changes))
+    return [*compare_settings(a, b)]
+
+
 @pytest.mark.parametrize(
-    ("counts", "problems"),
+    ("count", "key"),
     [
-        (Counts(4096, 2, 4), []),
-        (Counts(8192, 2, 4), []),
-        (Counts(4096, 2, 8), []),
-        (Counts(4096, "2", 4), []),
-        (Counts(4096, 3, 4), [ValueChanged("layers", 2, 3, "block_count", False)]),
-        (Counts(None, 2, 4), [MissingKey("context_length")]),
-        (Counts(4096, None, 4), [MissingKey("block_count")]),
-        (Counts(4096, 2, None), [MissingKey("attention.head_count")]),
+        ("context", "context_length"),
+        ("layers", "block_count"),
+        ("heads", "attention.head_count"),
     ],
-    ids=str,
 )
-def test_counts_that_a_gguf_file_lacks_and_another_number_of_layers_are_named(
-    counts: Counts, problems: list[SettingsProblem]
-) -> None:
-    """A has 4096 positions, 2 layers and 4 heads. Other contexts are usual, and heads are compared
-    as those of the attention layers.
-    """
-    a = reference(LLAMA, counts=Counts(4096, 2, 4))
-    assert [*compare_settings(a, model(LLAMA, counts=counts))] == problems
+def test_a_count_that_a_gguf_file_lacks_is_named_by_its_key(count: str, key: str) -> None:
+    """The keys are those of the GGUF specification."""
+    assert problems_of_counts(**{count: None}) == [MissingKey(key)]
+
+
+def test_another_number_of_layers_is_named() -> None:
+    """A has 2 layers, and the GGUF file states 3."""
+    changed = ValueChanged("layers", expected=2, value=3, key="block_count", is_key_missing=False)
+    assert problems_of_counts(layers=3) == [changed]
+
+
+def test_a_number_of_layers_that_is_a_text_is_not_compared() -> None:
+    assert problems_of_counts(layers="5") == []
+
+
+def test_another_context_is_no_problem() -> None:
+    """Two files of the same model may state different contexts: here 4096 and 8192."""
+    assert problems_of_counts(context=8192) == []
+
+
+def test_the_count_of_heads_is_not_compared() -> None:
+    """Numbers of heads are compared by HeadDivision instead, which also has the key heads."""
+    assert problems_of_counts(heads=8) == []
 
 
 def test_counts_are_not_required_of_formats_that_have_no_key_for_them() -> None:
@@ -149,10 +172,14 @@ def test_bases_are_equal_within_a_hundred_thousandth(base: float, is_changed: bo
     """GGUF keeps them in float32: 10000.05 is off by 5e-6, 10000.2 by 2e-5."""
     key = {"gguf": "rope.freq_base", "meta": "rope_theta"}
     checked = {**LLAMA, "rope_theta": base}
-    expected = [ValueChanged("base", 10000, base, key["gguf"], False)]
+    expected = [
+        ValueChanged("base", expected=10000, value=base, key=key["gguf"], is_key_missing=False)
+    ]
     assert changes(LLAMA, checked) == (expected if is_changed else [])
 
-    in_meta = [ValueChanged("base", 10000, base, key["meta"], False)]
+    in_meta = [
+        ValueChanged("base", expected=10000, value=base, key=key["meta"], is_key_missing=False)
+    ]
     assert changes(LLAMA, checked, ModelFormat.META) == (in_meta if is_changed else [])
 
 
@@ -160,13 +187,22 @@ def test_a_base_that_is_not_stated_is_a_default() -> None:
     """A Llama without `rope_theta` has base 10000."""
     unstated = {key: value for key, value in LLAMA.items() if key != "rope_theta"}
     (change,) = changes({**LLAMA, "rope_theta": 500000.0}, unstated)
-    assert change == ValueChanged("base", 500000, 10000, "rope.freq_base", True)
+    assert change == ValueChanged(
+        "base", expected=500000, value=10000, key="rope.freq_base", is_key_missing=True
+    )
 
 
 def test_a_changed_layer_type_is_compared_with_the_layers_of_its_name() -> None:
     """The sliding layers of B have base 200 instead of 100; the full layers agree."""
     (change,) = changes(SLIDING_AND_FULL, {**SLIDING_AND_FULL, "rope_local_base_freq": 200.0})
-    expected = ValueChanged("base", 100, 200, "rope.freq_base", False, "sliding_attention")
+    expected = ValueChanged(
+        "base",
+        expected=100,
+        value=200,
+        key="rope.freq_base",
+        is_key_missing=False,
+        layer_type="sliding_attention",
+    )
     assert change == expected
 
 
@@ -186,7 +222,9 @@ def test_another_rotary_dimension_is_the_only_change_that_is_named() -> None:
     half = {**LLAMA, "partial_rotary_factor": 0.5, "model_type": "phi"}
     whole = {**LLAMA, "rope_theta": 500.0}
     (change,) = changes(half, whole)
-    assert change == ValueChanged("rotary dimension", 8, 16, "rope.dimension_count", True)
+    assert change == ValueChanged(
+        "rotary dimension", expected=8, value=16, key="rope.dimension_count", is_key_missing=True
+    )
 
 
 def test_formats_without_a_key_for_the_rotary_dimension_are_not_said_to_lack_it() -> None:
@@ -195,7 +233,9 @@ def test_formats_without_a_key_for_the_rotary_dimension_are_not_said_to_lack_it(
     """
     half = {**LLAMA, "partial_rotary_factor": 0.5, "model_type": "phi"}
     (change,) = changes(half, LLAMA, ModelFormat.META)
-    assert change == ValueChanged("rotary dimension", 8, 16, "its key", False)
+    assert change == ValueChanged(
+        "rotary dimension", expected=8, value=16, key="its key", is_key_missing=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -209,6 +249,7 @@ def test_formats_without_a_key_for_the_rotary_dimension_are_not_said_to_lack_it(
 def test_a_scaling_that_is_lost_is_named_with_the_key_of_its_format(
     kind: ModelFormat, key: str
 ) -> None:
+    """A is scaled linearly by 2, and B is not; the key states the scaling in files of the format of B."""
     assert changes(scaled("linear", factor=2.0), LLAMA, kind) == [ScalingLost("linear", key)]
 
 
@@ -218,31 +259,40 @@ def test_a_scaling_that_is_lost_is_named_with_the_key_of_its_format(
 def test_factors_of_llama_3_are_lost_with_a_tensor_or_a_key_of_their_own(
     kind: ModelFormat, key: str
 ) -> None:
+    """GGUF keeps the factors of a Llama 3 scaling in a tensor, and Meta's params.json has a key for it.
+    A has this scaling, and B none.
+    """
     numbers = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
     llama3 = scaled("llama3", original_max_position_embeddings=1024, **numbers)
     assert changes(llama3, LLAMA, kind) == [ScalingLost("llama3", key)]
 
 
 def test_a_lost_scaling_is_named_beside_another_base() -> None:
+    """A has base 10000 and linear scaling by 2; B has base 500 and no scaling."""
     problems = changes(scaled("linear", factor=2.0), {**LLAMA, "rope_theta": 500.0})
     assert problems == [
-        ValueChanged("base", 10000, 500, "rope.freq_base", False),
+        ValueChanged("base", expected=10000, value=500, key="rope.freq_base", is_key_missing=False),
         ScalingLost("linear", "rope.scaling.type"),
     ]
 
 
 def test_another_factor_of_a_linear_scaling_changes_all_frequencies() -> None:
+    """Linear scaling divides all frequencies by the factor: by 2 in A, and by 4 in B."""
     problems = changes(scaled("linear", factor=2.0), scaled("linear", factor=4.0))
     assert problems == [FrequenciesDiffer(ALL_PAIRS)]
 
 
 def test_a_scaling_that_the_reference_does_not_have_changes_frequencies() -> None:
+    """A is not scaled; B is scaled linearly by 4, which divides all frequencies."""
     assert changes(LLAMA, scaled("linear", factor=4.0)) == [FrequenciesDiffer(ALL_PAIRS)]
 
 
 def test_frequencies_that_differ_with_another_base_are_not_named_as_well() -> None:
+    """B has base 500 instead of 10000, and linear scaling by 4: the base alone is named."""
     problems = changes(LLAMA, {**scaled("linear", factor=4.0), "rope_theta": 500.0})
-    assert problems == [ValueChanged("base", 10000, 500, "rope.freq_base", False)]
+    assert problems == [
+        ValueChanged("base", expected=10000, value=500, key="rope.freq_base", is_key_missing=False)
+    ]
 
 
 def test_dynamic_scalings_are_compared_at_the_longer_context() -> None:
@@ -276,12 +326,16 @@ def test_a_gguf_file_need_not_state_that_yarn_does_not_truncate() -> None:
 
 
 def test_other_sections_of_m_rope_are_named() -> None:
+    """Sections are the numbers of pairs that turn by time, row and column: 2, 3, 3 in A, and 4, 2, 2
+    in B.
+    """
+
     def with_sections(*sections: int) -> dict[str, Any]:
         scaling = {"rope_type": "default", "mrope_section": list(sections)}
         return {**LLAMA, "model_type": "qwen2_vl", "rope_scaling": scaling}
 
     problems = changes(with_sections(2, 3, 3), with_sections(4, 2, 2))
-    assert problems == [SectionsChanged((2, 3, 3), (4, 2, 2))]
+    assert problems == [SectionsChanged(expected=(2, 3, 3), sections=(4, 2, 2))]
 
 
 def test_a_rotary_dimension_that_a_file_states_is_not_a_default() -> None:
@@ -296,7 +350,9 @@ def test_a_rotary_dimension_that_a_file_states_is_not_a_default() -> None:
     checked = ModelFiles("B", GGUF, "phi", stated, "halves")
     (change,) = compare_settings(reference(half), checked)
 
-    assert change == ValueChanged("rotary dimension", 8, 16, "rope.dimension_count", False)
+    assert change == ValueChanged(
+        "rotary dimension", expected=8, value=16, key="rope.dimension_count", is_key_missing=False
+    )
 
 
 @pytest.fixture

@@ -54,11 +54,13 @@ def test_shards_are_joined_along_the_axis_that_fits(
 @pytest.mark.parametrize(
     ("shape", "name", "expected"),
     [
-        ((2, 3, 4), "up_exps.weight", ["up_exps.0.weight", "up_exps.1.weight"]),
-        ((2, 3), "up_exps.bias", ["up_exps.0.bias", "up_exps.1.bias"]),
-        ((2, 3), "up.weight", ["up.weight"]),
-        ((2,), "up_exps.weight", ["up_exps.weight"]),
-        ((2, 3), "up_exps.scale", ["up_exps.scale"]),
+        pytest.param(
+            (2, 3, 4), "up_exps.weight", ["up_exps.0.weight", "up_exps.1.weight"], id="weights"
+        ),
+        pytest.param((2, 3), "up_exps.bias", ["up_exps.0.bias", "up_exps.1.bias"], id="biases"),
+        pytest.param((2, 3), "up.weight", ["up.weight"], id="another name"),
+        pytest.param((2,), "up_exps.weight", ["up_exps.weight"], id="no other axis"),
+        pytest.param((2, 3), "up_exps.scale", ["up_exps.scale"], id="neither weight nor bias"),
     ],
 )
 def test_stacked_experts_are_numbered(
@@ -88,11 +90,11 @@ def test_stacked_experts_of_shards_are_joined_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("kind", "array", "is_read"),
     [
-        ("Q8_0", FLOAT32_4_BY_2, True),
-        ("float16", FLOAT32_4_BY_2, True),
-        ("IQ4_XS", FLOAT32_4_BY_2, False),
-        ("int8", FLOAT32_4_BY_2, False),
-        ("float32", None, False),
+        pytest.param("Q8_0", FLOAT32_4_BY_2, True, id="Q8_0"),
+        pytest.param("float16", FLOAT32_4_BY_2, True, id="float16"),
+        pytest.param("IQ4_XS", FLOAT32_4_BY_2, False, id="IQ4_XS"),
+        pytest.param("int8", FLOAT32_4_BY_2, False, id="int8"),
+        pytest.param("float32", None, False, id="no array"),
     ],
 )
 def test_q8_0_and_float16_are_read_and_iq4_xs_and_int8_are_not(

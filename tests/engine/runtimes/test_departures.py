@@ -214,20 +214,27 @@ def test_dynamic_ntk_is_refused_for_exllamav3() -> None:
 
 
 def test_candle_switches_the_factors_of_longrope_at_the_original_length() -> None:
-    """By its source, candle multiplies frequencies by the short factors at positions below the
-    original length, 4096, and by the long ones from there on. No scaling of all positions describes
-    this, so `as_read` leaves the scheme as it is. float32 angles of up to 30,000 are off by up to
-    2e-3.
+    """By its source, candle multiplies frequencies by the factors, where others divide: by the short
+    ones at positions below the original length, 4096, and by the long ones from there on. It has no
+    attention factor, so that the table is the cosine itself. float32 angles of up to 30,000 are off
+    by up to 2e-3.
     """
-    positions = np.arange(4090, 4102)[:, None]
-    rope = Rope(1, DIM, BASE, runtime="candle", length=131072, **LONGROPE)
+    positions = np.arange(4090, 4102)
     frequencies = np.where(
-        positions < 4096, UNSCALED_FREQUENCIES * SHORT, UNSCALED_FREQUENCIES * LONG
+        positions[:, None] < 4096, UNSCALED_FREQUENCIES * SHORT, UNSCALED_FREQUENCIES * LONG
     )
+    expected = np.cos(positions[:, None] * frequencies)
 
+    rope = Rope(1, DIM, BASE, runtime="candle", length=131072, **LONGROPE)
+    np.testing.assert_allclose(rope.at(positions)["cos"], expected, atol=2e-3)
+
+
+def test_no_scaling_of_all_positions_describes_the_longrope_of_candle() -> None:
+    """`as_read` returns a scheme whose scaling is what the runtime computes. candle's factors depend
+    on the position, so that there is no such scheme, and the given one is returned.
+    """
+    rope = Rope(1, DIM, BASE, runtime="candle", length=131072, **LONGROPE)
     assert as_read(rope) == rope
-    cos = rope.at(positions[:, 0])["cos"]
-    np.testing.assert_allclose(cos, np.cos(positions * frequencies), atol=2e-3)
 
 
 SIZES = {

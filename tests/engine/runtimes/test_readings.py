@@ -81,9 +81,9 @@ def test_mlx_lm_always_has_the_long_factors(length: int) -> None:
 @pytest.mark.parametrize(
     ("parameters", "mscale"),
     [
-        ({"mscale": 0.7}, None),
-        ({"mscale": 0.7, "mscale_all_dim": 0.5}, 1.0),
-        ({"mscale": 0.5, "mscale_all_dim": 0.5}, 0.5),
+        pytest.param({"mscale": 0.7}, None, id="only mscale"),
+        pytest.param({"mscale": 0.7, "mscale_all_dim": 0.5}, 1.0, id="both, different"),
+        pytest.param({"mscale": 0.5, "mscale_all_dim": 0.5}, 0.5, id="both, equal"),
     ],
 )
 def test_llama_cpp_reads_mscale_only_if_both_are_equal(
@@ -107,15 +107,26 @@ def test_llama_cpp_reports_an_attention_factor_that_it_ignores() -> None:
 @pytest.mark.parametrize(
     ("runtime", "parameters", "expected"),
     [
-        ("mlx-lm", {}, YARN_FACTOR_OF_4),
-        ("mlx-lm", {"mscale": 0.0}, 1.0),
-        ("mlx-lm", {"mscale_all_dim": 0.5}, YARN_FACTOR_OF_4 / (1 + 0.05 * math.log(4))),
-        (
+        pytest.param("mlx-lm", {}, YARN_FACTOR_OF_4, id="mlx-lm without mscale"),
+        pytest.param("mlx-lm", {"mscale": 0.0}, 1.0, id="mlx-lm with mscale 0"),
+        pytest.param(
+            "mlx-lm",
+            {"mscale_all_dim": 0.5},
+            YARN_FACTOR_OF_4 / (1 + 0.05 * math.log(4)),
+            id="mlx-lm with mscale_all_dim",
+        ),
+        pytest.param(
             "onnxruntime-genai",
             {"beta_fast": 32.0, "mscale": 0.7, "mscale_all_dim": 0.5},
             (1 + 0.07 * math.log(4)) / (1 + 0.05 * math.log(4)),
+            id="onnxruntime with both",
         ),
-        ("onnxruntime-genai", {"beta_fast": 32.0, "mscale": 0.0}, YARN_FACTOR_OF_4),
+        pytest.param(
+            "onnxruntime-genai",
+            {"beta_fast": 32.0, "mscale": 0.0},
+            YARN_FACTOR_OF_4,
+            id="onnxruntime with mscale 0",
+        ),
     ],
 )
 def test_attention_factors_of_mlx_lm_and_onnx_runtime_follow_their_source(

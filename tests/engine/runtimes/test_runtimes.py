@@ -120,9 +120,13 @@ def yarn_attention_factor(factor: float, scale: float = 1.0) -> float:
 @pytest.mark.parametrize(
     ("scaling", "expected"),
     [
-        ({}, [yarn_attention_factor(8)] * 4),
-        ({"attention_factor": 1.5}, [1.5, 1.5, yarn_attention_factor(8), yarn_attention_factor(8)]),
-        (
+        pytest.param({}, [yarn_attention_factor(8)] * 4, id="factor only"),
+        pytest.param(
+            {"attention_factor": 1.5},
+            [1.5, 1.5, yarn_attention_factor(8), yarn_attention_factor(8)],
+            id="attention_factor",
+        ),
+        pytest.param(
             {"mscale": 2.0},
             [
                 yarn_attention_factor(8),
@@ -130,17 +134,19 @@ def yarn_attention_factor(factor: float, scale: float = 1.0) -> float:
                 yarn_attention_factor(8),
                 yarn_attention_factor(8, 2),
             ],
+            id="mscale",
         ),
-        ({"mscale": 0.707, "mscale_all_dim": 0.707}, [1, 1, 1, 1]),
-        (
+        pytest.param({"mscale": 0.707, "mscale_all_dim": 0.707}, [1, 1, 1, 1], id="equal mscales"),
+        pytest.param(
             {"mscale": 2.0, "mscale_all_dim": 0.5},
             [yarn_attention_factor(8, 2) / yarn_attention_factor(8, 0.5)] * 2
             + [
                 yarn_attention_factor(8) / yarn_attention_factor(8, 0.5),
                 yarn_attention_factor(8, 2) / yarn_attention_factor(8, 0.5),
             ],
+            id="different mscales",
         ),
-        (
+        pytest.param(
             {"mscale_all_dim": 0.5},
             [
                 yarn_attention_factor(8),
@@ -148,6 +154,7 @@ def yarn_attention_factor(factor: float, scale: float = 1.0) -> float:
                 yarn_attention_factor(8) / yarn_attention_factor(8, 0.5),
                 yarn_attention_factor(8) / yarn_attention_factor(8, 0.5),
             ],
+            id="mscale_all_dim",
         ),
     ],
 )

@@ -71,13 +71,13 @@ def test_the_placeholder_of_a_list_shows_the_kind_of_its_items() -> None:
 @pytest.mark.parametrize(
     ("parameter", "text", "value"),
     [
-        (Whole(""), "0" * 39 + "7", 7),
-        (ListOf("", each=Real("")), "1,2.5", (1.0, 2.5)),
-        (OptionalFlag(""), "TRUE", True),
-        (OptionalFlag(""), "false", False),
-        (GridParameter(""), " 3 x 4 ", (3, 4)),
-        (GivenPositions(""), "0, 0.5", (0, 0.5)),
-        (GivenPositions(""), "0,1;2,3", ((0, 1), (2, 3))),
+        pytest.param(Whole(""), "0" * 39 + "7", 7, id="zeros before a number"),
+        pytest.param(ListOf("", each=Real("")), "1,2.5", (1.0, 2.5), id="a list"),
+        pytest.param(OptionalFlag(""), "TRUE", True, id="TRUE"),
+        pytest.param(OptionalFlag(""), "false", False, id="false"),
+        pytest.param(GridParameter(""), " 3 x 4 ", (3, 4), id="a grid"),
+        pytest.param(GivenPositions(""), "0, 0.5", (0, 0.5), id="positions"),
+        pytest.param(GivenPositions(""), "0,1;2,3", ((0, 1), (2, 3)), id="positions of two axes"),
     ],
 )
 def test_a_text_is_parsed_to_the_value_that_it_stands_for(
@@ -116,10 +116,10 @@ def test_positions_of_long_doubles_are_pythons_floats() -> None:
 @pytest.mark.parametrize(
     ("exact", "text", "kept"),
     [
-        (Fraction(4, 2), "", 2),
-        (Fraction(1, 2), "", 0.5),
-        (Fraction(1, 3), "", "1/3"),
-        (Fraction(1, 10), "0.1", "0.1"),
+        pytest.param(Fraction(4, 2), "", 2, id="2"),
+        pytest.param(Fraction(1, 2), "", 0.5, id="a half"),
+        pytest.param(Fraction(1, 3), "", "1/3", id="a third"),
+        pytest.param(Fraction(1, 10), "0.1", "0.1", id="a tenth as typed"),
     ],
 )
 def test_a_position_is_kept_as_a_number_or_as_its_text(

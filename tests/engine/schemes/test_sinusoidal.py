@@ -184,12 +184,19 @@ def test_padding_idx_makes_the_row_of_that_position_zeros(offset):
 @pytest.mark.parametrize(
     ("style", "option", "set_by_style"),
     [
-        ("whisper", {"layout": "interleaved"}, {"freq_shift": 1.0}),
-        ("whisper", {"freq_shift": 0.0}, {"layout": "halves"}),
-        ("flux", {"scale": 1.0}, {"cos_first": True}),
-        ("dit", {"cos_first": False}, {"layout": "halves"}),
-        ("mlx", {"amplitude": 1.0}, {"freq_shift": 1.0}),
-        ("fairseq", {"padding_idx": 0, "base": 500.0}, {"layout": "halves"}),
+        pytest.param(
+            "whisper", {"layout": "interleaved"}, {"freq_shift": 1.0}, id="another layout"
+        ),
+        pytest.param("whisper", {"freq_shift": 0.0}, {"layout": "halves"}, id="no shift"),
+        pytest.param("flux", {"scale": 1.0}, {"cos_first": True}, id="no scale"),
+        pytest.param("dit", {"cos_first": False}, {"layout": "halves"}, id="sines first"),
+        pytest.param("mlx", {"amplitude": 1.0}, {"freq_shift": 1.0}, id="no amplitude"),
+        pytest.param(
+            "fairseq",
+            {"padding_idx": 0, "base": 500.0},
+            {"layout": "halves"},
+            id="another padding and base",
+        ),
     ],
 )
 def test_an_option_wins_over_the_style_which_sets_the_others(style, option, set_by_style):
@@ -236,13 +243,16 @@ def test_sines_just_below_ties_are_correctly_rounded(exponent, dtype):
 @pytest.mark.parametrize(
     ("dim", "options"),
     [
-        (2, {"scale": (1 + 2.0**-24) * 2.0**-100}),
-        (2, {"scale": 2.0**-150}),  # half of the smallest float32
-        (2, {"scale": (1 + 2.0**-8) * 2.0**-100, "dtype": "bfloat16"}),
-        (128, {"base": 1e60, "amplitude": 1 + 2.0**-24}),
-        (128, {"base": 1e300, "amplitude": 0.501953125, "dtype": "bfloat16"}),
+        pytest.param(2, {"scale": (1 + 2.0**-24) * 2.0**-100}, id="float32"),
+        pytest.param(2, {"scale": 2.0**-150}, id="half of the smallest float32"),
+        pytest.param(2, {"scale": (1 + 2.0**-8) * 2.0**-100, "dtype": "bfloat16"}, id="bfloat16"),
+        pytest.param(128, {"base": 1e60, "amplitude": 1 + 2.0**-24}, id="float32 and a large base"),
+        pytest.param(
+            128,
+            {"base": 1e300, "amplitude": 0.501953125, "dtype": "bfloat16"},
+            id="bfloat16 and a huge base",
+        ),
     ],
-    ids=str,
 )
 def test_ties_that_need_hundreds_of_bits_are_correctly_rounded(dim, options):
     """sin x = x − x³/6 and cos x = 1 − x²/2 for an x of 2^-100 or less differ from a tie in the

@@ -125,21 +125,21 @@ MROPE = {"dim": 128, "theta": 1e6, "mrope_section": (16, 24, 24)}
 @pytest.mark.parametrize(
     ("found", "spec", "words"),
     [
-        (Sinusoidal(grid=(6, 4), dim=32, style="mae"), Sinusoidal(grid=(4, 6), dim=32, style="mae"), "grid is 6x4"),
-        (Sinusoidal(grid=(4, 6), dim=32, style="vit-mae", base=500.0),
-            Sinusoidal(grid=(4, 6), dim=32, style="mae", base=500.0), "style is vit-mae (the spec says mae)"),
-        (Sinusoidal(grid=(4, 4), dim=32, style="mae"), Sinusoidal(grid=(4, 4), dim=32, style="mae", keep=1),
-            "keep is 0 (the spec says 1)"),
-        (Sinusoidal(grid=(6, 6), dim=32, style="sd3", grid_base=(4.0,)),
-            Sinusoidal(grid=(6, 6), dim=32, style="sd3", grid_base=(8.0,)), "grid_base is 4 (the spec says 8)"),
-        (Rope(grid=(4, 5), dim=32, style="eva", axis_factors=(1.0, 3.0)),
-            Rope(grid=(4, 5), dim=32, style="eva", axis_factors=(1.0, 2.0)), "axis_factors is 1,3 (the spec says 1,2)"),
-        (Rope(positions=MROPE_POSITIONS[[0, 2, 1]], **MROPE), Rope(positions=MROPE_POSITIONS, **MROPE),
-            "positions are those of the axes t,w,h (the spec says t,h,w)"),
-        (Rope(positions=MROPE_POSITIONS, **{**MROPE, "mrope_section": (24, 24, 16)}), Rope(positions=MROPE_POSITIONS, **MROPE),
-            "mrope_section is 24,24,16 (the spec says 16,24,24)"),
-        (Rope(positions=MROPE_POSITIONS, **MROPE, mrope_interleaved=True), Rope(positions=MROPE_POSITIONS, **MROPE),
-            "M-RoPE sections are interleaved, where the model has them one after the other"),
+        pytest.param(Sinusoidal(grid=(6, 4), dim=32, style="mae"), Sinusoidal(grid=(4, 6), dim=32, style="mae"), "grid is 6x4", id="grid"),
+        pytest.param(Sinusoidal(grid=(4, 6), dim=32, style="vit-mae", base=500.0),
+            Sinusoidal(grid=(4, 6), dim=32, style="mae", base=500.0), "style is vit-mae (the spec says mae)", id="style"),
+        pytest.param(Sinusoidal(grid=(4, 4), dim=32, style="mae"), Sinusoidal(grid=(4, 4), dim=32, style="mae", keep=1),
+            "keep is 0 (the spec says 1)", id="keep"),
+        pytest.param(Sinusoidal(grid=(6, 6), dim=32, style="sd3", grid_base=(4.0,)),
+            Sinusoidal(grid=(6, 6), dim=32, style="sd3", grid_base=(8.0,)), "grid_base is 4 (the spec says 8)", id="grid_base"),
+        pytest.param(Rope(grid=(4, 5), dim=32, style="eva", axis_factors=(1.0, 3.0)),
+            Rope(grid=(4, 5), dim=32, style="eva", axis_factors=(1.0, 2.0)), "axis_factors is 1,3 (the spec says 1,2)", id="axis_factors"),
+        pytest.param(Rope(positions=MROPE_POSITIONS[[0, 2, 1]], **MROPE), Rope(positions=MROPE_POSITIONS, **MROPE),
+            "positions are those of the axes t,w,h (the spec says t,h,w)", id="axes exchanged"),
+        pytest.param(Rope(positions=MROPE_POSITIONS, **{**MROPE, "mrope_section": (24, 24, 16)}), Rope(positions=MROPE_POSITIONS, **MROPE),
+            "mrope_section is 24,24,16 (the spec says 16,24,24)", id="mrope_section"),
+        pytest.param(Rope(positions=MROPE_POSITIONS, **MROPE, mrope_interleaved=True), Rope(positions=MROPE_POSITIONS, **MROPE),
+            "M-RoPE sections are interleaved, where the model has them one after the other", id="mrope_interleaved"),
     ],
 )  # fmt: skip
 def test_another_parameter_of_a_grid_is_named(found: Scheme, spec: Scheme, words: str) -> None:
@@ -241,14 +241,20 @@ def test_wrong_positions_along_the_axes_of_a_grid_are_named(
 @pytest.mark.parametrize(
     ("positions", "base", "words"),
     [
-        ([40000], 1e6, "positions start at 40,000 (the spec says 0)"),
-        ([100, 101], 1e6, "positions start at 100 (the spec says 0)"),
-        ([100, 57, 8], 1e6, "positions are 100, then 57, then 8; expected 0 … 2"),
-        ([0, 1, 2], 500.0, "base is 500 (the spec says 1000000)"),
-        (
+        pytest.param([40000], 1e6, "positions start at 40,000 (the spec says 0)", id="one row"),
+        pytest.param([100, 101], 1e6, "positions start at 100 (the spec says 0)", id="two rows"),
+        pytest.param(
+            [100, 57, 8],
+            1e6,
+            "positions are 100, then 57, then 8; expected 0 … 2",
+            id="three rows in no order",
+        ),
+        pytest.param([0, 1, 2], 500.0, "base is 500 (the spec says 1000000)", id="another base"),
+        pytest.param(
             [7, 8, 9, 10],
             500.0,
             "base is 500 (the spec says 1000000), and positions start at 7 (the spec says 0)",
+            id="another base and start",
         ),
     ],
 )
@@ -407,6 +413,7 @@ def test_another_base_of_a_grid_is_not_called_another_style(
 
 
 @pytest.mark.parametrize("style", ["eva", "pixtral", "sam2"])
+@pytest.mark.sample("pixtral")
 def test_a_table_of_consecutive_positions_is_explained_against_a_grid(style: str) -> None:
     """The table of a text model has no rows and columns of an image: all pairs of a row turn by one
     position, 0 to 8, with frequencies of the whole dim.

@@ -114,6 +114,9 @@ def test_a_label_cannot_end_the_script_that_holds_the_data(
 def test_sliders_start_at_the_scaling_of_the_model(
     run_pecli: Callable[..., Outcome], tmp_path: Path, model: str, method: str, factor: float
 ) -> None:
+    """The page has a slider for the factor, and a choice of the method. Expected are those of the
+    model's config.json.
+    """
     run_pecli("plot", model, "--kind", "wavelengths", "-o", tmp_path / "x.html")
     settings = page_data(tmp_path / "x.html")["sliders"][0]
 

@@ -83,14 +83,13 @@ def test_a_map_counts_the_matrices_that_it_stands_for(shape: tuple[int, ...], la
 @pytest.mark.parametrize(
     ("tolerance", "limit", "is_relative"),
     [
-        ({"atol": 1e-3}, 1e-3, False),
-        ({"rtol": 1e-4}, 1e-4, True),
-        ({"atol": 1e-3, "rtol": 1e-4}, 0.0, False),
-        ({"max_ulp": 2}, 0.0, False),
-        ({}, 0.0, False),
-        ({"atol": 1e-3, "max_ulp": 2}, 0.0, False),
+        pytest.param({"atol": 1e-3}, 1e-3, False, id="absolute"),
+        pytest.param({"rtol": 1e-4}, 1e-4, True, id="relative"),
+        pytest.param({"atol": 1e-3, "rtol": 1e-4}, 0.0, False, id="both"),
+        pytest.param({"max_ulp": 2}, 0.0, False, id="ULPs"),
+        pytest.param({}, 0.0, False, id="none"),
+        pytest.param({"atol": 1e-3, "max_ulp": 2}, 0.0, False, id="absolute and ULPs"),
     ],
-    ids=str,
 )
 def test_a_map_marks_its_tolerance_only_if_that_is_a_single_limit(
     tolerance: dict[str, float], limit: float, is_relative: bool
@@ -267,16 +266,15 @@ def test_columns_of_cosines_are_channels_if_every_frequency_is_there_twice(
 @pytest.mark.parametrize(
     ("name", "shape", "axes"),
     [
-        ("x", (4, 4), ("position", "channel")),
-        ("bias", (4, 4), ("position", "channel")),
-        ("bias", (2, 4, 5), ("query", "key")),
-        ("x", (2, 5, 5), ("query", "key")),
-        ("x", (2, 4, 5), ("position", "channel")),
-        ("inv_freq", (4,), ("", "pair")),
-        ("slopes", (4,), ("", "head")),
-        ("x", (4,), ("", "element")),
+        pytest.param("x", (4, 4), ("position", "channel"), id="a square matrix"),
+        pytest.param("bias", (4, 4), ("position", "channel"), id="a square bias"),
+        pytest.param("bias", (2, 4, 5), ("query", "key"), id="heads of a bias"),
+        pytest.param("x", (2, 5, 5), ("query", "key"), id="square matrices"),
+        pytest.param("x", (2, 4, 5), ("position", "channel"), id="other matrices"),
+        pytest.param("inv_freq", (4,), ("", "pair"), id="frequencies"),
+        pytest.param("slopes", (4,), ("", "head"), id="slopes"),
+        pytest.param("x", (4,), ("", "element"), id="a vector"),
     ],
-    ids=str,
 )
 def test_axes_are_named_by_the_tensor_and_its_shape(
     name: str, shape: tuple[int, ...], axes: tuple[str, str]
@@ -368,18 +366,27 @@ WIDE = RNG.standard_normal((6, 4))
 @pytest.mark.parametrize(
     ("name", "table", "axes"),
     [
-        ("x", WIDE, ("position", "channel")),
-        ("cos", WIDE, ("position", "pair")),
-        ("sin", np.tile(WIDE, 2), ("position", "channel")),
-        ("cos", np.repeat(WIDE, 2, axis=1), ("position", "channel")),
-        ("cos", WIDE[:, :3], ("position", "pair")),
-        ("x", np.stack([WIDE, WIDE + 1]), ("position", "channel")),
-        ("x", RNG.standard_normal((2, 4, 4)), ("query", "key")),
-        ("bias", np.stack([WIDE, WIDE + 1]), ("query", "key")),
-        ("bias", WIDE, ("position", "channel")),
-        ("inv_freq", WIDE[0], ("", "pair")),
-        ("slopes", WIDE[0], ("", "head")),
-        ("x", WIDE[0], ("", "element")),
+        pytest.param("x", WIDE, ("position", "channel"), id="a matrix"),
+        pytest.param("cos", WIDE, ("position", "pair"), id="cosines"),
+        pytest.param("sin", np.tile(WIDE, 2), ("position", "channel"), id="sines twice in halves"),
+        pytest.param(
+            "cos",
+            np.repeat(WIDE, 2, axis=1),
+            ("position", "channel"),
+            id="cosines twice side by side",
+        ),
+        pytest.param("cos", WIDE[:, :3], ("position", "pair"), id="cosines of 3 columns"),
+        pytest.param("x", np.stack([WIDE, WIDE + 1]), ("position", "channel"), id="two matrices"),
+        pytest.param(
+            "x", RNG.standard_normal((2, 4, 4)), ("query", "key"), id="two square matrices"
+        ),
+        pytest.param(
+            "bias", np.stack([WIDE, WIDE + 1]), ("query", "key"), id="two matrices of a bias"
+        ),
+        pytest.param("bias", WIDE, ("position", "channel"), id="one matrix of a bias"),
+        pytest.param("inv_freq", WIDE[0], ("", "pair"), id="frequencies"),
+        pytest.param("slopes", WIDE[0], ("", "head"), id="slopes"),
+        pytest.param("x", WIDE[0], ("", "element"), id="a vector"),
     ],
 )
 def test_axes_are_named_by_the_table_and_its_columns(
@@ -402,13 +409,12 @@ def test_a_map_of_several_axes_counts_the_matrices_of_all() -> None:
 @pytest.mark.parametrize(
     ("tolerance", "shown"),
     [
-        ({"atol": 1e-3}, 1e-3),
-        ({"rtol": 1e-4}, 1e-4),
-        ({"atol": 1e-3, "rtol": 1e-4}, 0),
-        ({"atol": 1e-3, "max_ulp": 1}, 0),
-        ({}, 0),
+        pytest.param({"atol": 1e-3}, 1e-3, id="absolute"),
+        pytest.param({"rtol": 1e-4}, 1e-4, id="relative"),
+        pytest.param({"atol": 1e-3, "rtol": 1e-4}, 0, id="both"),
+        pytest.param({"atol": 1e-3, "max_ulp": 1}, 0, id="absolute and ULPs"),
+        pytest.param({}, 0, id="none"),
     ],
-    ids=str,
 )
 def test_a_tolerance_is_drawn_if_it_is_the_same_for_all_elements(
     tolerance: dict[str, float], shown: float
