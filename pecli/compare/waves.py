@@ -9,7 +9,7 @@ import numpy as np
 from pecli.compare.best_reading import MIN_FLAT_ROWS, begins_with_position_0, find_readings
 from pecli.compare.candidate import PLURALS, CandidateTable, MadeTables
 from pecli.compare.reading import Reading
-from pecli.compare.reading_notes import note_on
+from pecli.compare.reading_notes import describe_arrangement
 from pecli.engine.arrays import AnyArray
 from pecli.errors import bracketed
 from pecli.files.tensor_roles import role_of
@@ -94,7 +94,7 @@ def _separate_functions(tables: list[AnyArray]) -> SeparateTables | None:
     for table in tables:
         for reading in find_wave_readings(table):
             if reading.has_constant_power:
-                return SeparateTables(reading.take_first_copies(), note_on(reading))
+                return SeparateTables(reading.take_first_copies(), describe_arrangement(reading))
     return None
 
 

@@ -210,7 +210,7 @@ def solve_positions(
     queries = _make_queries_like_tables(tables, encoding)
     if queries is None:
         return None
-    options = {**_state_positions(rows), "layer_type": encoding.layer_type or None, "seq_axis": -2}
+    options = {**_position_options(rows), "layer_type": encoding.layer_type or None, "seq_axis": -2}
     try:
         result = verify_rotated(
             queries.after,
@@ -225,7 +225,7 @@ def solve_positions(
     return result if _names_positions(result) else None
 
 
-def _state_positions(rows: "RowPositions") -> NamedValues:
+def _position_options(rows: "RowPositions") -> NamedValues:
     """Return the option of `verify` for positions: a mask that counts tokens, or the ids themselves."""
     has_mask = rows.is_token is not None
     return {"attention_mask": rows.is_token} if has_mask else {"positions": rows.ids}

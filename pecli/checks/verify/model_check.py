@@ -15,7 +15,7 @@ from pecli.checks.verify.table_search import Tables, find_tables
 from pecli.checks.verify.unreadable_tables import make_shape_failure
 from pecli.compare.reading import Reading
 from pecli.compare.reading_conflicts import Doubling, find_doubling_problems
-from pecli.compare.reading_notes import note_on
+from pecli.compare.reading_notes import describe_arrangement
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
 from pecli.files.npy import ARRAY_NAME
@@ -196,7 +196,7 @@ class ModelCheck:
             yield reading.name
         if layer_type:
             yield self._remark_on_layers(name, layer_type)
-        yield note_on(reading)
+        yield describe_arrangement(reading)
         yield self.notes.get(name, "")
 
     def _remark_on_layers(self, name: str, layer_type: str) -> str:
