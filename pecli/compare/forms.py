@@ -275,13 +275,13 @@ class Form:
             return None
         tables: list[Array] = []
         for cosines_or_sines in cosines_and_sines:
-            table = self._with_single_columns(cosines_or_sines.view.values, noise)
+            table = self._with_one_column_per_frequency(cosines_or_sines.view.values, noise)
             if table is None or not table.size:
                 return None
             tables.append(table)
         return tuple(tables)
 
-    def _with_single_columns(self, table: Array, noise: float) -> Array | None:
+    def _with_one_column_per_frequency(self, table: Array, noise: float) -> Array | None:
         """Return cosines or sines with one column per frequency.
 
         None is returned if this form has two columns per frequency, which should be the same, and they

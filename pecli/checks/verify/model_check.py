@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pecli.checks.checked_tensor import CheckedTensor, compare_reading
-from pecli.checks.conclusion import conclude, with_unchecked_and_doubts
+from pecli.checks.conclusion import add_unchecked_and_doubts, make_answer
 from pecli.checks.doubts import Doubt, LayersNotNamed
 from pecli.checks.verification import Verification
 from pecli.checks.verify.missing_tables import find_lost_scalings, make_no_tables_error
@@ -41,7 +41,7 @@ class ModelCheck:
     notes: Mapping[str, str]
 
     def verify(self, tolerance: Tolerance, *, search_reasons: bool) -> Verification:
-        """Compare all tables of the file.
+        """Compare all tables of the file with those of the model.
 
         Args:
             tolerance: The errors that pass.
@@ -51,16 +51,11 @@ class ModelCheck:
             NoTablesError: If there is nothing to compare, as in most checkpoints.
         """
         tables = find_tables(self.tensors)
-        problems = _find_problems(tables)
-        if not tables:
-            # A .gguf file needs a tensor for llama3's scaling: without one it fails.
-            problems = find_lost_scalings(self.tensors)
-            if not problems:
-                raise make_no_tables_error(self.file, self.tensors)
+        problems = self._find_problems(tables)
         allowed = tolerance.against_model()
         checked = self._check_all(tables, allowed)
         schemes = _collect_schemes(tables) or self.tensors.schemes
-        answer = conclude(
+        answer = make_answer(
             self.file,
             ", ".join(sorted(schemes)),
             checked,
@@ -68,8 +63,23 @@ class ModelCheck:
             problems,
             search_reasons=search_reasons,
         )
-        answer = with_unchecked_and_doubts(answer, checked, self.tensors.tensors, allowed)
+        answer = add_unchecked_and_doubts(answer, checked, self.tensors.tensors, allowed)
         return self._with_hint_on_queries(answer)
+
+    def _find_problems(self, tables: Tables) -> Sequence[str]:
+        """Return sentences on what is wrong with the file beside the values of its tables.
+
+        Raises:
+            NoTablesError: If there is no table, and the file need not have one.
+        """
+        if tables:
+            return _find_unequal_doublings(tables)
+        # llama.cpp reads the factors of llama3's scaling from a table in the .gguf file. It is wrong
+        # without that table, and not a file with nothing to compare.
+        problems = find_lost_scalings(self.tensors)
+        if not problems:
+            raise make_no_tables_error(self.file, self.tensors)
+        return problems
 
     def _with_hint_on_queries(self, answer: Verification) -> Verification:
         """Return a failed answer that nothing explains with a hint, if tensors may be queries.
@@ -225,7 +235,7 @@ def _collect_schemes(tables: Tables) -> set[str]:
     return {reading.origin.scheme for reading in _select_readings(tables)}
 
 
-def _find_problems(tables: Tables) -> Sequence[str]:
+def _find_unequal_doublings(tables: Tables) -> Sequence[str]:
     """Return a sentence for layers whose cosines and sines are doubled in two ways."""
     doublings = []
     for reading in _select_readings(tables):
