@@ -149,7 +149,7 @@ class ArrayReader:
         return Reading.straight(self.name, side.expected, found, masked=masks_agree)
 
     def read_as_cos_sin(self, side: Side) -> Reading | None:
-        """Return how an array holds the cosines and sines of another one in another order; None if not.
+        """Return how an array holds the same cosines and sines as another, in another order; None if not.
 
         The expected array may be (L, D), with all cosines before all sines, and the found one (L, D/2, 2),
         with pairs. Neither file states its order. So the expected array is split into two tables, and

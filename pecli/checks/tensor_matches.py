@@ -204,11 +204,11 @@ def _make_reading_rules(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> R
 def _undo_single_transposes(
     matches: Mapping[str, TensorMatch], rules: ReadingRules
 ) -> dict[str, TensorMatch]:
-    """Return the matches, without transposing one of cosines and sines but not the other.
+    """Return the matches, with cosines and sines of a module either all transposed or none.
 
-    A program that stores tables transposed does so with both. If only the sines (64, 64) of B have to
-    be transposed to fit those of A, their axes were exchanged by mistake. They are matched without
-    transposing them, so that a comparison shows that they are wrong.
+    If only the sines (64, 64) of B have to be transposed to fit those of A, a program exchanged their
+    axes by mistake. They are matched again without transposing them, so that a comparison shows that
+    they are wrong.
 
     Args:
         matches: The tensors of both files that belong together, by their names in A.
@@ -325,10 +325,10 @@ def _read_joined(joined: Tensors, apart: Tensors, rules: ReadingRules) -> Readin
 
 
 def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRules) -> TensorMatch:
-    """Return two tensors with the way in which one holds the other: (2, 64, 128) two copies of (64, 128).
+    """Return the match of two tensors: (2, 64, 128) is read as two copies of (64, 128), for example.
 
-    Either may have the copies. If neither tensor holds the other, the match has no such way, and its
-    comparison reports two shapes.
+    Either of them may have the copies. If neither can be read as the other, their comparison reports
+    that the shapes differ.
 
     Args:
         name: The name in A.

@@ -27,10 +27,9 @@ MAX_REPRINTED = 4096
 def find_readings_of_text(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
     """Yield the tensors that a text file may have been printed from, by name.
 
-    A text states no dtype, and lines of a .csv file state no axes. So four lines "0.33333334,0.25"
-    may be float32 or float64, and (4, 2), (2, 2, 2) as cosines and sines, or 2 biases (2, 2).
-    Other texts state their axes, so that only the dtype is open. Nothing is yielded for binary files,
-    which state both.
+    Lines of a .csv file state neither a dtype nor axes: four lines "0.33333334,0.25" may be float32 or
+    float64. Their shape may be (4, 2), or (2, 2, 2), as of the biases of two heads. Other texts state
+    their axes, and binary files, for which nothing is yielded, also their dtypes.
     """
     if file.printed is None:
         return

@@ -190,8 +190,8 @@ class Compared:
     def measure_largest_harm(self, mistake: Mistake, probe: Probe) -> float:
         """Return the largest error of tables with a mistake, as a multiple of a harmless error.
 
-        Cosines that are off by 0.0005 have 0.5, since 0.001 is harmless. If a comparison of the wrong
-        tables would fail, the result is DETECTED, which is infinity.
+        For cosines that are off by 0.0005, it is 0.5, since 0.001 is harmless. If a comparison of the
+        wrong tables would fail, it is DETECTED, which is infinity.
 
         Args:
             mistake: A mistake of at least one of the tables.

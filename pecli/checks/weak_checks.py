@@ -136,7 +136,7 @@ def _find_undetected_mistakes(
         names: The tables that passed, by the scheme's names.
         tolerance: The errors that passed.
     """
-    # It holds a scheme per layer type. Known mistakes are those of one scheme.
+    # Known mistakes are those of one scheme, not of one per layer type.
     if holds_several(scheme):
         return
     tables = named_tensors(scheme)

@@ -181,7 +181,7 @@ class ModuleChecker:
             ParameterError: If the model has no rotary encoding.
         """
         self._require_rope(module)
-        (name,) = tensors
+        (name,) = tensors  # Each vector of frequencies is checked by itself.
         layer_type = self._find_layer_type(f"{module}.{name}")
         length = self._find_length_of_frequencies(call)
         recorded = RecordedTables(

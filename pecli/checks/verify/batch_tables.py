@@ -64,15 +64,15 @@ def arrange_per_batch(array: Array) -> Array:
 
 
 def take_rows_of_tokens(label: str, tables: Tables, rows: "RowPositions", axes: int) -> TokenTables:
-    """Return the rows of a batch's tables that belong to tokens, (tokens, D), without those of padding.
+    """Return tables of a batch as rows of its tokens, (tokens, D), without the rows of padding.
 
-    Tables (2, 4, D) with one row of padding, which has no right values, become (7, D). Frequencies and
-    other tables that have no row per token stay as they are.
+    Padding has no right values: tables (2, 4, D) with one row of padding become (7, D). Tables that
+    have no row per token, such as frequencies, stay as they are.
 
     Args:
         label: The file, as it was given.
         tables: The tables.
-        rows: The positions of a batch's tokens, and which of them are padding.
+        rows: The positions of the batch's tokens, and which of them are padding.
         axes: The axes of positions that the model has.
 
     Raises:

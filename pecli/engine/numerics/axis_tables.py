@@ -223,8 +223,8 @@ class AxisFiller:
         """
         out = np.empty((len(positions), len(waves)), numpy_dtype(dtype))
         for unit, rows in _grouped_by_unit(positions).items():
-            distances_from_0 = [_count_units(abs(positions[row]), unit) for row in rows]
-            out[rows] = self._rows_of_multiples(function, unit, distances_from_0, waves, dtype)
+            unit_counts = [_count_units(abs(positions[row]), unit) for row in rows]
+            out[rows] = self._rows_of_multiples(function, unit, unit_counts, waves, dtype)
         # Cosines are the same on both sides of 0. Sines are negated: sin(−x) = −sin(x).
         if function == "sin":
             is_negative = np.array([position < 0 for position in positions], bool)
