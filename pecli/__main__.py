@@ -85,13 +85,19 @@ class _StandardOutput(io.FileIO):
 
 
 def _open_streams() -> None:
-    """Replace closed standard streams, and make the others show characters that they cannot encode."""
+    """Prepare stdin, stdout and stderr, so that reading and writing text does not fail.
+
+    A stream that the parent process closed becomes empty. Characters that the encoding of a terminal
+    lacks are written as «?».
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         is_closed = getattr(sys, name) is None
         if is_closed:
             _open_null_device(name, mode)
+    # If the disk is full, the error then names «standard output». Another name is a stream that a
+    # caller has put in its place: it stays.
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.name == "<stdout>":
-        sys.stdout = _with_named_errors(sys.stdout)
+        sys.stdout = _reopen_with_named_errors(sys.stdout)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -107,7 +113,7 @@ def _open_null_device(name: str, mode: str) -> None:
     setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - open until the process ends
 
 
-def _with_named_errors(stdout: io.TextIOWrapper) -> io.TextIOWrapper:
+def _reopen_with_named_errors(stdout: io.TextIOWrapper) -> io.TextIOWrapper:
     """Return standard output as text, over a file whose errors have its name."""
     binary = io.BufferedWriter(_StandardOutput(1, "w", closefd=False))
     return io.TextIOWrapper(

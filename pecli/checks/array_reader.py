@@ -149,17 +149,18 @@ class ArrayReader:
         return Reading.straight(self.name, side.expected, found, masked=masks_agree)
 
     def read_as_cos_sin(self, side: Side) -> Reading | None:
-        """Read an array as the cosines and sines that another array holds in a different order.
+        """Return how an array holds the same cosines and sines as another, in another order; None if not.
 
-        One file may have (L, D) with all cosines and then all sines, and the other (L, D/2, 2) with
-        pairs. Nothing states the order of either. So the expected array is separated first, in every
-        way in which cos² + sin² is constant; then the other array is read as these two tables.
+        The expected array may be (L, D), with all cosines before all sines, and the found one (L, D/2, 2),
+        with pairs. Neither file states its order. So the expected array is split into two tables, and
+        these are looked for in the found one.
         """
-        for separation in find_wave_readings(side.expected):
-            if not separation.has_equal_copies():
-                continue
-            tables = separation.take_first_copies()
-            candidates = find_both_functions(Waves(tables["cos"], tables["sin"]))
+        # A split is a way to take some columns as cosines, and others as sines: cos² + sin² is constant.
+        for split in find_wave_readings(side.expected):
+            if not split.has_equal_copies():
+                continue  # Each sequence of a batch has other values: there is no single table.
+            expected = split.take_first_copies()
+            candidates = find_tables_of_both_functions(Waves(expected["cos"], expected["sin"]))
             reading = find_best_reading(side.found, candidates, is_text=self.rules.is_text)
             if reading is not None and reading.is_near:
                 return reading
@@ -211,10 +212,11 @@ class ArrayReader:
         )
 
 
-def find_both_functions(waves: Waves) -> Iterator[CandidateTable]:
-    """Yield what one array may hold of another file's tables: cosines and sines, with each column once or twice.
+def find_tables_of_both_functions(waves: Waves) -> Iterator[CandidateTable]:
+    """Yield the tables of cosines and sines together that one array may hold.
 
-    If both tables have the columns a b a b, the array may have these, or only a b.
+    They are the two tables of another file. If both have the columns a b a b, the array may have
+    these, or only a b.
     """
     cos_by_doubling = _find_columns_by_doubling(waves.cos)
     sin_by_doubling = _find_columns_by_doubling(waves.sin)

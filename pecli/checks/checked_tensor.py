@@ -9,7 +9,7 @@ from pecli.checks.doubts import Doubt, SinesFirst
 from pecli.compare.comparison import Comparison
 from pecli.compare.problems import CopiesDiffer, LearnedConstant, LearnedNotFinite, Problem
 from pecli.compare.reading import Reading
-from pecli.compare.reading_notes import note_on
+from pecli.compare.reading_notes import describe_arrangement
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
 from pecli.engine.schemes.scheme import Scheme
@@ -61,26 +61,27 @@ class CheckedTensor:
         any_dtype: bool = True,
         stated_name: str = "",
     ) -> "CheckedTensor":
-        """Compare a tensor with the tables that it should hold.
+        """Compare a tensor with its expected tables, and return the result with notes for a report.
 
         Args:
             tensor: Its name in the file.
             label: Its name in the result.
-            reading: The tensor beside the expected tables, and how its axes and columns are matched
-                with them: (2, 64, 128) as two copies of cosines (64, 128), for example.
+            reading: The tensor, the tables that it should hold, and how their axes match: (2, 64, 128)
+                as two copies of cosines (64, 128), for example.
             tolerance: The errors that pass.
             any_dtype: True if another dtype is not a finding.
-            stated_name: A name such as `sin_cos`, which states that sines come first, if it is not
-                the label.
+            stated_name: The name that may state the order of cosines and sines, such as `sin_cos`; the
+                label if it is empty.
         """
-        # The search for a mistake takes one copy of the tables, and the scheme that should make it.
-        found = reading.take_tables_to_explain()
+        # If the comparison fails, a search for the mistake changes parameters of this scheme until it
+        # makes these tables.
+        to_explain = reading.take_tables_to_explain()
         return cls(
             tensor=tensor,
             result=compare_reading(label, reading, tolerance, any_dtype=any_dtype),
-            scheme=found.scheme,
-            found_tables=found.tables,
-            note=note_on(reading),
+            scheme=to_explain.scheme,
+            found_tables=to_explain.tables,
+            note=describe_arrangement(reading),
             doubt=_find_doubt_about_order(label, stated_name or label, reading),
         )
 

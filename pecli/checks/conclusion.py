@@ -14,7 +14,7 @@ from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array
 
 
-def conclude(
+def make_answer(
     file: str,
     scheme: str,
     checked: Sequence[CheckedTensor],
@@ -47,7 +47,7 @@ def conclude(
     )
 
 
-def with_unchecked_and_doubts(
+def add_unchecked_and_doubts(
     answer: Verification,
     checked: Sequence[CheckedTensor],
     tensors: Mapping[str, Array],

@@ -69,23 +69,35 @@ def diagnose(
 
 
 def _write_lines_about(explanation: "Explanation", tolerance: Tolerance) -> Iterator[Line]:
-    """Yield the lines of a report on one reason: a sentence, and commands that follow from it.
+    """Yield the lines of a report on one mistake: a sentence, and commands to try.
 
-    If a table was only computed with other rounding, `verify with --recipe float32` would pass. The
-    last line is a command that makes such a table, for a user who wants to see the mistake.
+    If a table is right except for its precision, a command that accepts it comes first. The last one
+    makes a table with the mistake, for a user who wants to see it.
     """
-    from pecli.explain.words import reproduction, sentence
+    from pecli.explain.words import reproduction, sentence  # It is needed only if a check fails.
 
     yield Line(sentence(explanation))
     for recipe in _find_passing_recipes(explanation):
-        words = f"verify with --recipe {recipe}"
-        if explanation.recipe_residual > tolerance.atol:
-            # The next power of ten: 1e-4 for a residual of 3e-5.
-            exponent = math.ceil(math.log10(explanation.recipe_residual))
-            words = f"{words} --atol 1e{exponent}"
-        yield Line(words, is_advice=True)
+        options = _write_options_to_pass(recipe, explanation.recipe_residual, tolerance)
+        yield Line(f"verify with {options}", is_advice=True)
     for line in reproduction(explanation):
         yield Line(line, is_advice=True)
+
+
+def _write_options_to_pass(recipe: str, residual: float, tolerance: Tolerance) -> str:
+    """Return options of `verify` that accept a table of another precision, such as float32.
+
+    They are `--recipe float32 --atol 1e-4` for a table that differs by 3e-5 from that of the recipe.
+
+    Args:
+        recipe: The precision.
+        residual: The largest error that is left with it.
+        tolerance: The errors that pass without an option.
+    """
+    if residual > tolerance.atol:
+        exponent = math.ceil(math.log10(residual))  # The next power of ten above the error passes.
+        return f"--recipe {recipe} --atol 1e{exponent}"
+    return f"--recipe {recipe}"
 
 
 def explanations_as_json(

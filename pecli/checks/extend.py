@@ -402,27 +402,28 @@ def _read_model_lengths(
 ) -> Lengths:
     """Return how many positions a model has without any scaling, and with its own one.
 
-    A model of 4,096 positions whose configuration has YaRN with factor 40 has the lengths 4,096 and
-    163,840. The factor of a new scaling is computed from the first; one is needed beyond the second.
+    DeepSeek-V3 has 4,096 positions, and a scaling by 40: its lengths are 4,096 and 163,840. A new
+    scaling to 327,680 positions has the factor 80, from the first length.
 
     Args:
         model: The model.
         encoding: Its rotary encoding, with the scaling that it has already.
-        chosen: The new scaling, for which the model's makers may recommend an original length.
-        original_len: The original length that the user gave, if any.
+        chosen: The new scaling, for which the model's makers may recommend a length without scaling.
+        original_len: The length without scaling that the user gave, if any.
 
     Raises:
         ParameterError: They are unknown, or the model's scaling cannot be replaced.
     """
     _require_replaceable_scaling(model, encoding)
-    original_by_config = _read_original_length(model, encoding)
-    stretched = _compute_stretched_length(encoding, original_by_config)
+    length_in_config = _read_original_length(model, encoding)
+    stretched = _compute_stretched_length(encoding, length_in_config)
     longest = max(stretched, int(model.context or 0))
+    # The user's length without scaling counts first, then that of the makers, then the config's.
     if original_len is not None:
-        original_by_user: int = ORIGINAL_LEN.check("original_len", original_len)
-        return Lengths(original_by_user, longest)
-    original_by_makers = _find_original_by_makers(encoding, chosen)
-    return Lengths(original_by_makers or original_by_config, longest)
+        length_of_user: int = ORIGINAL_LEN.check("original_len", original_len)
+        return Lengths(length_of_user, longest)
+    length_of_makers = _find_original_by_makers(encoding, chosen)
+    return Lengths(length_of_makers or length_in_config, longest)
 
 
 def _find_original_by_makers(encoding: Encoding, chosen: ChosenMethod) -> int | None:

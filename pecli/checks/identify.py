@@ -236,20 +236,28 @@ def _identify_group(
         schedules: The schedules of frequencies in vectors of the same file.
     """
     with time_limit() as limit:
-        identified = _identify_in_time(group, schedules)
+        identified = _identify_together_or_apart(group, schedules)
     return _with_doubt(identified) if limit.has_ended_search else identified
 
 
-def _identify_in_time(
+def _identify_together_or_apart(
     group: Mapping[str, Array], schedules: Sequence[SchedulePrior]
 ) -> _IdentifiedGroup:
-    """Find the scheme of tensors together, or else that of each, until the time is up."""
+    """Return the schemes that make tensors together, or else the schemes of each tensor.
+
+    One rope makes `cos` and `sin` together. A tensor that no scheme makes is described by its shape
+    and values.
+
+    Args:
+        group: The tensors, by name.
+        schedules: The schedules of frequencies in vectors of the same file.
+    """
     matches = _find_first_matches(group, schedules)
     if matches:
         return _IdentifiedGroup(matches, [])
     if len(group) > 1:
         return _identify_one_by_one(group, schedules)
-    ((name, array),) = group.items()
+    ((name, array),) = group.items()  # A single tensor has been tried already.
     return _IdentifiedGroup([], [*describe(name, array)])
 
 

@@ -81,9 +81,10 @@ def _read_common_tolerances(defaults: Keys, tolerances: Keys) -> Keys:
 def _read_checks_of_entry(
     path: str, keys: Keys, models: Models, *, reasons: bool
 ) -> Iterator[Check]:
-    """Yield the checks of one [[check]] table: a single one, or one per file of `dumps/*.npz`.
+    """Yield the checks of one [[check]] table of a manifest, one per file.
 
-    What the table states is read here, once. The files are compared later, when the checks run.
+    The key `file` names one file, or several by a pattern: `dumps/*.npz`. All keys are read now, and
+    the files are compared later, when the checks run.
 
     Args:
         path: The manifest.
@@ -93,13 +94,13 @@ def _read_checks_of_entry(
     """
     pattern = _read_file_pattern(keys)
     tolerance = _read_tolerance(keys)
-    _refuse_pipes(keys, models.folder)
+    _refuse_pipes(keys, models.folder)  # Opening one would wait for ever.
     raw_layout = _read_raw_layout(keys)
     target = _read_target_of_entry(keys, models, raw_layout)
     name = text_of(keys, "name")
     files = find_files(models.folder, pattern)
-    is_single_file = files == [pattern]  # The name of one file is returned as it is.
-    # A file of a group is skipped if it has no tables; a file that was named alone must have some.
+    is_single_file = files == [pattern]  # It is a name without wildcards.
+    # Files of a pattern make a group: those without tables are skipped. A single file must have some.
     group = "" if is_single_file else f"{path}: {pattern}"
     for file in files:
         label = _choose_label(name, file, is_single_file=is_single_file)

@@ -239,38 +239,37 @@ def _measure_block(
 
 
 def _measure_rows(rows: Array, exact_rows: Array, rows_before: int) -> BlockErrors:
-    """Return the errors |rows − exact_rows| of a block of a table, by row and by column.
+    """Return the errors |rows − exact_rows| in a block of a table: the largest by row and by column.
 
-    They come with the first row that equals the row before it, as it should not: in bfloat16,
-    position 257 is 256. To find this in the first row of a block, the row before is needed as well.
+    The result also has the first row that repeats the one before by mistake: in bfloat16, the row of
+    position 257 is that of 256. To find it at the start of a block, the row before the block is given.
 
     Args:
         rows: The row before the block, if there is one, and then the rows of the block.
         exact_rows: The same rows of the exact table.
         rows_before: 1, or 0 if the block is the beginning of a table.
     """
-    block = slice(rows_before, None)  # Errors of the row before belong to another block.
-    error = _measure_absolute_errors(rows[block], exact_rows[block])  # (rows, columns)
+    error = _measure_absolute_errors(rows[rows_before:], exact_rows[rows_before:])
     first_equal = _find_first_equal_in_block(rows, exact_rows, rows_before)
-    errors = _summarise_errors(error, first_equal)
-    has_nan = np.isnan(errors.by_column).any()
-    if has_nan:
-        # An element that is not a number is farther off than any other.
-        return _summarise_errors(np.where(np.isnan(error), np.inf, error), first_equal)
-    return errors
+    return _summarise_errors(error, first_equal)
 
 
 def _summarise_errors(error: Array, first_equal: int | None) -> BlockErrors:
     """Return the largest errors of the rows and columns of a block, and the sum of each row.
 
     Args:
-        error: The error of each element, (rows, columns).
+        error: The error of each element, (rows, columns); NaN counts as infinity.
         first_equal: The first row that equals the row before by mistake; None if there is none.
     """
+    by_column = error.max(axis=0)
+    # The largest errors are NaN if any is, and take less time to look at than all of them.
+    if np.isnan(by_column).any():
+        error = np.where(np.isnan(error), np.inf, error)
+        by_column = error.max(axis=0)
     return BlockErrors(
         by_row=error.max(axis=1).astype(np.float64),
         sums=error.sum(axis=1, dtype=np.float64),
-        by_column=error.max(axis=0),
+        by_column=by_column,
         first_equal=first_equal,
     )
 

@@ -106,23 +106,29 @@ def _find_element_by_sorting(rank: int, pieces: Sequence[Array], dtype: str) -> 
 
 
 def _find_element_of_rank(rank: int, bracket: Bracket, bracketed: Bracketed) -> float | None:
-    """Return the element with `rank` smaller ones in a table; None if it is outside of the bracket.
+    """Return the element of a table at an index, as if all were sorted; None if outside the bracket.
 
-    If 1000 elements of the table are below the bracket and 2 at its lower end, the element of rank
-    1005 is the fourth smallest between the ends: the one with the index 3 if these were sorted.
+    The sorted elements are those below the bracket, at its low end, between its ends, at its high end,
+    and above. With 1000 below and 2 at the low end, the first one between has the index 1002.
+
+    Args:
+        rank: The index.
+        bracket: Two numbers between which the element most likely lies.
+        bracketed: The elements between them, and how many are below and at the ends.
     """
-    index_from_low = rank - bracketed.below
-    if index_from_low < 0:
+    first_at_low = bracketed.below
+    first_between = first_at_low + bracketed.at_low
+    first_at_high = first_between + len(bracketed.between)
+    first_above = first_at_high + bracketed.at_high
+    if rank < first_at_low or rank >= first_above:
         return None
-    index = index_from_low - bracketed.at_low
-    if index < 0:
+    if rank < first_between:
         return float(bracket.low)
-    between = bracketed.between
-    if index < len(between):
-        between.partition(index)  # sorts so far that this element is at its place
-        return float(between[index])
-    is_at_high = index < len(between) + bracketed.at_high
-    return float(bracket.high) if is_at_high else None
+    if rank >= first_at_high:
+        return float(bracket.high)
+    index = rank - first_between
+    bracketed.between.partition(index)  # It sorts just enough to put this element in its place.
+    return float(bracketed.between[index])
 
 
 def _take_finite(values: Array, dtype: str) -> AnyArray:

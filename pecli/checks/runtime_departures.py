@@ -67,9 +67,8 @@ def measure_runtime(
 ) -> RuntimeErrors:
     """Return the errors of a runtime's cosines and sines, at some of the first `count` positions.
 
-    A runtime may err for two reasons: its float32 arithmetic rounds, and it may misread a parameter,
-    for example ignore a scaling. Its own tables have both errors. The second by itself, which is
-    called its departure, is the error of exact tables of the misread parameters.
+    A runtime errs because its float32 arithmetic rounds, or because it misreads a parameter: it may
+    ignore a scaling. Its departure is the second error by itself, without any rounding.
 
     Args:
         defined: The scheme that the model defines.
@@ -78,10 +77,12 @@ def measure_runtime(
         tolerance: The largest absolute error that a position may have.
         reads_differently: True if the runtime misreads parameters, so that it has a departure.
     """
-    errors = _measure(defined, computed, count, tolerance, reads_differently=reads_differently)
+    errors = _compare_tables(
+        defined, computed, count, tolerance, reads_differently=reads_differently
+    )
     departure = Departure()  # none
-    if errors.unrounded is not None:
-        misread = as_read(computed)
+    if errors.unrounded is not None:  # It is there if `reads_differently`.
+        misread = as_read(computed)  # the scheme without the rounding of the runtime
         departure = _locate_departure(errors.unrounded, defined, misread, count, tolerance)
     return RuntimeErrors(
         max_abs_error=errors.rounded.max_abs_error, curve=errors.curve, departure=departure
@@ -142,29 +143,33 @@ def _find_first_beyond(
 
 
 @lru_cache(maxsize=8)
-def _measure(
+def _compare_tables(
     defined: Rope, computed: Rope, count: int, tolerance: float, *, reads_differently: bool
 ) -> _MeasuredTables:
-    """Measure the errors of a runtime's tables at some positions; runtimes with equal schemes share the result.
+    """Return the errors of a runtime's tables at a sample of positions, with and without its rounding.
+
+    The result is remembered, as several runtimes compute a model in the same way.
 
     Args:
         defined: The scheme that the model defines.
         computed: The scheme as the runtime computes it, in its own arithmetic.
         count: The number of positions, of which a sample is compared.
         tolerance: The largest absolute error that a position may have.
-        reads_differently: True if the runtime reads parameters differently. Its tables are then also
-            compared without rounding, which shows the error of the parameters alone.
+        reads_differently: True if the runtime misreads parameters. If it reads them right, tables
+            without its rounding have no error, and are not compared.
     """
     exact = _make_exact_rows(defined, count)
     positions = compared_positions(count)
     tables = {ROUNDED: _make_rows(computed, positions)}
     if reads_differently:
         tables[UNROUNDED] = _make_rows(as_read(computed), positions)
-    drifts = measure_drifts(exact, tables, tolerance, positions)
-    drift_by_table = {drift.recipe: drift for drift in drifts.tables}
-    rounded = drift_by_table[ROUNDED]
+    errors = measure_drifts(exact, tables, tolerance, positions)
+    errors_by_table = {table.recipe: table for table in errors.tables}
+    rounded = errors_by_table[ROUNDED]
     return _MeasuredTables(
-        rounded=rounded, unrounded=drift_by_table.get(UNROUNDED), curve=drifts.curve(rounded)
+        rounded=rounded,
+        unrounded=errors_by_table.get(UNROUNDED),
+        curve=errors.curve(rounded),
     )
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.checks.array_reader import ArrayReader, ReadingRules, Side, find_both_functions
+from pecli.checks.array_reader import ArrayReader, ReadingRules, Side, find_tables_of_both_functions
 from pecli.checks.checked_tensor import MAX_COPY_ERROR
 from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import cos_and_sin
@@ -15,7 +15,7 @@ from pecli.compare.forms import columns
 from pecli.compare.problems import OtherDtype
 from pecli.compare.reading import Reading
 from pecli.compare.reading_conflicts import find_lone_transposes
-from pecli.compare.reading_notes import note_on
+from pecli.compare.reading_notes import describe_arrangement
 from pecli.compare.tolerance import EXACT, Tolerance
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
 from pecli.engine.grouping import grouped
@@ -126,7 +126,7 @@ class ReadMatch(TensorMatch):
         frequency, it has one as well.
         """
         read_file, other_file = ("A", "B") if self.reads_a else ("B", "A")
-        notes = {read_file: note_on(self.reading)}
+        notes = {read_file: describe_arrangement(self.reading)}
         doubling_in_other = self.reading.candidate.layout
         if doubling_in_other and not self.reading.form.doubled:
             notes[other_file] = columns(doubling_in_other)
@@ -164,41 +164,51 @@ class ReadMatch(TensorMatch):
 
 
 def match_tensors(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[TensorMatch]:
-    """Return the tensors of two files that belong together, and how one is read as the other.
+    """Return the tensors of two files that belong together, to be compared with each other.
 
-    `cos_sin_cache` of B belongs to both `cos` and `sin` of A. Otherwise tensors belong together by
-    their names: the same name, or names that mean the same, such as `cos` and `cos_cached`.
+    Tensors with the same name belong together, or with names that mean the same, such as `cos` and
+    `cos_cached`. But `cos_sin_cache` of one file belongs to both `cos` and `sin` of the other.
 
     Args:
         a: The first file.
         b: The second.
-        tolerance: The errors that pass. If it is exact, −∞ and the most negative number of a dtype are two numbers,
-            not two ways to write a mask.
+        tolerance: The errors that pass.
     """
-    in_a = a.read_as(_find_float_dtype(b)).tensors  # A .csv file has no dtypes of its own.
+    # A .csv file has no dtypes of its own: its numbers are taken as those of the other file.
+    in_a = a.read_as(_find_float_dtype(b)).tensors
     in_b = b.read_as(_find_float_dtype(a)).tensors
-    rules = ReadingRules(
+    rules = _make_reading_rules(a, b, tolerance)
+    cosines_and_sines = _match_cos_sin(in_a, in_b, rules)
+    if cosines_and_sines is not None:
+        return [cosines_and_sines]
+    matches = {}
+    for name, name_in_b in _match_names(in_a, in_b).items():
+        matches[name] = _match_two(name, name_in_b, in_a[name], in_b[name_in_b], rules)
+    # Cosines and sines are transposed together, or one of them by mistake.
+    return [*_undo_single_transposes(matches, rules).values()]
+
+
+def _make_reading_rules(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> ReadingRules:
+    """Return the rules by which an array of one file may be read as one of the other.
+
+    A bias is masked by −∞ or by the most negative number of its dtype. If the tolerance is exact,
+    these are two numbers, not two ways to write the same mask.
+    """
+    return ReadingRules(
         is_text=a.has_rows_only or b.has_rows_only,
         masks_alike=tolerance != EXACT,
         by_ulps=tolerance.max_ulp > 0,
     )
-    cos_sin = _match_cos_sin(in_a, in_b, rules)
-    if cos_sin is not None:
-        return [cos_sin]
-    matches = {}
-    for name, name_in_b in _match_names(in_a, in_b).items():
-        matches[name] = _match_two(name, name_in_b, in_a[name], in_b[name_in_b], rules)
-    return [*_reread_lone_transposes(matches, rules).values()]
 
 
-def _reread_lone_transposes(
+def _undo_single_transposes(
     matches: Mapping[str, TensorMatch], rules: ReadingRules
 ) -> dict[str, TensorMatch]:
-    """Return the matches, after sines whose axes were exchanged by mistake are matched as they stand.
+    """Return the matches, with cosines and sines of a module either all transposed or none.
 
-    A program that stores tables transposed does so with cosines and sines. If the sines (64, 64) of B
-    fit those of A only when transposed, and the cosines beside them as they stand, the sines are
-    wrong. They must not pass as transposed: a comparison as they stand shows that they are wrong.
+    If only the sines (64, 64) of B have to be transposed to fit those of A, a program exchanged their
+    axes by mistake. They are matched again without transposing them, so that a comparison shows that
+    they are wrong.
 
     Args:
         matches: The tensors of both files that belong together, by their names in A.
@@ -207,10 +217,10 @@ def _reread_lone_transposes(
     readings = {
         name: match.reading for name, match in matches.items() if isinstance(match, ReadMatch)
     }
-    as_they_stand = rules._replace(refuses_transposed=True)
+    without_transposing = rules._replace(refuses_transposed=True)
     corrected = dict(matches)
     for name in find_lone_transposes(readings):
-        corrected[name] = _match_again(matches[name], as_they_stand)
+        corrected[name] = _match_again(matches[name], without_transposing)
     return corrected
 
 
@@ -278,7 +288,7 @@ def _match_cos_sin(in_a: Tensors, in_b: Tensors, rules: ReadingRules) -> TensorM
 def _make_joined_match(
     in_a: Tensors, in_b: Tensors, reading: Reading, *, reads_a: bool
 ) -> ReadMatch:
-    """Return the match of all tensors of two files, of which one holds a single array.
+    """Return the match of an array `cos_sin_cache` in one file with `cos` and `sin` in the other.
 
     Args:
         in_a: The tensors of A.
@@ -286,12 +296,14 @@ def _make_joined_match(
         reading: How the single array is read as cosines and sines.
         reads_a: True if A holds the single array.
     """
-    (array,) = in_a.values() if reads_a else in_b.values()
+    (joined,) = in_a.values() if reads_a else in_b.values()
     return ReadMatch(
         name="cos_sin",
         names_in_a=[*in_a],
         names_in_b=[*in_b],
-        arrays=(array, array),  # The other file has two arrays, and none that holds both.
+        # A match has one array per file, for its dtype. The other file has two, so that the joined
+        # array stands for them.
+        arrays=(joined, joined),
         reading=reading,
         reads_a=reads_a,
     )
@@ -309,14 +321,14 @@ def _read_joined(joined: Tensors, apart: Tensors, rules: ReadingRules) -> Readin
     if len(joined) != 1 or waves is None:
         return None
     (array,) = joined.values()
-    return find_best_reading(array, find_both_functions(waves), is_text=rules.is_text)
+    return find_best_reading(array, find_tables_of_both_functions(waves), is_text=rules.is_text)
 
 
 def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRules) -> TensorMatch:
-    """Find how one of two tensors is read as the other: (2, 64, 128) as two copies of (64, 128).
+    """Return the match of two tensors: (2, 64, 128) is read as two copies of (64, 128), for example.
 
-    Either may have the copies, so that A is read as B, or B as A. If neither can be read as the
-    other, they are returned as a match that differs in its shape.
+    Either of them may have the copies. If neither can be read as the other, their comparison reports
+    that the shapes differ.
 
     Args:
         name: The name in A.
@@ -325,20 +337,21 @@ def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRule
         b: The tensor of B.
         rules: The rules of the comparison.
     """
-    unread = TensorMatch(name=name, names_in_a=[name], names_in_b=[name_in_b], arrays=(a, b))
+    match = TensorMatch(name=name, names_in_a=[name], names_in_b=[name_in_b], arrays=(a, b))
     reader = _choose_reader(name, name_in_b, rules)
-    sides = _order_sides(a, b, rules)
+    sides = _order_sides(a, b, rules)  # A as B has it, and B as A has it
     # If only one holds integers, 127 may stand for 1.0 in it: elements differ by that scale.
     is_one_quantised = reader.has_frequencies and _holds_integers(a) != _holds_integers(b)
     if a.shape == b.shape and not is_one_quantised:
-        return unread.with_first_reading(reader.read_in_same_shape, sides)
+        return match.with_first_reading(reader.read_in_same_shape, sides)
     # Both may be one table with other axes, with copies, or with a scale.
-    as_one_table = unread.with_first_reading(reader.read_as_table, sides)
-    if as_one_table.is_near or not reader.has_frequencies:
-        return as_one_table
+    match = match.with_first_reading(reader.read_as_table, sides)
+    if match.is_near or not reader.has_frequencies:
+        return match
     # The values differ. Both may still hold the same cosines and sines, arranged differently: (L, 64)
-    # as 32 cosines and then 32 sines in a row, (L, 32, 2) as pairs of a cosine and a sine.
-    return as_one_table.with_first_reading(reader.read_as_cos_sin, sides)
+    # as 32 cosines and then 32 sines in a row, (L, 32, 2) as pairs of a cosine and a sine. If not,
+    # the match stays as it is.
+    return match.with_first_reading(reader.read_as_cos_sin, sides)
 
 
 def _choose_reader(name: str, name_in_b: str, rules: ReadingRules) -> ArrayReader:

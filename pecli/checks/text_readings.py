@@ -25,13 +25,11 @@ MAX_REPRINTED = 4096
 
 
 def find_readings_of_text(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
-    """Yield the tensors that a text file may have been printed from, in other dtypes and shapes.
+    """Yield the tensors that a text file may have been printed from, by name.
 
-    A .csv file states neither a dtype nor axes. Four lines "0.33333334,0.25" are read as float32,
-    because float32 prints a third so: as (4, 2), as cosines and sines (2, 2, 2), and as the biases
-    of two heads (2, 2, 2); then in the same shapes as float64. Other texts state shapes, and are
-    read in each narrow dtype that has such numbers. Nothing is yielded for binary files, which state
-    their dtypes.
+    Lines of a .csv file state neither a dtype nor axes: four lines "0.33333334,0.25" may be float32 or
+    float64. Their shape may be (4, 2), or (2, 2, 2), as of the biases of two heads. Other texts state
+    their axes, and binary files, for which nothing is yielded, also their dtypes.
     """
     if file.printed is None:
         return
@@ -41,17 +39,26 @@ def find_readings_of_text(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
             yield {name: array}
         return
     for dtype in NARROW_DTYPES:
-        in_dtype = file.read_as(dtype)
-        are_rounded = file.rounding > 0
-        if are_rounded:
-            may_be_printed = _may_be_rounded_from(in_dtype.tensors, file)
-        else:
-            may_be_printed = all(_has_all_digits(dtype, array) for array in _decimals(file))
-        if may_be_printed:
-            yield in_dtype.tensors
+        tensors = file.read_as(dtype).tensors
+        if _may_be_printed_from(tensors, dtype, file):
+            yield tensors
 
 
-def _may_be_rounded_from(originals: Mapping[str, Array], text: LoadedFile) -> bool:
+def _may_be_printed_from(tensors: Mapping[str, Array], dtype: str, text: LoadedFile) -> bool:
+    """Return True if a text may be a print of tensors in a dtype.
+
+    Args:
+        tensors: For each number of the text, the nearest one of the dtype.
+        dtype: The dtype.
+        text: The text, with a few decimals of each number, or with all digits.
+    """
+    has_few_decimals = text.rounding > 0
+    if has_few_decimals:
+        return _may_show_rounded(tensors, text)
+    return all(_may_show_all_digits(dtype, array) for array in _find_tensors_with_fractions(text))
+
+
+def _may_show_rounded(originals: Mapping[str, Array], text: LoadedFile) -> bool:
     """Return True if a text may be a print of tensors in a narrow dtype, such as bfloat16.
 
     A text with four decimals does not state the dtype of its numbers. But printing moves a number by
@@ -80,12 +87,12 @@ def _are_near(numbers: Array, printed: Array, largest_error: float) -> bool:
     return not (errors > largest_error).any()
 
 
-def _decimals(text: LoadedFile) -> list[Array]:
+def _find_tensors_with_fractions(text: LoadedFile) -> list[Array]:
     """Return the tensors of a text whose numbers have fractions or exponents; the others are integers."""
     return [array for array in text.tensors.values() if array.dtype == np.float64]
 
 
-def _has_all_digits(dtype: str, array: Array) -> bool:
+def _may_show_all_digits(dtype: str, array: Array) -> bool:
     """Return True if numbers of a text may be those of a dtype, printed with all their digits.
 
     A third in float32 is 0.3333333432674408. `%.9g` prints it as 0.333333343, and other programs as

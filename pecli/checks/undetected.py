@@ -64,14 +64,14 @@ class Probe(Enum):
         return _choose_many_rows(count)
 
 
-class ExpectedRows(NamedTuple):
+class RightRows(NamedTuple):
     """Rows of tables without a mistake, and their values by the names of tensors."""
 
     rows: Indices
     values: Mapping[str, Floats]
 
     @classmethod
-    def compute(cls, tensors: Tensors, probe: Probe) -> "ExpectedRows":
+    def compute(cls, tensors: Tensors, probe: Probe) -> "RightRows":
         """Return the rows of tables that a probe looks at."""
         rows = _choose_rows_of_all_heads(tensors, probe)
         return cls(rows, tensors.rows(rows))
@@ -132,7 +132,7 @@ class Compared:
         self.tolerance = tolerance
         self.tensors = list(tensors_made_together(scheme, names))
         # Every mistake is planted in the same tables, here and in longer ones.
-        self._expected: dict[tuple[Probe, int], ExpectedRows] = {}
+        self._expected: dict[tuple[Probe, int], RightRows] = {}
         self._made: dict[int, Compared | None] = {}  # longer tables by length
 
     def examples(self, kind: type[Mistake]) -> list[Mistake]:
@@ -147,7 +147,7 @@ class Compared:
         """
         for example_index, mistake in enumerate(self.examples(kind)):
             if not self.detects(mistake):
-                undetected = self._try_longer_tables(kind, example_index, mistake)
+                undetected = self._find_length_that_shows(kind, example_index, mistake)
                 if undetected is not None:
                     yield undetected
 
@@ -155,64 +155,61 @@ class Compared:
         """Return True if the comparison would have failed with a mistake."""
         # A few rows show most mistakes, and take less time than many.
         for probe in (Probe.FEW_LAST_ROWS, Probe.MANY_ROWS):
-            if self.measure_largest_error(mistake, probe) == DETECTED:
+            if self.measure_largest_harm(mistake, probe) == DETECTED:
                 return True
         return False
 
-    def _try_longer_tables(
+    def _find_length_that_shows(
         self, kind: type[Mistake], example_index: int, mistake: Mistake
     ) -> Undetected | None:
-        """Return a mistake that the compared tables do not show, with the number of rows that would.
+        """Return an undetected mistake, with the number of rows of a table that would show it.
 
-        The mistake is planted in tables of twice as many rows, then of four times as many, and so
-        on, until their comparison would fail. The result is None for a harmless mistake, which makes
-        hardly any difference in any of these tables.
+        The mistake is planted in tables of 2, 4, 8, … times as many rows, until a comparison would fail. The
+        result is None for a harmless mistake, which makes hardly any difference in all of these.
 
         Args:
             kind: The kind of the mistake, such as rows that are shifted.
-            example_index: The index of the mistake among the examples of that kind. Longer tables
-                have examples of their own, in the same order: a table of 4,000 rows may be shifted by
-                more rows than one of 2.
+            example_index: The index of the mistake among the examples of its kind. Longer tables have
+                examples in the same order: one of 4,000 rows may be shifted by more rows than one of 2.
             mistake: The mistake, as an example for the tables that were compared.
         """
-        largest_error = self.measure_largest_error(mistake, Probe.MANY_ROWS)
+        largest_harm = self.measure_largest_harm(mistake, Probe.MANY_ROWS)
         for length, longer in self._make_longer_tables():
             examples = longer.examples(kind)
             if example_index >= len(examples):
                 break  # Longer tables cannot have this mistake.
-            # Errors grow with the position: the last rows of a longer table are enough.
-            error = longer.measure_largest_error(examples[example_index], Probe.FEW_LAST_ROWS)
-            if error == DETECTED:
+            # Errors grow with the position: a few of the last rows of a longer table are enough.
+            harm = longer.measure_largest_harm(examples[example_index], Probe.FEW_LAST_ROWS)
+            if harm == DETECTED:
                 return Undetected(self.tensors[0].edits(mistake), length)
-            largest_error = max(largest_error, error)
-        if largest_error > HARMLESS:
+            largest_harm = max(largest_harm, harm)
+        if largest_harm > HARMLESS:
             return Undetected(self.tensors[0].edits(mistake), length=None)
         return None
 
-    def measure_largest_error(self, mistake: Mistake, probe: Probe) -> float:
-        """Return the largest error that a mistake causes, as a multiple of one that does no harm.
+    def measure_largest_harm(self, mistake: Mistake, probe: Probe) -> float:
+        """Return the largest error of tables with a mistake, as a multiple of a harmless error.
+
+        For cosines that are off by 0.0005, it is 0.5, since 0.001 is harmless. If a comparison of the
+        wrong tables would fail, it is DETECTED, which is infinity.
 
         Args:
-            mistake: A mistake of at least one of the tensors.
+            mistake: A mistake of at least one of the tables.
             probe: The rows to look at.
-
-        Returns:
-            The multiple, 0.5 for half of a harmless error; infinity if the comparison would fail.
         """
         largest = 0.0
-        for number, tensors in enumerate(self.tensors):
+        for number, right_tables in enumerate(self.tensors):
             try:
-                wrong_tensors = tensors.with_mistake(mistake)
+                wrong_tables = right_tables.with_mistake(mistake)
             except TypeError:  # Frequencies have no columns that could be exchanged.
                 continue
-            right = self._make_expected_rows(number, probe)
-            wrong_values = wrong_tensors.rows(right.rows)
-            for name, wrong in wrong_values.items():
-                error = self._measure_difference(name, right.values[name], wrong)
-                largest = max(largest, error)
+            right = self._compute_right_rows(number, probe)
+            for name, wrong_rows in wrong_tables.rows(right.rows).items():
+                harm = self._measure_harm(name, right.values[name], wrong_rows)
+                largest = max(largest, harm)
         return largest
 
-    def _make_expected_rows(self, number: int, probe: Probe) -> ExpectedRows:
+    def _compute_right_rows(self, number: int, probe: Probe) -> RightRows:
         """Return some rows of the right tables, which every mistake is compared with.
 
         They are kept, unless they are large: a search plants a hundred mistakes in the same tables.
@@ -224,12 +221,12 @@ class Compared:
         key = (probe, number)
         if key in self._expected:
             return self._expected[key]
-        expected = ExpectedRows.compute(self.tensors[number], probe)
+        expected = RightRows.compute(self.tensors[number], probe)
         if expected.element_count <= MAX_KEPT:
             self._expected[key] = expected
         return expected
 
-    def _measure_difference(self, name: str, right: Floats, wrong: Floats) -> float:
+    def _measure_harm(self, name: str, right: Floats, wrong: Floats) -> float:
         """Return the difference of a right and a wrong table, as a multiple of one that does no harm.
 
         Returns:
@@ -243,23 +240,24 @@ class Compared:
         result = compare_arrays(
             round_to(right, dtype), round_to(wrong, dtype), self.tolerance, name=name
         )
-        return _in_harmless_errors(result) if result.passed else DETECTED
+        return _divide_by_harmless_error(result) if result.passed else DETECTED
 
     def _make_longer_tables(self) -> Iterator[tuple[int, "Compared"]]:
-        """Yield tables of the same scheme with 2, 4, 8, … times as many rows, and the number of rows.
+        """Yield longer tables of the same scheme, each after its number of rows.
 
-        After two rows come 4, 8, 16, … up to a million, or up to tables that are too large to be
-        made. Rows at positions that were given, 5 and 900, are replaced by two rows from 0 on.
-        Nothing is yielded for frequencies and slopes: they have no rows, and are the same for any
-        length. Nor is it for grids and relative positions, whose rows take long to place.
+        The numbers are 2, 4, 8, … times the number of rows that were compared: 4, 8, 16, … for 2 rows.
+        They end before a table is too large.
         """
         scheme = self.scheme
         if scheme.value_of("positions") is not None:
+            # Rows at given positions, 5 and 900, cannot be doubled: rows 0 and 1 take their place.
             scheme = _place_consecutively(scheme)
-        length = scheme.value_of("seq_len") or 0
-        if not scheme.is_range or not self._have_rows(length):
+        row_count = scheme.value_of("seq_len") or 0
+        has_rows_in_order = scheme.is_range  # unlike a grid, or relative positions
+        # Frequencies and slopes have no rows: they are the same for any length.
+        if not has_rows_in_order or not self._have_rows(row_count):
             return
-        for doubled in _list_doubled_lengths(length):
+        for doubled in _list_doubled_lengths(row_count):
             longer = self._find_longer_table(scheme, doubled)
             if longer is None:
                 return
@@ -300,7 +298,7 @@ def _list_doubled_lengths(length: int) -> Iterator[int]:
         doubled *= 2
 
 
-def _in_harmless_errors(result: Comparison) -> float:
+def _divide_by_harmless_error(result: Comparison) -> float:
     """Return the largest error of a comparison as a multiple of one that does no harm.
 
     Frequencies may have relative errors of 1e-5, as float32 arithmetic makes them. All other tables

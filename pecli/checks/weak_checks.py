@@ -126,45 +126,53 @@ def _has_several_axes(scheme: Scheme) -> bool:
 def _find_undetected_mistakes(
     scheme: Scheme, names: Iterable[str], tolerance: Tolerance
 ) -> Iterator[Doubt]:
-    """Yield a doubt for each known mistake that a file may have although its tables passed.
+    """Yield the known mistakes that a file may have although its tables passed.
 
-    Two rows hardly show whether a scaling is missing, for example. A few mistakes are named, and then
-    the number of the others: two rows rule out only some of all known mistakes.
+    Two rows of cosines hardly show whether a scaling is missing: that is a doubt about the result. A
+    few of these mistakes are yielded one by one, and the number of the others at the end.
 
     Args:
         scheme: The expected scheme.
         names: The tables that passed, by the scheme's names.
         tolerance: The errors that passed.
     """
+    # Known mistakes are those of one scheme, not of one per layer type.
     if holds_several(scheme):
-        return  # Known mistakes are those of one scheme, not of several that are made together.
+        return
     tables = named_tensors(scheme)
     compared = tuple(name for name in names if name in tables)
-    subject = _describe_subject(tables, compared)
-    doubts = _make_doubts(subject, scheme, compared, tolerance)
+    what_passed = _describe_subject(tables, compared)
+    doubts = _make_doubt_per_mistake(what_passed, scheme, compared, tolerance)
     yield from doubts[:MAX_DOUBTS]
     unnamed_count = len(doubts) - MAX_DOUBTS
     if unnamed_count > 0:
-        yield MoreMistakes(subject, unnamed_count)
+        yield MoreMistakes(what_passed, unnamed_count)
 
 
-def _make_doubts(
-    subject: str, scheme: Scheme, compared: tuple[str, ...], tolerance: Tolerance
+def _make_doubt_per_mistake(
+    what_passed: str, scheme: Scheme, compared: tuple[str, ...], tolerance: Tolerance
 ) -> list[UndetectedMistake]:
-    """Return a doubt about a subject, such as «2 rows», for each different undetected mistake."""
+    """Return the known mistakes with which compared tables would have passed as well.
+
+    Args:
+        what_passed: The tables in words, such as «2 rows».
+        scheme: The expected scheme.
+        compared: The names of the tables.
+        tolerance: The errors that passed.
+    """
     from pecli.checks.undetected import find_undetected_mistakes
 
     is_at_given_positions = scheme.value_of("positions") is not None
     doubts = []
     for mistake in find_undetected_mistakes(scheme, compared, tolerance):
         doubt = UndetectedMistake(
-            subject=subject,
+            subject=what_passed,
             edits=mistake.edits,
             length=mistake.length,
             is_at_given_positions=is_at_given_positions,
         )
         doubts.append(doubt)
-    # A scaling that is applied twice is an example of two mistakes of the catalogue.
+    # Two kinds of mistakes may have an example in common, such as a scaling that is applied twice.
     return [*dict.fromkeys(doubts)]
 
 

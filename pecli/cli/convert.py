@@ -139,19 +139,19 @@ class _Conversion(NamedTuple):
 
 
 def _convert_by_options(file: LoadedFile, values: options.Values) -> Converted:
-    """Return the tensors of a file in another layout of pairs or dtype, as the options describe.
+    """Return the tensors of a file, converted as the options of the command describe.
 
-    With heads or a model, the tensors are weights that make q and k, whose rows move. Without, they
-    are tables, whose columns move. A table that pecli made carries a spec, the parameters that it
-    was made with; `--from` must not contradict the layout in it.
+    `--from halves --to interleaved` moves the channels of a pair, 0 and 64 of 128, beside each other.
+    With `--heads` or a model, the tensors are weights, whose rows move. Without them, they are
+    tables, whose columns move.
     """
     head_options = options.parsed(HEAD_RULES, values)
     model = options.model_name(values)
     old_layout = None  # Without `--from`, nothing moves, and only the dtype may change.
-    if values["source"]:
+    if values["source"]:  # of `--from`, which is a keyword of Python
         old_layout = options.parse("from", PAIRS, values["source"])
-        are_tables = model is None and "heads" not in head_options
-        if are_tables:
+        are_weights = model is not None or "heads" in head_options
+        if not are_weights:
             _check_layout(file, old_layout)
     return converted(
         file.tensors,

@@ -150,29 +150,28 @@ def _find_factors(folding: Folding, candidate: CandidateTable, form: Form) -> It
     if factors_before_columns is None:
         return
     columns = form.column_factors(candidate.width)
-    rows_and_copies = _with_dropped_axes(factors_before_columns, candidate.row_lengths)
+    rows_and_copies = _restore_dropped_axes(factors_before_columns, candidate.row_lengths)
     for rows in _choose_row_axes(rows_and_copies, candidate.row_lengths):
         yield folding.in_order(rows, columns)
 
 
-def _with_dropped_axes(factors: Sequence[Factor], row_lengths: TableShape) -> Sequence[Factor]:
-    """Return what the axes of an array count, with the axes of length 1 that a program has dropped.
+def _restore_dropped_axes(factors: Sequence[Factor], row_lengths: TableShape) -> Sequence[Factor]:
+    """Return the axes of an array before its columns, with those of length 1 that a program dropped.
 
-    The rows of a bias have two axes, heads and queries: (1, 64) before the 64 columns of a bias
-    (1, 64, 64). A program that stores this as (64, 64) leaves one of them, `row 64`, and the result
-    is `row 1, row 64`:
+    A bias (1, 64, 64) has two axes of rows before its columns: 1 head and 64 queries. If a program
+    stored it as (64, 64), the axis of heads is added:
 
-    >>> _with_dropped_axes([Factor(Axis.ROW, 64)], (1, 64))
+    >>> _restore_dropped_axes([Factor(Axis.ROW, 64)], (1, 64))
     [Factor(axis=<Axis.ROW: 6>, size=1), Factor(axis=<Axis.ROW: 6>, size=64)]
 
     Args:
-        factors: What the axes before the columns count; those that count rows are the last ones.
+        factors: The axes of the array: what each counts, and its length. Those of rows are the last.
         row_lengths: The lengths that the axes of rows should have; None for any length.
     """
     rows_in_array = [factor for factor in factors if factor.axis == Axis.ROW]
-    missing_axes = len(row_lengths) - len(rows_in_array)
-    # Programs drop all axes of length 1 (`squeeze`) or none.
-    if missing_axes != row_lengths.count(1):
+    missing_count = len(row_lengths) - len(rows_in_array)
+    dropped_count = row_lengths.count(1)  # Programs drop all axes of length 1 (`squeeze`) or none.
+    if missing_count != dropped_count:
         return factors
     axes_before_rows = len(factors) - len(rows_in_array)
     complete = [*factors[:axes_before_rows]]
@@ -368,26 +367,25 @@ def _heads_in_columns(unread: _UnreadArray) -> Iterator[Folding]:
 
 
 def _axes_of_grid(unread: _UnreadArray) -> Iterator[Folding]:
-    """Yield the shape of a table whose rows lie in an axis for each side of a grid of image patches.
+    """Yield the shape of a table whose rows are points of a grid, with one axis for all points.
 
-    If the table has 12 rows, an array (3, 4, D) may hold the patches of an image of 3 × 4, and a
-    batch of 5 images is (5, 3, 4, D). They are read as (12, D) and (5, 12, D).
-
-    If the model states that grid, also with sides exchanged, this is no guess. Otherwise (3, 4, D)
-    may be 3 sequences of 4 rows as well, and the values have to confirm the grid.
+    If the table has 12 rows, an array (3, 4, D) may hold the patches of an image of 3 × 4: its shape
+    with one axis of rows is (12, D). For a batch of 5 images, (5, 3, 4, D), it is (5, 12, D).
     """
     if len(unread.candidate.row_lengths) != 1:
         return
-    (rows,) = unread.candidate.row_lengths
-    if rows is None:
+    (row_count,) = unread.candidate.row_lengths
+    if row_count is None:  # The table may have any number of rows.
         return
-    axes = unread.long_axes
+    axes = unread.long_axes  # (5, 3, 4, D)
     first_column_axis = len(axes) - len(unread.column_axes)
-    columns = axes[first_column_axis:]
-    for copies, sides in _split_off_grid(axes[:first_column_axis], points=rows):
+    columns = axes[first_column_axis:]  # (D,)
+    for copies, sides in _split_off_grid(axes[:first_column_axis], points=row_count):
         note = f"a grid of {' × '.join(map(str, sides))}, row by row"
+        # (3, 4, D) may be 3 sequences of 4 rows as well. It is no guess if the model states a grid of
+        # 3 × 4, or of 4 × 3.
         is_stated = sorted(sides) == sorted(unread.candidate.grid)
-        yield Folding((*copies, rows, *columns), note, is_guess=not is_stated)
+        yield Folding((*copies, row_count, *columns), note, is_guess=not is_stated)
 
 
 def _split_off_grid(axes: Shape, points: int) -> Iterator[tuple[Shape, Shape]]:

@@ -246,21 +246,21 @@ class _Doubts(NamedTuple):
     distance: float
 
     @classmethod
-    def about(cls, reading: Reading, integer_for_1: int) -> "_Doubts":
-        """Return the doubts whether a tensor was meant to be read in this way.
+    def from_reading(cls, reading: Reading, integer_for_1: int) -> "_Doubts":
+        """Return the reasons against a way to read a tensor, the weightiest first.
 
-        Doubts compare as tuples do, field by field in this order: of all ways to read the tensor, the
-        one with the smallest tuple is chosen.
+        They are compared as a tuple. Of all ways to read the tensor, the smallest tuple is chosen.
 
         Args:
             reading: The tensor, read as copies of a table in some order of axes.
             integer_for_1: The integer that most likely stands for 1.0 in the tensor, such as 127 in int8.
         """
         return cls(
-            # A table has equal copies, and cos² + sin² = 1, even if its base is wrong.
+            # Equal copies, and cos² + sin² = 1, are the best sign: even a table of a wrong base has them.
             is_implausible=not reading.is_plausible,
-            # (2, 12, 64) may be 12 rows in 2 copies, but a table of 2 rows has such a shape as well.
+            # (2, 12, 64) may be 2 copies of 12 rows, but other tables have such a shape as well.
             is_guess=reading.is_guess,
+            # Programs rarely store frequencies as rows.
             is_transposed=reading.transposed,
             # The values of a few rows are not those of the expected table.
             is_far=not reading.is_near,
@@ -285,7 +285,9 @@ def _find_least_doubtful(readings: Iterable[Reading], integer_for_1: int) -> Rea
     `integer_for_1` is the one that most likely stands for 1.0 in the tensor; 0 if none does.
     """
     possible = [reading for reading in readings if _is_possible(reading)]
-    return min(possible, key=lambda reading: _Doubts.about(reading, integer_for_1), default=None)
+    return min(
+        possible, key=lambda reading: _Doubts.from_reading(reading, integer_for_1), default=None
+    )
 
 
 def _is_possible(reading: Reading) -> bool:
@@ -304,22 +306,23 @@ def _is_possible(reading: Reading) -> bool:
 
 
 def _is_likely(reading: Reading) -> bool:
-    """Return True if there is a sign that a tensor with wrong values holds a table in this way.
+    """Return True if a tensor with wrong values likely holds a table in this arrangement of axes.
 
-    Its shape often allows several ways: (64, 64) may be a table, its transpose, or 64 copies of a
-    vector. As the values are wrong, they do not decide. The more unusual a way is, the more has to
-    speak for it.
+    (64, 64) may be a table, its transpose, or 64 copies of a vector. As the values are wrong, they
+    do not decide. So an unusual arrangement needs a sign that it is meant.
     """
     if reading.is_learned:
         return True  # No values are expected, so none are wrong.
+    # Transposed tables, and vectors for tables, are unusual: each has its own sign.
     if reading.transposed:
         return _is_transposed_wave(reading)
     is_vector = reading.array.ndim < 2
     expects_vector = len(reading.parts[0].expected.shape) < 2
     if is_vector != expects_vector:
         return _is_likely_with_other_axes(reading)
+    # All others are usual for a table of a model, and for one that fills the tensor. Of several
+    # copies, equal values are the sign: even wrong tables have them.
     is_table_of_model = reading.candidate.origin is not None
-    # Even wrong tables have equal copies, and a constant cos² + sin²: these are plausible.
     return is_table_of_model or _holds_one_table_once(reading) or reading.is_plausible
 
 

@@ -16,7 +16,7 @@ from pecli.compare.candidate import Expected
 from pecli.compare.element_errors import ElementErrors, WorstElement
 from pecli.compare.factors import Index, Shape, View
 from pecli.compare.json_values import plain_fields
-from pecli.compare.part import Part, Slab, split_into_slabs
+from pecli.compare.part import Part, RowBlock, split_into_row_blocks
 from pecli.compare.problems import NotFinite, OtherDtype, OtherShape, Problem
 from pecli.compare.tolerance import EXACT, Tolerance, is_relative
 from pecli.engine.arrays import (
@@ -304,9 +304,9 @@ def compare_parts(
     any_part = parts[0]  # They have the same shape and dtypes.
     names = (name, role)  # Either may state that the tensor holds frequencies.
     dtypes = _choose_dtypes(any_part, names, any_dtype=any_dtype)
-    errors = _measure_parts(parts, tolerance.for_tensor(*names), as_float32=dtypes.as_float32)
+    errors = _measure_all_errors(parts, tolerance.for_tensor(*names), as_float32=dtypes.as_float32)
     result = _make_result(name, any_part, errors, dtypes)
-    return _with_places(result, parts, errors)
+    return _with_wrong_places(result, parts, errors)
 
 
 def _make_result(name: str, part: Part, errors: ElementErrors, dtypes: "_Dtypes") -> Comparison:
@@ -410,11 +410,19 @@ def _are_of_one_kind(part: Part) -> bool:
     return FLOAT_DTYPES.issuperset(map(dtype_name, (part.expected_dtype, part.found.dtype)))
 
 
-def _measure_parts(parts: Sequence[Part], allowed: Tolerance, *, as_float32: bool) -> ElementErrors:
-    """Return the errors of all elements, measured in threads, some rows at a time.
+def _measure_all_errors(
+    parts: Sequence[Part], allowed: Tolerance, *, as_float32: bool
+) -> ElementErrors:
+    """Return the errors of all elements of a tensor, found in threads, a block of rows at a time.
 
     Expected rows are computed while they are compared, so that a table of 10^9 elements is never in
     memory as a whole.
+
+    Args:
+        parts: The tables that the tensor holds, such as cosines and sines, with the copies of each:
+            one per sequence of a batch, say.
+        allowed: The errors that pass.
+        as_float32: True if both sides are rounded to float32 before.
     """
     any_part = parts[0]  # All parts have the same shape and dtypes.
     errors = ElementErrors(allowed, any_part.expected.shape, any_part.found.dtype)
@@ -422,17 +430,18 @@ def _measure_parts(parts: Sequence[Part], allowed: Tolerance, *, as_float32: boo
         return errors
     copies_per_part = math.prod(any_part.copies)
 
-    def add_errors_of_rows(part_and_rows: tuple[int, Slab]) -> None:
+    def add_errors(part_and_rows: tuple[int, RowBlock]) -> None:
         part_number, rows = part_and_rows
+        # Copies are numbered through all parts: two copies of cosines are 0 and 1, of sines 2 and 3.
         first_copy = part_number * copies_per_part
-        _measure_slab(parts[part_number], rows, errors, first_copy, as_float32=as_float32)
+        _add_errors_of_rows(errors, parts[part_number], rows, first_copy, as_float32=as_float32)
 
-    pieces_of_each_part = _split_rows(any_part, errors.width)
-    work_through(add_errors_of_rows, product(range(len(parts)), pieces_of_each_part))
+    blocks_of_rows = _split_rows(any_part, errors.width)
+    work_through(add_errors, product(range(len(parts)), blocks_of_rows))
     return errors
 
 
-def _split_rows(part: Part, width: int) -> Iterator[Slab]:
+def _split_rows(part: Part, width: int) -> Iterator[RowBlock]:
     """Yield the rows of a table in pieces of READ_BYTES, or of one row if that is larger.
 
     Args:
@@ -446,71 +455,73 @@ def _split_rows(part: Part, width: int) -> Iterator[Slab]:
     rows_at_once = max(1, READ_BYTES // bytes_per_row)
     is_vector = len(part.expected.shape) < 2
     lengths_of_row_axes = part.expected.shape if is_vector else part.expected.shape[:-1]
-    return split_into_slabs(lengths_of_row_axes, rows_at_once)
+    return split_into_row_blocks(lengths_of_row_axes, rows_at_once)
 
 
-def _measure_slab(
-    part: Part, slab: Slab, errors: ElementErrors, first_copy: int, *, as_float32: bool
+def _add_errors_of_rows(
+    errors: ElementErrors, part: Part, block: RowBlock, first_copy: int, *, as_float32: bool
 ) -> None:
-    """Add to `errors` those of a few rows, in every copy of a table that the tensor has.
+    """Add the errors of some rows of a table, in every copy of it, to those of the whole tensor.
 
-    The expected rows are computed once and compared with the same rows of each sequence or head.
+    The expected rows are computed once, and compared with the same rows of each sequence or head.
 
     Args:
+        errors: The errors of the whole tensor.
         part: The table, and the copies of it that were found.
-        slab: The rows of the table that are compared.
-        errors: The errors of all elements, to which those of these rows are added.
-        first_copy: The number of the part's first copy, counting the copies of all parts.
+        block: The rows.
+        first_copy: The number of the table's first copy, counting the copies of all tables.
         as_float32: True if both sides are rounded to float32 before.
     """
-    expected_rows = part.rows(slab)
+    expected_rows = part.rows(block)
     if as_float32:
         expected_rows = round_to(widened(expected_rows), "float32")
     for copy, copy_index in enumerate(np.ndindex(part.copies), start=first_copy):
-        found_rows = _read_rows_of_copy(part, copy_index, slab)
+        found_rows = _read_rows_of_copy(part, copy_index, block)
         if as_float32:
             found_rows = round_to(widened(found_rows), "float32")
         storable_rows = expected_rows
-        if part.step:  # Integers can only hold the nearest of their steps.
+        if part.step:
+            # Integers hold multiples of a step, such as 1/127. If the one found is a nearest one to
+            # the expected number, it is right.
             storable_rows = part.in_steps(expected_rows, found_rows)
-        errors.measure(storable_rows, found_rows, copy=copy, first_row=slab.start)
+        errors.measure(storable_rows, found_rows, copy=copy, first_row=block.start)
 
 
-def _read_rows_of_copy(part: Part, copy_index: Index, slab: Slab) -> AnyArray:
+def _read_rows_of_copy(part: Part, copy_index: Index, block: RowBlock) -> AnyArray:
     """Return the numbers that were found for some rows of one copy of a table, (rows, columns).
 
     Args:
         part: The table, and the copies of it that were found, (copies…, rows…, columns).
         copy_index: The index of the copy along the axes of copies: (sequence, head), say.
-        slab: The rows.
+        block: The rows.
     """
-    rows = part.found[(*copy_index, *slab.at)].reshape(slab.length, -1)
+    rows = part.found[(*copy_index, *block.at)].reshape(block.length, -1)
     return np.ascontiguousarray(part.decoded(rows))
 
 
-def _with_places(result: Comparison, parts: Sequence[Part], errors: ElementErrors) -> Comparison:
-    """Return a result with the places where the tensor is wrong, which a user can look up in the file.
+def _with_wrong_places(
+    result: Comparison, parts: Sequence[Part], errors: ElementErrors
+) -> Comparison:
+    """Return a result that also states which elements are wrong, by their indices in the file.
 
-    These are the indices of the worst and of the first wrong element, and the rows, columns, heads
-    and sequences that have wrong elements.
+    These are the worst and the first wrong element, and the rows, columns, heads and sequences that have
+    wrong elements.
 
     Args:
-        result: The result without places.
-        parts: The parts of the tensor.
-        errors: The errors. They count elements part by part, from which the index in the tensor follows.
+        result: The result without them.
+        parts: The tables that the tensor holds, such as cosines and sines, with the copies of each.
+        errors: The errors of all elements, which are numbered through all tables and copies.
     """
     if errors.worst is not None:
         result = _with_worst_element(result, parts, errors.worst)
-    first_places = errors.first_wrong_places.values()  # the first wrong element of each wrong copy
+    # Of each copy with a wrong element, the number of the first one.
+    first_places = errors.first_wrong_places.values()
     if not first_places:
         return result  # All errors are within the tolerance.
     first_indices = [_find_index_in_tensor(parts, place) for place in first_places]
-    wrong_in_table = _find_wrong_places(parts, errors)
-    # If the tensor has copies of the table, one wrong element of a copy shows that the copy is wrong.
-    wrong_copies = _find_wrong_copies(
-        parts[0].copy_axes, first_indices, axes_of_table=wrong_in_table
-    )
-    where = {**wrong_in_table, **wrong_copies}
+    where = _find_wrong_places(parts, errors)  # the rows and columns of the table, in any copy
+    copy_axes = parts[0].copy_axes  # All tables of a tensor have their copies along the same axes.
+    where |= _find_wrong_copies(copy_axes, first_indices, axes_of_table=where)
     return replace(result, first_index=min(first_indices), where=where)
 
 

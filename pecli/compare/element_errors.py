@@ -157,7 +157,7 @@ class ElementErrors:
         """
         dtypes = {dtype_name(expected.dtype), dtype_name(found.dtype)}
         are_floats = dtypes.issubset(SIGNIFICAND_BITS)
-        screening = _Screening.undecided(differs)
+        screening = _Screening.with_all_to_measure(differs)
         if are_floats and differs.mean() > MIN_SHARE_TO_SCREEN:
             screening = self._screen(expected, found, differs, first_place)
         to_measure = np.flatnonzero(screening.must_be_measured)
@@ -172,15 +172,14 @@ class ElementErrors:
     def _screen(
         self, expected: Array, found: Array, differs: Flags, first_place: int
     ) -> "_Screening":
-        """Return which elements of a piece are out of tolerance, and which must be measured as well.
+        """Return which elements are out of tolerance, and which must still be measured.
 
-        Most elements are decided here by their absolute error, which may be at most
-        atol + rtol·|expected|. To measure an element takes far longer, and is needed only if one of
-        its errors may be the largest of all. If absolute errors do not decide about each element of
-        the piece, all that differ are measured.
+        An element is out of tolerance if its absolute error exceeds atol + rtol·|expected|, which takes
+        little time. To measure its ULPs takes far longer. That is needed only if it may have the largest
+        error of all, or pass by its ULPs.
 
         Args:
-            expected: The expected elements of the piece, (n,).
+            expected: Some expected elements, (n,).
             found: The elements that were found.
             differs: True for elements whose bits differ.
             first_place: The place of the first element.
@@ -190,13 +189,14 @@ class ElementErrors:
         error = np.abs(wide_expected - wide_found)
         has_infinity_or_nan = not np.isfinite(error.max())
         if has_infinity_or_nan:
-            return _Screening.undecided(differs)
+            return _Screening.with_all_to_measure(differs)
         size = np.abs(wide_expected)
         is_wrong = np.asarray(error > self._allowed_errors(size, wide_found))
         if is_wrong.any() and self._may_pass_by_ulps(expected, found):
-            return _Screening.undecided(differs)
-        may_have_largest_error = self._may_be_worst(error, first_place)
-        # The ratio is infinite if 0 is expected, and NaN, which is not larger, if 0 was found as well.
+            return _Screening.with_all_to_measure(differs)
+        may_have_largest_error = self._may_have_largest_error(error, first_place)
+        # If 0 is expected, the ratio is infinite, and measured. If 0 was found as well, it is NaN: this
+        # compares as False.
         may_have_largest_ratio = error / size > self._find_largest_known_ratio(expected, found)
         return _Screening(
             is_wrong, must_be_measured=may_have_largest_error | may_have_largest_ratio
@@ -229,7 +229,7 @@ class ElementErrors:
         smallest_ratio_of_more_ulps = ulps / ((1 << bits) + ulps)
         return min(self.max_rel_error, smallest_ratio_of_more_ulps)
 
-    def _may_be_worst(self, error: Floats, first_place: int) -> Flags:
+    def _may_have_largest_error(self, error: Floats, first_place: int) -> Flags:
         """Return True for each element of a piece whose absolute error may be the largest so far.
 
         Of equal errors, that of the first element in the tensor counts. Threads measure pieces in any
@@ -348,8 +348,8 @@ class _Screening(NamedTuple):
     must_be_measured: Flags
 
     @classmethod
-    def undecided(cls, differs: Flags) -> "_Screening":
-        """Return a screening that decides nothing: all elements that differ must be measured."""
+    def with_all_to_measure(cls, differs: Flags) -> "_Screening":
+        """Return a screening that finds nothing wrong: all elements that differ must be measured."""
         return cls(is_wrong=np.zeros(differs.shape, bool), must_be_measured=differs)
 
 

@@ -189,7 +189,7 @@ class Form:
             return _count_functions_in_rows(lengths)
         return _count_rows(lengths)
 
-    def function_views(self, array: AnyArray) -> list[FunctionView] | None:
+    def view_cosines_and_sines(self, array: AnyArray) -> list[FunctionView] | None:
         """Return the cosines and the sines of a table as views; None if it cannot have this form.
 
         A table (12, 16) in the form `halves` has 8 cosines and then 8 sines in each row: the result
@@ -255,11 +255,11 @@ class Form:
         return array
 
     def split(self, array: Array, noise: float = 0.0) -> tuple[Array, ...] | None:
-        """Return the cosines and the sines of a table as separate arrays; None if it is not in this form.
+        """Return the cosines and the sines of a table in this form as separate arrays, or None.
 
-        A table (12, 32) of [cos cos | sin sin], the form `halves` with doubled columns, becomes two
-        tables (12, 8) if both columns of every frequency are the same. A table of cosines only becomes
-        a tuple of one array.
+        In the form [cos cos | sin sin], (12, 32) becomes two tables (12, 8), since each frequency has two
+        columns. In a form of cosines only, the result is a tuple of one table. It is None for an array
+        that is not in this form.
 
         Args:
             array: The table.
@@ -270,18 +270,18 @@ class Form:
             if not _has_padding(array, noise):
                 return None
             array = array[:, :-1]
-        cosines_and_sines = self.function_views(array)
-        if cosines_and_sines is None:
+        functions = self.view_cosines_and_sines(array)
+        if functions is None:
             return None
         tables: list[Array] = []
-        for cosines_or_sines in cosines_and_sines:
-            table = self._with_single_columns(cosines_or_sines.view.values, noise)
+        for function in functions:
+            table = self._with_one_column_per_frequency(function.view.values, noise)
             if table is None or not table.size:
                 return None
             tables.append(table)
         return tuple(tables)
 
-    def _with_single_columns(self, table: Array, noise: float) -> Array | None:
+    def _with_one_column_per_frequency(self, table: Array, noise: float) -> Array | None:
         """Return cosines or sines with one column per frequency.
 
         None is returned if this form has two columns per frequency, which should be the same, and they
@@ -395,7 +395,7 @@ SEARCHED = ("interleaved", "halves", "alone", "stacked", "pairs", "complex")
 def forms(array: Array) -> Iterator[Form]:
     """Yield the forms that an array of such a shape may have, the likelier ones first."""
     for arrangement in SEARCHED:
-        if Form(arrangement).function_views(array) is not None:
+        if Form(arrangement).view_cosines_and_sines(array) is not None:
             yield from _make_doublings(arrangement)
 
 

@@ -33,7 +33,7 @@ class HeadAxes(NamedTuple):
     order: tuple[int, ...]
     note: str = ""
 
-    def view(self, array: AnyArray) -> View:
+    def view_as_before(self, array: AnyArray) -> View:
         """Return the array with copies and then the axes before the rotation.
 
         Keys (1, 512, 6, 128) in which 2 heads are repeated 3 times have the shape (1, 512, 2, 3, 128).
@@ -88,17 +88,17 @@ def _find_order_by_lengths(
     lengths_before = _measure_vector_lengths(before)
     distances = []
     for candidate in candidates:
-        lengths_after = _measure_vector_lengths(candidate.view(after).values)
+        lengths_after = _measure_vector_lengths(candidate.view_as_before(after).values)
         distances.append(_measure_distance(lengths_after, lengths_before))
     nearest = int(np.argmin(distances))
     return candidates[nearest]
 
 
 def _find_orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Iterator[HeadAxes]:
-    """Yield the orders of the axes of `before`, with heads repeated or not, that have the shape `after`.
+    """Yield the ways to reorder the axes of a shape, and repeat its heads, that give another shape.
 
-    (1, 2, 512, 128) has the shape (1, 512, 2, 128) if heads and positions are exchanged, and
-    (1, 512, 6, 128) if each of the two key heads is repeated for three query heads as well.
+    The order 0 2 1 3 takes (1, 2, 512, 128) to (1, 512, 2, 128): axes 1 and 2 are exchanged. If each of
+    its 2 key heads is repeated for three query heads, it gives (1, 512, 6, 128).
 
     Args:
         after: The shape after the rotation.
@@ -106,12 +106,12 @@ def _find_orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Ite
         position_axis: The axis of positions in `before`, as a negative number.
     """
     axis_count = len(before)
+    # The number of orders grows fast: 5 axes have 120, and 8 axes 40,320.
     if len(after) != axis_count or axis_count > MAX_PERMUTED_AXES:
         return
     channel_axis = axis_count - 1
     positions_and_channels = (position_axis % axis_count, channel_axis)
     for order in permutations(range(axis_count)):
-        # Axis k of `after` is tried as axis order[k] of `before`.
         reordered = tuple(before[axis] for axis in order)
         if reordered == after:
             yield _reorder_axes(after, order)

@@ -89,15 +89,15 @@ class Part:
         """Return numbers that were found with the sign that the table has them with."""
         return np.negative(values) if self.negated else values
 
-    def rows(self, slab: "Slab") -> AnyArray:
+    def rows(self, block: "RowBlock") -> AnyArray:
         """Return some rows of the expected table as they should lie in the tensor: masked, or negated.
 
         If integers stand for its values, they are float64 numbers, which are rounded to steps later.
         """
         if isinstance(self.expected, Table):
-            rows: AnyArray = self.expected.read(slab.start, slab.start + slab.length)
+            rows: AnyArray = self.expected.read(block.start, block.start + block.length)
         else:
-            rows = np.ascontiguousarray(self.expected[slab.at].reshape(slab.length, -1))
+            rows = np.ascontiguousarray(self.expected[block.at].reshape(block.length, -1))
         rows = widened(rows) if self.step else self.decoded(rows)
         return np.negative(rows) if self.negated else rows
 
@@ -119,7 +119,7 @@ def is_float_table(expected: Expected) -> bool:
     return dtype in SIGNIFICAND_BITS
 
 
-class Slab(NamedTuple):
+class RowBlock(NamedTuple):
     """Some rows of a table that follow each other, and that one index selects.
 
     Rows are counted through all heads: row 5 of head 2 of a bias (12, 64, 64) is row 2 · 64 + 5 = 133.
@@ -130,15 +130,15 @@ class Slab(NamedTuple):
     length: int  #: number of rows
 
 
-def split_into_slabs(lengths: Shape, max_rows: int) -> Iterator[Slab]:
-    """Yield all rows of a table in slabs: pieces of at most so many rows, each of which one index selects.
+def split_into_row_blocks(lengths: Shape, max_rows: int) -> Iterator[RowBlock]:
+    """Yield all rows of a table in blocks: pieces of at most so many rows, each of which one index selects.
 
-    A bias of 12 heads, (12, 64, 64), has 12 · 64 rows. With at most 200 rows, a slab is three heads,
-    [0:3]. With at most 50, every head is cut into two slabs: [0, 0:50] and [0, 50:64] of head 0.
+    A bias of 12 heads, (12, 64, 64), has 12 · 64 rows. With at most 200 rows, a block is three heads,
+    [0:3]. With at most 50, every head is cut into two blocks: [0, 0:50] and [0, 50:64] of head 0.
 
     Their first rows, counted through all heads, are 0, 50, 64, …:
 
-    >>> [(slab.start, slab.length) for slab in split_into_slabs((12, 64), 50)][:3]
+    >>> [(block.start, block.length) for block in split_into_row_blocks((12, 64), 50)][:3]
     [(0, 50), (50, 14), (64, 50)]
 
     Args:
@@ -146,17 +146,17 @@ def split_into_slabs(lengths: Shape, max_rows: int) -> Iterator[Slab]:
         max_rows: The largest number of rows.
     """
     if not lengths:  # A single number is one row.
-        yield Slab(at=(), start=0, length=1)
+        yield RowBlock(at=(), start=0, length=1)
         return
     cut_axis = _find_cut_axis(lengths, max_rows)
     rows_per_index = math.prod(lengths[cut_axis + 1 :])  # 64 if whole heads are taken
-    indices_per_slab = max(1, max_rows // max(1, rows_per_index))
+    indices_per_block = max(1, max_rows // max(1, rows_per_index))
     first_row = 0
     for outer_index in np.ndindex(lengths[:cut_axis]):  # each head, if heads are cut
-        for low in range(0, lengths[cut_axis], indices_per_slab):
-            high = min(low + indices_per_slab, lengths[cut_axis])
+        for low in range(0, lengths[cut_axis], indices_per_block):
+            high = min(low + indices_per_block, lengths[cut_axis])
             row_count = (high - low) * rows_per_index
-            yield Slab(at=(*outer_index, slice(low, high)), start=first_row, length=row_count)
+            yield RowBlock(at=(*outer_index, slice(low, high)), start=first_row, length=row_count)
             first_row += row_count
 
 

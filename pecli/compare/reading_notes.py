@@ -11,7 +11,7 @@ from pecli.compare.reading import Reading
 from pecli.engine.arrays import AnyArray, widest
 
 
-def note_on(reading: Reading) -> str:
+def describe_arrangement(reading: Reading) -> str:
     """Return a note on the arrangement of a tensor; empty if it was read as it stands."""
     return ", ".join(filter(None, _make_remarks(reading)))
 

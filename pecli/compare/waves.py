@@ -9,7 +9,7 @@ import numpy as np
 from pecli.compare.best_reading import MIN_FLAT_ROWS, begins_with_position_0, find_readings
 from pecli.compare.candidate import PLURALS, CandidateTable, MadeTables
 from pecli.compare.reading import Reading
-from pecli.compare.reading_notes import note_on
+from pecli.compare.reading_notes import describe_arrangement
 from pecli.engine.arrays import AnyArray
 from pecli.errors import bracketed
 from pecli.files.tensor_roles import role_of
@@ -37,15 +37,12 @@ class SeparateTables(NamedTuple):
 def separate_tables(name: str, array: AnyArray) -> SeparateTables:
     """Return the cosines and the sines of a tensor as two tables, with a row per position.
 
-    It is for tensors whose frequencies are not known, as in plots of a file: `cos_sin_cache` (L, D)
-    becomes `cos` and `sin` (L, D/2), since cos² + sin² is constant.
+    `cos_sin_cache` (L, D) becomes `cos` and `sin` (L, D/2). A tensor that does not hold both is
+    returned as one table under an empty name. No frequencies have to be known, as in plots of a file.
 
     Args:
         name: The name of the tensor; `cos_cached` holds cosines, `cos_sin_cache` both.
         array: The tensor.
-
-    Returns:
-        The tables `cos` and `sin`, or the tensor itself under an empty name.
     """
     row_widths = find_row_widths(array)
     if row_widths:  # A program wrote a table as a vector: its axes are found first.
@@ -54,8 +51,10 @@ def separate_tables(name: str, array: AnyArray) -> SeparateTables:
         separated = _separate_functions([array])
         if separated is not None:
             return separated
-    is_cos_or_sin = role_of(name) in PLURALS  # The first column of other matrices means nothing.
-    if is_cos_or_sin and _is_transposed(array):
+    # At position 0, all cosines are 1 and all sines 0: a column like that shows a transposed table.
+    # In other matrices, such as biases, it shows nothing.
+    holds_cosines_or_sines = role_of(name) in PLURALS
+    if holds_cosines_or_sines and _is_transposed(array):
         return SeparateTables.of_whole(array.T, "transposed")
     return SeparateTables.of_whole(array)
 
@@ -94,7 +93,7 @@ def _separate_functions(tables: list[AnyArray]) -> SeparateTables | None:
     for table in tables:
         for reading in find_wave_readings(table):
             if reading.has_constant_power:
-                return SeparateTables(reading.take_first_copies(), note_on(reading))
+                return SeparateTables(reading.take_first_copies(), describe_arrangement(reading))
     return None
 
 

@@ -78,6 +78,10 @@ class Explanation:
         """Return the explanation with the scheme of its command; None for no command."""
         return replace(self, scheme=scheme)
 
+    def without_command(self) -> "Explanation":
+        """Return the explanation without the command that makes a table with its mistakes."""
+        return self.made_by(None)
+
     def without(self, edit: Edit) -> "Explanation":
         """Return the explanation without an edit that goes without saying."""
         others = tuple(other for other in self.edits if other != edit)

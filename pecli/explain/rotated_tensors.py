@@ -390,7 +390,7 @@ def _likeliest_explanation(
     if likeliest is None or not tensor.are_stated:
         return likeliest
     # `pecli apply` has no options for stated positions: without a scheme, no command is printed.
-    return likeliest.made_by(None)
+    return likeliest.without_command()
 
 
 def _explanations_of_rotation(

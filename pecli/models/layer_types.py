@@ -74,21 +74,23 @@ def layers_of(keys: Keys, family: ModelFamily) -> Layers:
 
 
 def _rotary_settings(keys: Keys) -> _Settings:
-    """Return the object of a config.json that holds the rotary settings.
+    """Return the object of a config.json that holds the rotary settings, such as the scaling.
 
-    It is `rope_scaling` (the old name) if the file has it, else `rope_parameters` (transformers 5),
-    else the default of the model's class. If a file has both and they differ, the old one counts.
+    Its key is `rope_scaling`, or `rope_parameters` since transformers 5. If a file has both, the
+    older key counts. If it has neither, the default of the model's class does.
     """
     old = keys.section("rope_scaling")
     new = keys.section("rope_parameters")
-    class_default = keys.value("rope_parameters")
+    # Without the key in the file, the value is that of the class. It is an object as well.
+    value_or_class_default = keys.value("rope_parameters")
     if old is not None and new is not None:
         return _Settings(old, warnings=_warnings_of_both(old, new))
-    stated = old or new
-    if stated is not None:
-        return _Settings(stated, warnings=[])
-    if class_default is not None:
-        return _Settings(_class_settings(keys, class_default), warnings=[])
+    if old is not None:
+        return _Settings(old, warnings=[])
+    if new is not None:
+        return _Settings(new, warnings=[])
+    if value_or_class_default is not None:
+        return _Settings(_class_settings(keys, value_or_class_default), warnings=[])
     return _Settings(keys.empty(), warnings=[])
 
 

@@ -229,7 +229,7 @@ def model_rotation(
         # The places of an image, such as Flux's ids (L, 3), are positions of the scheme itself.
         rope_parameters = {**rope_parameters, "positions": rows.ids}
         rows = RowPositions()
-    _check_rotary(file, encoding, rope_parameters)
+    _require_known_rotation(file, encoding, rope_parameters)
     seq_axis = rotation_fields.get("seq_axis", SEQ_AXIS)
     most_rows = max(tensor.check_sequence(seq_axis).length for tensor in inputs)
     seq_len = rows.seq_len(most_rows, rope_parameters)
@@ -249,16 +249,18 @@ def _is_axis_assumed(encoding: Encoding, rotation_fields: NamedValues) -> bool:
     return not (is_axis_stated or turns_all_rows_alike or is_for_images)
 
 
-def _check_rotary(file: str, encoding: Encoding, parameters: Mapping[str, object]) -> None:
-    """Raise ParameterError if an encoding does not rotate, or by positions that nobody has stated.
+def _require_known_rotation(
+    file: str, encoding: Encoding, parameters: Mapping[str, object]
+) -> None:
+    """Raise ParameterError if layers do not rotate, or if the positions of their tokens are not known.
 
-    Tokens of a text are at 0, 1, 2, …, but those of an image are at places of a grid. Its positions
-    or its size may be stated, and they settle the order of its axes as well.
+    Tokens of a text are at 0, 1, 2, …. Those of an image are at points of a grid, whose size or
+    positions the user has to state.
 
     Args:
         file: The model's name in errors.
-        encoding: The encoding of some of its layers.
-        parameters: The parameters that are stated.
+        encoding: The encoding of the layers.
+        parameters: The parameters that the user states.
     """
     if not encoding.is_rotary:
         raise ParameterError("model", file, f"its encoding is {encoding.scheme}, not rope")
@@ -266,9 +268,11 @@ def _check_rotary(file: str, encoding: Encoding, parameters: Mapping[str, object
     if states_positions:
         return
     shown_layer_type = f"{encoding.layer_type!r} of {file}"
-    if encoding.grid.axes:
+    rotates_by_several_axes = bool(encoding.grid.axes)  # by rows and columns of an image
+    if rotates_by_several_axes:
         raise _places_not_stated(encoding, shown_layer_type)
-    if encoding.order:
+    has_frequencies_in_other_order = bool(encoding.order)  # as r0 c0 r1 c1 of rows and columns
+    if has_frequencies_in_other_order:
         rule = "its frequencies are in another order, which is not supported"
         raise ParameterError("layer_type", shown_layer_type, rule)
 

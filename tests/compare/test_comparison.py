@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from pecli.compare.comparison import Comparison, compare_arrays, ranges, where_json
 from pecli.compare.json_values import plain
-from pecli.compare.part import split_into_slabs
+from pecli.compare.part import split_into_row_blocks
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import ulps_apart
 
@@ -870,11 +870,11 @@ def test_the_last_of_too_many_ranges_holds_the_rest() -> None:
     ],
 )
 def test_slabs_do_not_cross_an_axis(axes: tuple[int, ...], step: int, starts: list[int]) -> None:
-    """A slab is a run of at most `step` rows that are read at once; it may not begin in one head and
-    end in the next. Of 2 heads with 3 rows each, (2, 3), slabs of 2 rows start at 0 and 2 in the
-    first, and at 3 and 5 in the second; a slab of whole heads may hold several.
+    """A block is a run of at most `step` rows that are read at once; it may not begin in one head and
+    end in the next. Of 2 heads with 3 rows each, (2, 3), blocks of 2 rows start at 0 and 2 in the
+    first, and at 3 and 5 in the second; a block of whole heads may hold several.
     """
-    assert [slab.start for slab in split_into_slabs(axes, step)] == starts
+    assert [block.start for block in split_into_row_blocks(axes, step)] == starts
 
 
 def test_the_places_of_no_tensor_are_null_in_json() -> None:

@@ -120,10 +120,10 @@ def test_a_form_of_3_frequencies_has_these_last_axes(form: Form, axes: tuple[int
 
 
 def test_a_matrix_holds_each_function_twice_and_one_sine_negated() -> None:
-    """A rotation matrix is ((cos, −sin), (sin, cos)). `function_views` returns four views of 5
+    """A rotation matrix is ((cos, −sin), (sin, cos)). `view_cosines_and_sines` returns four views of 5
     positions and 3 frequencies: twice the function 0 (cosine), and twice 1 (sine), once negated.
     """
-    views = Form("matrices").function_views(np.zeros((5, 3, 2, 2)))
+    views = Form("matrices").view_cosines_and_sines(np.zeros((5, 3, 2, 2)))
     assert views is not None
     assert [view.function for view in views] == [0, 0, 1, 1]
     assert [view.negated for view in views] == [False, False, False, True]
@@ -135,7 +135,7 @@ def test_an_element_of_a_view_has_its_index_in_the_whole_array() -> None:
     matrices of 2 × 2, whose 60 elements are all different. A view has one function of them.
     """
     array = np.arange(60).reshape(5, 3, 2, 2)
-    views = Form("matrices").function_views(array)
+    views = Form("matrices").view_cosines_and_sines(array)
 
     assert views is not None
     for _, _, view in views:
@@ -148,7 +148,7 @@ def test_the_second_half_of_the_rows_is_the_other_function() -> None:
     two are the second function.
     """
     four_rows = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]])
-    views = Form("rows").function_views(four_rows)
+    views = Form("rows").view_cosines_and_sines(four_rows)
 
     assert views is not None
     assert views[1].view.values.tolist() == [[6, 7, 8], [9, 10, 11]]
@@ -160,9 +160,9 @@ def test_an_odd_number_of_rows_does_not_hold_two_functions(
     arrangement: str, shape: tuple[int, ...]
 ) -> None:
     """«rows» has cosines above sines, and «stacked» an axis of 2 for them. Neither 5 nor 3 rows can
-    be halved, so that `function_views`, the views of both functions, is None.
+    be halved, so that `view_cosines_and_sines`, the views of both functions, is None.
     """
-    assert Form(arrangement).function_views(np.ones(shape)) is None
+    assert Form(arrangement).view_cosines_and_sines(np.ones(shape)) is None
 
 
 def test_an_odd_column_is_left_out_of_interleaved_parts() -> None:

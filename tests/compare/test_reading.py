@@ -15,7 +15,7 @@ from pecli.compare.candidate import CandidateTable, MadeTables, candidate_of
 from pecli.compare.factors import Axis
 from pecli.compare.forms import Form
 from pecli.compare.reading_conflicts import Doubling
-from pecli.compare.reading_notes import note_on
+from pecli.compare.reading_notes import describe_arrangement
 from pecli.compare.tolerance import EXACT
 from pecli.compare.waves import find_row_widths, separate_tables
 from tests.checks.rope_dumps import COS, SIN
@@ -274,7 +274,7 @@ def test_a_reading_is_stated_in_a_note(table: np.ndarray, note: str) -> None:
     reading = find_best_reading(table, [candidate])
 
     assert reading is not None
-    assert note_on(reading) == note
+    assert describe_arrangement(reading) == note
 
 
 def test_the_wrong_element_of_a_folded_head_has_its_own_index() -> None:
@@ -312,7 +312,7 @@ def test_a_vector_is_read_as_a_table_of_one_row(row: int) -> None:
     reading = find_best_reading(COS[row], [candidate])
 
     assert reading is not None
-    assert note_on(reading) == "a single row"
+    assert describe_arrangement(reading) == "a single row"
 
 
 def test_a_constant_vector_is_not_taken_for_position_0() -> None:

@@ -171,25 +171,27 @@ class Pair(NamedTuple):
         tolerance: Tolerance,
         stored_rows: Array | None = None,
     ) -> RowErrors:
-        """Return which rows differ by more than rounding; `expected` is overwritten.
+        """Return which rows have errors that neither rounding nor the tolerance explains.
 
-        Rows of the same format have to be equal. In another dtype, such as bfloat16, each element
-        may be off by the rounding of the dtype. A quantiser shifts elements of a block to lower their
-        common error, so that quantised rows are judged as a whole. The tolerance is added.
+        Rows of the same dtype have to be equal. In two dtypes, each element may be off by rounding. Rows
+        of a quantised format are judged as a whole, since a quantiser rounds elements of a block together.
 
         Args:
-            expected: What the values should be, (rows, columns); the columns may be a sample.
+            expected: What the values should be, (rows, columns); the columns may be a sample. Their
+                memory is used again: they are overwritten.
             values: Rows of the checked tensor as floats, (rows, columns).
             tolerance: The errors that pass beside those of rounding.
-            stored_rows: The bytes of these rows as they are stored, if all columns are there.
+            stored_rows: The bytes of these rows as they are stored, if all columns are there. Those of
+                Q8_0 state the step of each block.
         """
+        # The tolerated errors are a share of the expected values, so that they are computed first.
         tolerated = _find_tolerated_errors(expected, tolerance)
-        error = np.subtract(expected, values, out=expected)  # Another array would take more memory.
+        error = np.subtract(expected, values, out=expected)
         must_be_equal = tolerated is None and not self.differs_by_rounding
         if must_be_equal:
             return RowErrors.of_equal_rows(_find_largest_errors(error))
         if self.is_quantised:
-            steps_by_format = self._find_limits(values, tolerated, stored_rows)
+            steps_by_format = self._find_allowed_errors(values, tolerated, stored_rows)
             return _judge_quantised_rows(error, steps_by_format)
         return self._judge_elements(error, values, tolerated)
 
@@ -211,7 +213,9 @@ class Pair(NamedTuple):
         if all_are_within_smallest_limit:
             return RowErrors.none_bad(largest_errors)
         # The rounding of either dtype may explain an error, so that the larger limit counts.
-        limits = reduce(np.maximum, self._find_limits(values, tolerated))  # (rows, columns or 1)
+        limits = reduce(
+            np.maximum, self._find_allowed_errors(values, tolerated)
+        )  # (rows, columns or 1)
         is_within = np.abs(error) <= limits  # False for NaN
         # The limit of a value that overflows is infinite, and an infinite error must not pass by it.
         is_good = is_within.all(axis=1) & np.isfinite(largest_errors)
@@ -224,7 +228,7 @@ class Pair(NamedTuple):
             return 0.0
         return max(ROUNDING[tensor.dtype].absolute for tensor in (self.reference, self.checked))
 
-    def _find_limits(
+    def _find_allowed_errors(
         self, values: AnyArray, tolerated: AnyArray | None, stored_rows: Array | None = None
     ) -> list[AnyArray]:
         """Return the largest allowed errors, one array per format whose rounding causes them.

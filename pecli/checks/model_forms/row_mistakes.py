@@ -27,14 +27,13 @@ class ConverterRowMistake(NamedTuple):
 def find_row_mistakes(
     pair: Pair, reference: ModelFiles, checked: ModelFiles
 ) -> Iterator[ConverterRowMistake]:
-    """Yield the wrong orders that a converter may have given to the rows of a tensor, likeliest first.
+    """Yield the orders of rows that a wrong converter may have made, the likeliest first.
 
-    They are tried one by one as the reason for which a tensor differs from its reference. In a .gguf
-    file of a model like Llama, a converter has to permute the rows of queries and keys within each
-    head, 0 1 2 3 to 0 2 1 3, so that channels which rotate together, 0 and 2, lie side by side.
+    From Hugging Face to GGUF, a converter permutes the rows of a Llama's queries and keys within each
+    head: 0 1 2 3 becomes 0 2 1 3. It may forget that, or do it twice or with the wrong tensors.
 
     Args:
-        pair: The tensor in both formats; its `order` is the permutation by a right converter, None if
+        pair: A tensor in both formats; its `order` is the permutation by a right converter, None if
             it moves no rows.
         reference: The model that defines what is right.
         checked: The model that may have the mistake.
@@ -47,15 +46,19 @@ def find_row_mistakes(
     if role is None or role.norm or heads is None:
         return  # Only projections into heads, such as queries, have rows that are ever moved.
     are_keys = role.kind != "q"
-    if role.kind == "qkv":  # Queries, keys and values in one tensor.
+    holds_queries_keys_and_values = role.kind == "qkv"
+    if holds_queries_keys_and_values:
         yield from _find_fused_mistakes(reference_order, right_order, heads)
-    elif pair.order is not None:  # A right converter permutes these rows.
+        return
+    is_permuted_by_right_converter = pair.order is not None
+    if is_permuted_by_right_converter:
         yield from _find_wrong_permutations(reference_order, right_order, heads, are_keys=are_keys)
-    else:  # A right converter copies these rows.
-        are_permuted = checked.layout == "interleaved"  # in both files, as from GGUF to GGUF
-        if are_permuted:
-            yield from _find_undone_permutation(reference_order, heads, are_keys=are_keys)
-        yield from _find_needless_permutations(reference_order, heads, are_keys=are_keys)
+        return
+    # A right converter copies these rows. In a .gguf file that is made from another one, they are
+    # permuted already: a wrong converter may have taken them back.
+    if checked.layout == "interleaved":
+        yield from _find_undone_permutation(reference_order, heads, are_keys=are_keys)
+    yield from _find_needless_permutations(reference_order, heads, are_keys=are_keys)
 
 
 def _find_exchanged_halves(right_order: Indices) -> Iterator[ConverterRowMistake]:

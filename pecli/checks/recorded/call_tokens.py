@@ -24,35 +24,34 @@ class CallTokens:
     """
 
     def __init__(self, call: RecordedCall, axes: int) -> None:
-        """Find the positions that the tokens of a call should have, and the ids that the model used.
+        """Take the positions that tokens should have, and those that the model's code used, from a call.
 
-        Tokens should have the positions that follow from the arguments of the call. Those of an
-        image also depend on its size, which is not recorded: of a call with images, the ids that the
-        model used count as right for all tokens, since nothing is known to compare them with.
+        Tokens should have the positions that the arguments of the call require. Those of images also
+        depend on image sizes, which are not recorded: in a call with images, the used positions count
+        as right.
 
         Args:
-            call: The call: the positions that its arguments require, the ids that the model's code
-                used, if they were recorded, and the mask.
+            call: The required positions, the mask, and the used positions if they were recorded.
             axes: The axes of a position in the model's encoding.
         """
         assert call.positions is not None  # Runs without positions are refused before.
-        expected_ids = _arrange_by_axis(call.positions, axes)
-        used_ids = expected_ids
-        if call.position_ids is not None:
-            used_ids = _arrange_by_axis(call.position_ids, axes)
+        required_ids = _arrange_by_axis(call.positions, axes)
         self.axes = axes
-        self.used_ids: Indices = used_ids
-        # A token of text has the same time, row and column, which are arranged as one axis.
-        self.has_images = call.position_ids is not None and len(used_ids) > 1
+        self.used_ids: Indices = required_ids
+        if call.position_ids is not None:
+            self.used_ids = _arrange_by_axis(call.position_ids, axes)
+        # A token of text has the same time, row and column, which are arranged as one axis. So ids on
+        # several axes are those of an image.
+        self.has_images = call.position_ids is not None and len(self.used_ids) > 1
         self.right_ids: Indices
         self.is_token: Flags
         if self.has_images:
             # The ids of padding count as right as well, so that nothing has to be left out.
-            self.right_ids = used_ids
-            self.is_token = np.ones(used_ids[0].shape, bool)
+            self.right_ids = self.used_ids
+            self.is_token = np.ones(self.used_ids[0].shape, bool)
         else:
-            self.right_ids = expected_ids
-            self.is_token = _find_tokens(call.attention_mask, expected_ids[0].shape)
+            self.right_ids = required_ids
+            self.is_token = _find_tokens(call.attention_mask, required_ids[0].shape)
 
     @property
     def positions(self) -> Indices:

@@ -62,7 +62,7 @@ class CheckedModules(NamedTuple):
     unchecked: list[str]
 
 
-class _ExpectedFor(NamedTuple):
+class _ExpectedValuesKey(NamedTuple):
     """The layers, call and length on which the expected values of a module's tables depend.
 
     Tables with equal values that are expected for the same are compared once.
@@ -170,18 +170,18 @@ class ModuleChecker:
     def _check_frequencies(
         self, call: int, module: str, tensors: Mapping[str, Array]
     ) -> TableCheck:
-        """Compare the frequencies of a module with those of the model.
+        """Return a comparison of frequencies that a module holds with those of the model.
 
         Args:
             call: The number of the call, whose length some scalings depend on.
             module: The path of the module.
-            tensors: The frequencies, by their only name, such as `inv_freq`.
+            tensors: The frequencies, the only tensor: {"inv_freq": …}.
 
         Raises:
             ParameterError: If the model has no rotary encoding.
         """
         self._require_rope(module)
-        (name,) = tensors
+        (name,) = tensors  # Each vector of frequencies is checked by itself.
         layer_type = self._find_layer_type(f"{module}.{name}")
         length = self._find_length_of_frequencies(call)
         recorded = RecordedTables(
@@ -190,9 +190,11 @@ class ModuleChecker:
             tolerance=self.tolerance,
             options={"layer_type": layer_type, "length": length},
         )
-        answer = self._verify_once(recorded, _ExpectedFor(layer_type, length=length))
+        # Modules of the same layers, for the same length, should have the same frequencies.
+        decided_by = _ExpectedValuesKey(layer_type, length=length)
+        answer = self._compare_unless_known(recorded, decided_by)
         check = _make_table_check(call, module, layer_type, recorded, answer)
-        # With a known reason, no mistake in a parameter is searched for.
+        # Memory that no program has written is a reason by itself: no other is searched for then.
         return replace(check, known_reason=_explain_uninitialised(name, tensors[name]))
 
     def _find_length_of_frequencies(self, call: int) -> int | None:
@@ -207,7 +209,7 @@ class ModuleChecker:
         return None
 
     def _check_tables(self, call: int, module: str, tensors: Mapping[str, Array]) -> TableCheck:
-        """Compare cosines and sines with those at the positions of the call's tokens.
+        """Return a comparison of cosines and sines with those at the positions of the call's tokens.
 
         If a second call decodes one token after a prompt of 7, its tables have one row, position 7.
 
@@ -221,13 +223,16 @@ class ModuleChecker:
         """
         self._require_text(module)
         layer_type = self._find_layer_type(module)
+        options = {**self._position_options(call, tensors), "layer_type": layer_type}
         recorded = RecordedTables(
             tensors=tensors,
             encodings=self.encodings,
             tolerance=self._allow_noise_of_tables(call, tensors),
-            options={**self._state_positions(call, tensors), "layer_type": layer_type},
+            options=options,
         )
-        answer = self._verify_once(recorded, _ExpectedFor(layer_type, call=call))
+        # Modules of the same layers, in the same call, should have the same tables.
+        decided_by = _ExpectedValuesKey(layer_type, call=call)
+        answer = self._compare_unless_known(recorded, decided_by)
         return _make_table_check(call, module, layer_type, recorded, answer)
 
     def _allow_noise_of_tables(self, call: int, tensors: Mapping[str, Array]) -> Tolerance:
@@ -235,12 +240,14 @@ class ModuleChecker:
         last_position = self.tokens[call].last
         return self.tolerance.or_absolute(bound_table_noise(tensors.values(), last_position))
 
-    def _state_positions(self, call: int, tensors: Mapping[str, Array]) -> NamedValues:
+    def _position_options(self, call: int, tensors: Mapping[str, Array]) -> NamedValues:
         """Return the options of `verify` for the rows of cosines and sines: {"offset": 7}, for example."""
         first_table = next(iter(tensors.values()))  # Cosines and sines have the same shape.
         return self.tokens[call].options(first_table)
 
-    def _verify_once(self, recorded: RecordedTables, expected_for: _ExpectedFor) -> Verification:
+    def _compare_unless_known(
+        self, recorded: RecordedTables, decided_by: _ExpectedValuesKey
+    ) -> Verification:
         """Compare tables with the model, unless equal ones of another module were compared before.
 
         GPT-J gathers the rows of its table in every layer anew, so that all 28 layers have the
@@ -248,10 +255,10 @@ class ModuleChecker:
 
         Args:
             recorded: The tables.
-            expected_for: What decides which values they should have.
+            decided_by: What decides which values they should have.
         """
         contents = tuple((name, array.tobytes()) for name, array in recorded.tensors.items())
-        key = (expected_for, contents)
+        key = (decided_by, contents)
         if key not in self._verifications:
             # Reasons for a failure take long to find: `TableCheck.explain` searches for them.
             self._verifications[key] = recorded.verify(reasons=False)

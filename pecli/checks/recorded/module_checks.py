@@ -207,7 +207,7 @@ class RecordedRotation(NamedTuple):
 
     def _make_job(self, *, reasons: bool, positions: NamedValues) -> RotationJob:
         options = {"layer_type": self.layer_type, "seq_axis": POSITION_AXIS, **positions}
-        return RotationJob.of(self.encodings, self.tolerance, reasons, options)
+        return RotationJob.from_options(self.encodings, self.tolerance, reasons, options)
 
     def compare(self) -> Comparison:
         """Compare the tensor after with the exact rotation of the one before."""
@@ -218,7 +218,7 @@ class RecordedRotation(NamedTuple):
         """Search for the reasons of a failure."""
         positions = self.tokens.options(self.pair.before)
         check = check_pair(self.pair, self._make_job(reasons=True, positions=positions))
-        explanations = [reason.made_by(None) for reason in check.reasons]
+        explanations = [reason.without_command() for reason in check.reasons]
         lines = diagnose(explanations, [check.result], self.tolerance)
         return Reasons([line.text for line in lines], explanations)
 

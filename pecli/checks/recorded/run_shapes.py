@@ -90,22 +90,25 @@ class _CallRules(NamedTuple):
         return FileError(self.label, f"{self.prefix}{problem}", ADVICE)
 
     def _check_positions(self, positions: Array) -> None:
-        """Raise FileError unless positions, mask and used ids have one batch and one length.
+        """Raise FileError unless positions, mask and used ids are those of the same batch of tokens.
 
-        Positions (2, 5), or (3, 2, 5) with M-RoPE, go with a mask (2, 5), and with ids (5,), (1, 5),
-        (2, 5) or (3, 2, 5).
+        Two sequences of 5 tokens have positions (2, 5), or (3, 2, 5) with M-RoPE's three axes, and a mask
+        (2, 5). Their ids, which the model's code used, are (3, 2, 5), (2, 5), (1, 5) or (5,).
+
+        Args:
+            positions: The positions that the arguments of the call require.
         """
-        tensor = self._tensor(POSITIONS, positions)
-        tensor.require_positions(positions.ndim in (2, 3), "(batch, L) or (axes, batch, L)")
+        required = self._tensor(POSITIONS, positions)
+        required.require_positions(positions.ndim in (2, 3), "(batch, L) or (axes, batch, L)")
         batch, length = positions.shape[-2:]
-        rule = bracketed((batch, length))
+        batch_shape = bracketed((batch, length))
         mask = self.call.attention_mask
         if mask is not None:
-            self._tensor(MASK, mask).require(mask.shape == (batch, length), rule)
+            self._tensor(MASK, mask).require(mask.shape == (batch, length), batch_shape)
         ids = self.call.position_ids
         if ids is not None:
-            fits = _fits_batch(ids.shape, batch, length)
-            self._tensor(USED_IDS, ids).require_positions(fits, rule)
+            is_shaped = _is_shape_of_ids(ids.shape, batch, length)
+            self._tensor(USED_IDS, ids).require_positions(is_shaped, batch_shape)
 
     def _check_role(self, name: str, array: Array, batch: int) -> None:
         """Raise FileError if a tensor does not have the shape that its role requires.
@@ -141,7 +144,7 @@ class _CallRules(NamedTuple):
         self._tensor(name, rows).require(is_alike and has_rows, f"({batch}, L, {width})")
 
 
-def _fits_batch(ids_shape: tuple[int, ...], batch: int, length: int) -> bool:
+def _is_shape_of_ids(ids_shape: tuple[int, ...], batch: int, length: int) -> bool:
     """Return True for the shape of ids (L,), (batch, L) or (axes, batch, L) of a batch.
 
     One sequence may stand for all: (L,) is read as (1, 1, L), a batch of 1.

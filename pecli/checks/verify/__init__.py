@@ -282,13 +282,19 @@ def _verify_tables(
     """
     from pecli.checks.verify.against_model import verify_tables  # It imports all schemes.
 
-    table_options = dict(options)
-    for name in ROTATION_OPTIONS:
-        if table_options.pop(name, None) is not None:
-            rule = "it is about queries and keys"
-            raise ParameterError(name, "given", rule, "give `before`, too")
+    _refuse_rotation_options(options)
+    table_options = {name: options[name] for name in options if name not in ROTATION_OPTIONS}
+    # Numbers that were printed in a text are as coarse as their digits, which must not fail them.
     allowed = widen_for_printed(source.label, tolerance, source.file.rounding)
     return verify_tables(source, model, allowed, reasons, **table_options)
+
+
+def _refuse_rotation_options(options: NamedValues) -> None:
+    """Raise ParameterError if an option is given that is about queries and keys; None is not given."""
+    for name in ROTATION_OPTIONS:
+        if options.get(name) is not None:
+            rule = "it is about queries and keys"
+            raise ParameterError(name, "given", rule, "give `before`, too")
 
 
 def _verify_recorded(

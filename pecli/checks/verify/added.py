@@ -333,10 +333,10 @@ def _split_into_sequences(sums: _Sums) -> Iterator[_Sequence]:
 def _explain_sequence(
     sequence: _Sequence, weight: Floats, dtype: str, atol: float
 ) -> list[Explanation]:
-    """Return the first of the usual wrong additions that makes exactly these inputs; empty if none does.
+    """Return the first usual mistake that makes the observed inputs of a sequence, or an empty list.
 
-    A port that counts positions from 1 adds rows 1, 2, 3 of the table instead of 0, 1, 2: if
-    `before + table[[1, 2, 3]]` is what was observed, this explains it.
+    A port that counts positions from 1 adds rows 1, 2, 3 of the table instead of 0, 1, 2. This is
+    returned if `before + table[[1, 2, 3]]` is what was observed.
 
     Args:
         sequence: The inputs before and after, (L, D), and the rows that should have been added.
@@ -346,15 +346,33 @@ def _explain_sequence(
     """
     observed = ArrayObservations({sequence.name: as_dtype(sequence.after, dtype)})
     for addition in _find_wrong_additions(sequence, weight):
-        wrong_sums = sequence.with_rows_added(addition.rows)
-        # Computed numbers may be off by a rounding of float32; copied ones would have to be equal.
-        computation = ArrayComputation((wrong_sums,), is_computed=True)
-        hypothesis = array_case(computation, observed, addition.edits)
-        # The addition is itself the mistake: no further one is supposed.
-        explanations = explain_cases([hypothesis], atol, most_mistakes=0)
-        if explanations:
-            return [explanations[0].renamed(addition.tensors)]
+        explanation = _explain_by_addition(addition, sequence, observed, atol)
+        if explanation is not None:
+            return [explanation]
     return []
+
+
+def _explain_by_addition(
+    addition: "_WrongAddition", sequence: _Sequence, observed: ArrayObservations, atol: float
+) -> Explanation | None:
+    """Return the explanation that wrong rows were added to a sequence; None if that does not fit.
+
+    Args:
+        addition: The rows.
+        sequence: The inputs before and after.
+        observed: The inputs after, in the dtype of the file.
+        atol: The tolerance of the check.
+    """
+    wrong_sums = sequence.with_rows_added(addition.rows)
+    # Computed numbers may be off by a rounding of float32; copied ones would have to be equal.
+    computation = ArrayComputation((wrong_sums,), is_computed=True)
+    case = array_case(computation, observed, addition.edits)  # what is compared: sums and observed
+    # The addition is itself the mistake: no further one is tried.
+    explanations = explain_cases([case], atol, most_mistakes=0)
+    if not explanations:
+        return None
+    # Results name what the mistake is in: the table, or this sequence.
+    return explanations[0].renamed(addition.tensors)
 
 
 class _WrongAddition(NamedTuple):
@@ -455,10 +473,10 @@ def _explain_by_tables(scheme: Scheme, sums: _Sums, atol: float) -> Iterator[Exp
 def _explain_added_table(
     scheme: Scheme, sequence: _Sequence, limit: float
 ) -> Iterator[Explanation]:
-    """Yield the known mistakes with which a scheme makes the rows that were added to one sequence.
+    """Yield the mistakes in a table whose rows were added to one sequence, such as a wrong base.
 
-    If the inputs grew by the table of base 1,000, where that of base 10,000 was expected, the wrong
-    base is yielded, as a mistake of «sequence 0».
+    The table is found by subtraction: after − before. If it has base 1,000 where 10,000 was expected,
+    this base is yielded as a mistake of «sequence 0».
 
     Args:
         scheme: The scheme of the table that should have been added.
@@ -472,10 +490,9 @@ def _explain_added_table(
     table_name = expected.single_array().name  # «pe»
     for explanation in search.explain(expected, {table_name: added_table}, limit):
         if explanation.mistakes:
-            # An explanation ends with a command that makes the table. The file holds sums instead.
-            without_command = explanation.made_by(None)
-            # The mistake is in the sums of a sequence: the file has no tensor «pe».
-            yield without_command.renamed([sequence.name])
+            # A command could make the table, but not the sums, which are what the file holds. So the
+            # mistake is stated without one, and about the sequence instead of «pe».
+            yield explanation.without_command().renamed([sequence.name])
 
 
 def _bound_rounding_of_sums(pair: TensorPair) -> float:

@@ -85,9 +85,8 @@ class _Job(NamedTuple):
     ) -> Verification:
         """Compare the tables of a file with those of the layers that they belong to.
 
-        Gemma 3 has one table for its sliding layers and another one for the rest. If the name `cos`
-        does not state whose it is, it is compared with both, and the answer that fits best is
-        returned.
+        Gemma 3 has one table for its sliding layers and another one for the rest. If names do not state
+        the layers, each assignment of tables to layers is checked, and the best answer is returned.
 
         Args:
             file: The file, whose tables are (L, D) each.
@@ -99,16 +98,13 @@ class _Job(NamedTuple):
         """
         label = self.source.label
         tensors = ModelTensors.of(file, self.encodings, self.layer_type, settings)
-        guesses = tensors.guess_layers_of_tables()
-        best = _find_best_answer(
-            [ModelCheck(label, guess, notes) for guess in guesses],
-            self.tolerance,
-            search_reasons=self.reasons,
-        )
+        assignments = tensors.guess_layers_of_tables()  # Most models need none: it is empty then.
+        checks = [ModelCheck(label, assigned, notes) for assigned in assignments]
+        best = _find_best_answer(checks, self.tolerance, search_reasons=self.reasons)
         if best is not None:
             return best
-        # For most models there is nothing to guess, and this is the only check. For others, no guess
-        # has a table to compare: then this check of all layers raises the error to report.
+        # Without assignments, each tensor is compared with the tables of all layers. If there were some,
+        # none had a table to compare, and neither has this check: it raises the error.
         check = ModelCheck(label, tensors, notes)
         return check.verify(self.tolerance, search_reasons=self.reasons)
 

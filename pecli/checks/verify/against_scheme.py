@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from pecli.checks.checked_tensor import CheckedTensor
-from pecli.checks.conclusion import conclude, with_unchecked_and_doubts
+from pecli.checks.conclusion import add_unchecked_and_doubts, make_answer
 from pecli.checks.file_problems import FileProblem, MissingTable
 from pecli.checks.verification import Verification
 from pecli.checks.verify.alibi_parts import find_alibi_parts
@@ -43,11 +43,10 @@ def verify_scheme(
     any_dtype: bool,
     reasons: bool,
 ) -> Verification:
-    """Compare the tensors of a file with the tables of a scheme.
+    """Compare the tensors of a file with the tables of a scheme, such as `cos` and `sin` of a rope.
 
-    Names state which table a tensor is: `cos`, or `rope_cos`. A single tensor without such a name
-    is compared with the nearest table; of several, those without one are left out, and tables that
-    no tensor holds are a problem.
+    Names state which table a tensor is: `rope_cos` is `cos`. Tensors without such a name are left out,
+    except a single one, which is compared with the nearest table.
 
     Args:
         path: The file, as it was given.
@@ -59,7 +58,7 @@ def verify_scheme(
         reasons: True if reasons for failures are searched for.
     """
     check = _SchemeCheck(file=file, scheme=scheme, tolerance=tolerance, any_dtype=any_dtype)
-    tables_by_tensor = check.find_named_tables()
+    tables_by_tensor = check.find_named_tables()  # {"rope_cos": ["cos"]}
     problems: list[FileProblem | str] = []
     is_named = bool(tables_by_tensor)
     if _is_saved_alone(file, is_named=is_named, is_one_tensor=is_one_tensor):
@@ -69,10 +68,10 @@ def verify_scheme(
         problems += check.find_missing_tables(checked.tensors)
     # Cosines c0 c1 c0 c1 beside sines s0 s0 s1 s1: each is right, but no rotation can use both.
     problems += find_doubling_problems(checked.doublings)
-    answer = conclude(
+    answer = make_answer(
         path, scheme.name, checked.tensors, tolerance, problems, search_reasons=reasons
     )
-    return with_unchecked_and_doubts(answer, checked.tensors, file.tensors, tolerance)
+    return add_unchecked_and_doubts(answer, checked.tensors, file.tensors, tolerance)
 
 
 def _is_saved_alone(file: LoadedFile, *, is_named: bool, is_one_tensor: bool) -> bool:
@@ -260,7 +259,7 @@ class _SchemeCheck:
             label: The name of the result; the table's if it is empty.
         """
         if reading is None:
-            return self._check_unreadable(name, tables, label)
+            return self._fail_for_shape(name, tables, label)
         return CheckedTensor.from_reading(
             name,
             label or reading.name,
@@ -270,22 +269,26 @@ class _SchemeCheck:
             stated_name=stated_name(self.file, name),
         )
 
-    def _check_unreadable(self, name: str, tables: Collection[str], label: str) -> CheckedTensor:
-        """Return the failure of a tensor that has the shape of none of the tables that it may be.
+    def _fail_for_shape(self, name: str, tables: Collection[str], label: str) -> CheckedTensor:
+        """Return the failure of a tensor that has the shape of no table that it may be.
 
         Args:
             name: The tensor.
             tables: The names of the tables that it may be; all if it is empty.
-            label: The name of the result; that of the likeliest table if it is empty.
+            label: The name of the result; that of the first table if it is empty.
         """
         array = self.file.tensors[name]
-        likeliest = self._find_candidates_named(tables, real_dtype(array))[0]
-        expected_shape = bracketed(likeliest.shape)
+        # The first table of a scheme is its main one: cosines come before frequencies.
+        expected = self._find_candidates_named(tables, real_dtype(array))[0]
         return CheckedTensor(
             tensor=name,
-            result=Comparison.of_shape(label or likeliest.name, array.shape, expected_shape),
+            result=Comparison.of_shape(
+                label or expected.name, array.shape, bracketed(expected.shape)
+            ),
+            # A search for the reason tries other parameters of the scheme, such as its width, that give
+            # the table this shape.
             scheme=self.scheme,
-            found_tables={likeliest.name: array},
+            found_tables={expected.name: array},
         )
 
     def _find_candidates_named(

@@ -6,7 +6,7 @@ from hashlib import sha256
 import numpy as np
 
 from pecli.checks.checked_tensor import CheckedTensor
-from pecli.checks.conclusion import conclude
+from pecli.checks.conclusion import make_answer
 from pecli.checks.file_problems import (
     ChangedAfterWriting,
     FileProblem,
@@ -50,7 +50,7 @@ def verify_carried(
     is_comparable = not problems and not any(tensor.result.finding for tensor in checked)
     if is_complete and is_comparable and not _has_stored_hash(spec, file):
         problems.append(ChangedAfterWriting())
-    return conclude(path, scheme.name, checked, tolerance, problems, search_reasons=reasons)
+    return make_answer(path, scheme.name, checked, tolerance, problems, search_reasons=reasons)
 
 
 def _check_tensors(file: LoadedFile, scheme: Scheme, tolerance: Tolerance) -> list[CheckedTensor]:

@@ -61,21 +61,25 @@ def _find_slope_candidates(encoding: Encoding, tensor: TensorWithRole) -> Iterat
 def _find_bias_candidates(
     encoding: Encoding, scheme: Alibi, array: AnyArray
 ) -> Iterator[CandidateTable]:
-    """Yield the biases of one form: all of them, a part of them, and as the model computes them.
+    """Yield the biases of one form that an array may hold: all heads and queries, or some of them.
+
+    A form is a way to write the same bias: «key» has one row, (heads, 1, keys), for all queries.
 
     Args:
         encoding: The model's encoding.
         scheme: The scheme of its biases in this form, with as many keys as the array has columns.
-        array: The tensor, which may hold some of the heads or queries only.
+        array: The tensor.
     """
-    words = f"in the {scheme.form} form"
-    yield candidate_of({"bias": scheme.single_array()}, scheme, words=words, masked=True)
+    note = f"in the {scheme.form} form"
+    # Biases are masked: −∞, or the most negative number of a dtype, hides keys after a query.
+    yield candidate_of({"bias": scheme.single_array()}, scheme, words=note, masked=True)
     yield from find_alibi_parts(scheme, array)
     if scheme.form != "key":
-        return  # Only biases of the key form, Falcon's, are rounded or divided by a model.
-    for computed in _compute_biases(encoding, scheme):
+        return
+    # Falcon, which has this form, computes biases in bfloat16, or divides them.
+    for computed in _compute_inexact_biases(encoding, scheme):
         expected = {"bias": round_to(computed.values, scheme.dtype)}
-        yield candidate_of(expected, scheme, words=f"{words}, {computed.words}", masked=True)
+        yield candidate_of(expected, scheme, words=f"{note}, {computed.words}", masked=True)
 
 
 class _ComputedBias(NamedTuple):
@@ -90,7 +94,7 @@ class _ComputedBias(NamedTuple):
         return _ComputedBias(words, self.values / divisor)
 
 
-def _compute_biases(encoding: Encoding, scheme: Alibi) -> list[_ComputedBias]:
+def _compute_inexact_biases(encoding: Encoding, scheme: Alibi) -> list[_ComputedBias]:
     """Return the biases (heads, 1, keys) that programs compute for a model, other than the exact one.
 
     transformers' Falcon rounds slopes, positions and products to bfloat16, and divides the bias by

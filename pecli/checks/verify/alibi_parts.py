@@ -76,7 +76,7 @@ def _find_near_parts(scheme: Scheme, values: AnyArray) -> Iterator[AlibiPart]:
 
     Several parts may have the array's shape, such as heads 0–3 and 4–7 of 8: its values decide.
     """
-    all_heads = _find_part_of_queries(scheme, values.shape)
+    all_heads = _make_bias_for_queries(scheme, values.shape)
     if all_heads is None:
         return  # No part of the bias has this shape.
     for part in _find_parts_of_heads(all_heads, values):
@@ -129,21 +129,19 @@ def _join_words(*words: str) -> str:
     return ", ".join(filter(None, words))
 
 
-def _find_part_of_queries(scheme: Scheme, shape: tuple[int, ...]) -> AlibiPart | None:
-    """Return the queries of a bias that an array has, for all heads; None if it has other keys.
+def _make_bias_for_queries(scheme: Scheme, shape: tuple[int, ...]) -> AlibiPart | None:
+    """Return a scheme's bias with as many rows of queries as an array has; None if that cannot be.
 
-    - An array (heads, 16, 16) is all of a bias (heads, 16, 16).
-    - An array (heads, 2, 16) is its last 2 queries: decoding computes only these.
-    - An array (heads, 16, 16) is a bias in the key form, (heads, 1, 16), whose only row is repeated.
-    - Slopes (heads,) have no queries, and are always whole.
+    Of a bias (heads, 16, 16), an array (heads, 2, 16) has the last 2 queries, as decoding computes
+    them. A bias in the key form, (heads, 1, 16), has the same row for any number of queries.
 
     Args:
         scheme: The scheme of a bias (heads, queries, keys), or of slopes (heads,).
         shape: The shape of the array, which may have fewer or more heads.
     """
     table = scheme.single_array()
-    is_whole_for_each_head = table.shape[1:] == shape[1:]
-    if is_whole_for_each_head:
+    has_all_queries = table.shape[1:] == shape[1:]  # True for slopes, which have no queries
+    if has_all_queries:
         return AlibiPart(widened(table.array()))
     _, queries, *keys = shape
     _, table_queries, *table_keys = table.shape
@@ -152,7 +150,7 @@ def _find_part_of_queries(scheme: Scheme, shape: tuple[int, ...]) -> AlibiPart |
     is_key_form = table_queries == 1
     if is_key_form:
         return _repeat_for_queries(widened(table.array()), queries)
-    # The last query alone is the form «key-last», with which the scheme is tried separately.
+    # The last query alone is a form of its own, «key-last», with which the scheme is tried as well.
     if 1 < queries < table_queries:
         return _make_last_queries(scheme, queries)
     return None

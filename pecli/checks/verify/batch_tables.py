@@ -64,23 +64,22 @@ def arrange_per_batch(array: Array) -> Array:
 
 
 def take_rows_of_tokens(label: str, tables: Tables, rows: "RowPositions", axes: int) -> TokenTables:
-    """Return tables of a batch with one row per token, (tokens, D), and the positions of tokens.
+    """Return tables of a batch as rows of its tokens, (tokens, D), without the rows of padding.
 
-    Padding has no right values, and is left out: of tables (2, 4, D) and a mask (2, 4) with one 0,
-    7 rows (7, D) and 7 positions are left. Tables of another shape, such as frequencies, have no row
-    per token and stay as they are.
+    Padding has no right values: tables (2, 4, D) with one row of padding become (7, D). Tables that
+    have no row per token, such as frequencies, stay as they are.
 
     Args:
         label: The file, as it was given.
         tables: The tables.
-        rows: The positions of the tokens of a batch, and which of them are padding.
+        rows: The positions of the batch's tokens, and which of them are padding.
         axes: The axes of positions that the model has.
 
     Raises:
         ParameterError: If a mask is given, and no table has a row per token.
     """
-    ids = rows.arranged(axes)  # (axes, batch, L)
-    assert ids is not None  # Positions or a mask are given: that is how a batch is recognised.
+    ids = rows.arranged(axes)  # the positions, (axes, batch, L)
+    assert ids is not None  # The caller recognises a batch by its positions or mask.
     batch_shape = ids.shape[1:]  # (batch, L)
     names = [name for name, table in tables.items() if _is_per_batch(name, table, batch_shape)]
     if not names:
@@ -207,10 +206,10 @@ def solve_positions(
     """
     from pecli.checks.verify.rotated import verify_rotated
 
-    queries = _make_queries_like_tables(tables, encoding)
+    queries = _make_queries_from_tables(tables, encoding)
     if queries is None:
         return None
-    options = {**_state_positions(rows), "layer_type": encoding.layer_type or None, "seq_axis": -2}
+    options = {**_position_options(rows), "layer_type": encoding.layer_type or None, "seq_axis": -2}
     try:
         result = verify_rotated(
             queries.after,
@@ -225,7 +224,7 @@ def solve_positions(
     return result if _names_positions(result) else None
 
 
-def _state_positions(rows: "RowPositions") -> NamedValues:
+def _position_options(rows: "RowPositions") -> NamedValues:
     """Return the option of `verify` for positions: a mask that counts tokens, or the ids themselves."""
     has_mask = rows.is_token is not None
     return {"attention_mask": rows.is_token} if has_mask else {"positions": rows.ids}
@@ -238,19 +237,18 @@ class _Queries(NamedTuple):
     after: Array
 
 
-def _make_queries_like_tables(tables: Tables, encoding: Encoding) -> _Queries | None:
-    """Return queries that look after a rotation as tables do, so that a check of queries checks the tables.
+def _make_queries_from_tables(tables: Tables, encoding: Encoding) -> _Queries | None:
+    """Return queries before and after a rotation, made of cosines and sines; None if there are none.
 
-    A rotation by the angle θ takes the pair (1, 0) to (cos θ, sin θ). So all pairs are (1, 0)
-    before, and the cosines and sines of the tables after. Two pairs with their channels in halves
-    are 1 1 0 0 before and c₀ c₁ s₀ s₁ after; interleaved, they are 1 0 1 0 and c₀ s₀ c₁ s₁.
+    A rotation by the angle θ takes the pair (1, 0) to (cos θ, sin θ). So all pairs are (1, 0) before,
+    and the columns of the tables after. A check of these queries is one of the tables.
+
+    Two pairs in halves are 1 1 0 0 before, and c0 c1 s0 s1 after. Interleaved, they are 1 0 1 0 before,
+    and c0 s0 c1 s1 after.
 
     Args:
-        tables: Tensors by name.
+        tables: Tensors by name, (batch, L, D) each.
         encoding: The rotary encoding that should make them.
-
-    Returns:
-        The queries (batch, L, D); None if there are no cosines with their sines.
     """
     waves = cos_and_sin(tables)
     if waves is None:
@@ -262,11 +260,11 @@ def _make_queries_like_tables(tables: Tables, encoding: Encoding) -> _Queries | 
     sin = waves.sin[..., :pair_count]
     ones = np.ones_like(cos)
     zeros = np.zeros_like(sin)
-    # DeepSeek takes interleaved pairs and gives halves; others give the layout that they take.
+    # DeepSeek takes queries with interleaved pairs, and returns them in halves.
     layouts = LAYOUTS[encoding.layout or "halves"]
-    return _Queries(
-        before=joined((ones, zeros), layouts.before), after=joined((cos, sin), layouts.after)
-    )
+    before = joined((ones, zeros), layouts.before)
+    after = joined((cos, sin), layouts.after)
+    return _Queries(before, after)
 
 
 def _names_positions(result: Verification) -> bool:

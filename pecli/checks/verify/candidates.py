@@ -94,28 +94,27 @@ def grid_of(scheme: Scheme) -> tuple[int, ...]:
 
 
 def _find_cosines_and_sines(rope: Scheme) -> Iterator[CandidateTable]:
-    """Yield the cosines and sines of a rope, which a tensor may hold alone or together.
+    """Yield the tables that a tensor may hold: the cosines of a rope, the sines, or both.
 
-    The candidates have one column per frequency, c0 c1, whatever the layout of the rope is. A file
-    may have two, c0 c1 c0 c1 (halves) or c0 c0 c1 c1 (interleaved), which is found out when it is
-    read. That it is the layout of the rope is checked then.
+    They have one column per frequency, c0 c1. Tensors with two are found as well, c0 c1 c0 c1 (halves)
+    or c0 c0 c1 c1 (interleaved), but must have them in the layout of the rope.
     """
     layout: str = rope.value_of("layout", "")
-    required_doubling = ""
-    single_column_rope = rope
+    required_doubling = ""  # either
+    rope_of_single_columns = rope
     if layout in DOUBLED_LAYOUTS:
         required_doubling = layout
-        single_column_rope = _with_single_columns(rope)
-    both = candidate_of(
-        make_cosines_and_sines(single_column_rope),
-        single_column_rope,
+        rope_of_single_columns = _with_one_column_per_frequency(rope)
+    cosines_and_sines = candidate_of(
+        make_cosines_and_sines(rope_of_single_columns),
+        rope_of_single_columns,
         layout=required_doubling,
         grid=grid_of(rope),
     )
-    yield from find_wave_candidates(both)
+    yield from find_wave_candidates(cosines_and_sines)
 
 
-def _with_single_columns(scheme: Scheme) -> Scheme:
+def _with_one_column_per_frequency(scheme: Scheme) -> Scheme:
     """Return a rotary scheme whose tables have one column per frequency."""
     compact_layout: NamedValues = {"layout": "compact"}
     return replace(scheme, **compact_layout)

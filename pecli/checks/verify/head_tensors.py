@@ -68,12 +68,12 @@ class HeadSizes(NamedTuple):
     widths: Collection[int]
     counts: Collection[int]
 
-    def unfolded(self, shape: Shape) -> Shape:
+    def unfold_shape(self, shape: Shape) -> Shape:
         """Return the shape of queries or keys with an axis for heads that were folded into columns.
 
-        >>> HeadSizes([16], [4, 2]).unfolded((2, 5, 64))
+        >>> HeadSizes([16], [4, 2]).unfold_shape((2, 5, 64))
         (2, 5, 4, 16)
-        >>> HeadSizes([16], [4, 2]).unfolded((2, 4, 5, 16))
+        >>> HeadSizes([16], [4, 2]).unfold_shape((2, 4, 5, 16))
         (2, 4, 5, 16)
         """
         columns = shape[-1]
@@ -87,14 +87,14 @@ class HeadSizes(NamedTuple):
 
     def describe_folding(self, shape: Shape) -> str:
         """Return «4 heads of 64 folded into columns»; empty if columns are those of one head."""
-        unfolded = self.unfolded(shape)
+        unfolded = self.unfold_shape(shape)
         if unfolded == shape:
             return ""
         return f"{counted(unfolded[-2], 'head')} of {unfolded[-1]} folded into columns"
 
     def are_folded(self, shape: Shape) -> bool:
         """Return True if the last axis holds the channels of several heads."""
-        return self.unfolded(shape) != shape
+        return self.unfold_shape(shape) != shape
 
     def are_columns(self, shape: Shape) -> bool:
         """Return True if the last axis holds the channels of one head, or of several."""
@@ -162,11 +162,11 @@ def _make_flat_error(pair: TensorPair, shape: tuple[int, int, int]) -> Parameter
 
 
 def arrange_heads(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
-    """Return queries or keys before and after a rotation with the same axes, one of them for heads.
+    """Return queries or keys before and after a rotation with their axes in the same order.
 
-    With 4 heads of 64, a tensor (L, 256) becomes (L, 4, 64). One that is (4, L, 64) after becomes
-    (L, 4, 64) if it was that before. If 2 key heads before are 4 after, which is their repetition for
-    4 query heads (GQA), the tensor after becomes two copies (2, L, 2, 64).
+    Heads get an axis of their own: with 4 heads of 64, (L, 256) becomes (L, 4, 64). If the tensor
+    after is (4, L, 64), it is transposed to (L, 4, 64) as well. If it repeats 2 key heads for 4 query
+    heads (GQA), it becomes two copies, (2, L, 2, 64).
 
     Args:
         pair: The tensors as they were given.
@@ -176,26 +176,32 @@ def arrange_heads(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
     Raises:
         ParameterError: If the tensor after cannot have the axes of the one before.
     """
-    rows = _with_axis_of_rows(pair)
-    before = rows.before.reshape(heads.unfolded(rows.before.shape))
-    after_shape = heads.unfolded(rows.after.shape)
-    position_axis = _axis_from_the_end(axis, rows.before.ndim, before.ndim)
-    order_of_axes = find_head_axes(rows.after, before, after_shape, position_axis)
-    if order_of_axes is None:
-        raise rows.make_shape_error()
-    after_as_before = order_of_axes.view(rows.after)
-    note_on_axes = _join_notes(
-        "a single row" if pair.before.ndim < rows.before.ndim else "",
-        heads.describe_folding(rows.before.shape),
-        heads.describe_folding(rows.after.shape),
-        order_of_axes.note,
+    with_rows = _add_axis_to_vectors(pair)  # A vector (D,) is a single row (1, D).
+    before_shape = with_rows.before.shape
+    after_shape = with_rows.after.shape
+    before = with_rows.before.reshape(heads.unfold_shape(before_shape))
+    position_axis = _count_axis_from_end(axis, len(before_shape), before.ndim)
+    axes_of_after = find_head_axes(
+        with_rows.after, before, heads.unfold_shape(after_shape), position_axis
+    )
+    if axes_of_after is None:
+        raise with_rows.make_shape_error()
+    notes = _join_notes(
+        "a single row" if pair.before.ndim < len(before_shape) else "",
+        heads.describe_folding(before_shape),
+        heads.describe_folding(after_shape),
+        axes_of_after.note,
     )
     return HeadTensor(
-        pair=rows, before=before, view=after_as_before, axis=position_axis, note=note_on_axes
+        pair=with_rows,
+        before=before,
+        view=axes_of_after.view_as_before(with_rows.after),
+        axis=position_axis,
+        note=notes,
     )
 
 
-def _with_axis_of_rows(pair: TensorPair) -> TensorPair:
+def _add_axis_to_vectors(pair: TensorPair) -> TensorPair:
     """Return two vectors (D,) as rows (1, D), and other tensors as they are."""
     if pair.before.ndim == pair.after.ndim == 1:
         return pair._replace(before=pair.before[None], after=pair.after[None])
@@ -207,7 +213,7 @@ def _join_notes(*notes: str) -> str:
     return ", ".join(dict.fromkeys(filter(None, notes)))
 
 
-def _axis_from_the_end(axis: int, axes: int, unfolded_axes: int) -> int:
+def _count_axis_from_end(axis: int, axes: int, unfolded_axes: int) -> int:
     """Return an axis as a negative number, after heads got an axis of their own.
 
     Of (L, 256), positions are axis 0, or -2. As (L, 4, 64), they are axis -3: 0 − 3 or −2 − (3 − 2),

@@ -47,11 +47,11 @@ def find_model_candidates(
 def _find_relative_candidates(
     tensor: TensorWithRole, encoding: Encoding, settings: TableSettings
 ) -> Iterator[CandidateTable]:
-    """Yield the bucket indices of all relative positions, (L, L), or the biases that they select.
+    """Yield the table of bucket numbers, (L, L), or the learned biases of all buckets.
 
     T5 sorts distances between tokens into 32 buckets, and learns a bias for each bucket and head,
-    (32, heads). The index table holds the bucket of each query and key. Its values follow from the
-    scheme; those of biases are learned, so that only their shape can be checked.
+    (32, heads). Bucket numbers follow from the scheme. Biases are learned, so that only their shape can
+    be checked.
 
     Args:
         tensor: The tensor; its name may state that it holds the learned biases.
@@ -60,13 +60,17 @@ def _find_relative_candidates(
     """
     column_count = tensor.array.shape[-1]
     if tensor.role == "bias_rows":
-        heads = column_count
-        # The number of buckets is the same for any length.
-        bucket_count = _make_relative_scheme(encoding, length=heads).numbers
-        yield _make_learned_table(tensor.role, tensor.array.dtype, (bucket_count, heads))
+        shape = (_count_buckets(encoding), column_count)  # (buckets, heads)
+        yield _make_learned_table(tensor.role, tensor.array.dtype, shape)
     else:
         scheme = _make_relative_scheme(encoding, length=column_count)
         yield candidate_of({"index": scheme.single_array()}, scheme, words=f"as in {scheme.style}")
+
+
+def _count_buckets(encoding: Encoding) -> int:
+    """Return the number of buckets into which an encoding sorts distances, 32 for T5."""
+    any_length = 1  # Distances between more tokens have the same buckets.
+    return _make_relative_scheme(encoding, length=any_length).numbers
 
 
 def _make_relative_scheme(encoding: Encoding, length: int) -> Relative:

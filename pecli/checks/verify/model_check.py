@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pecli.checks.checked_tensor import CheckedTensor, compare_reading
-from pecli.checks.conclusion import conclude, with_unchecked_and_doubts
+from pecli.checks.conclusion import add_unchecked_and_doubts, make_answer
 from pecli.checks.doubts import Doubt, LayersNotNamed
 from pecli.checks.verification import Verification
 from pecli.checks.verify.missing_tables import find_lost_scalings, make_no_tables_error
@@ -15,7 +15,7 @@ from pecli.checks.verify.table_search import Tables, find_tables
 from pecli.checks.verify.unreadable_tables import make_shape_failure
 from pecli.compare.reading import Reading
 from pecli.compare.reading_conflicts import Doubling, find_doubling_problems
-from pecli.compare.reading_notes import note_on
+from pecli.compare.reading_notes import describe_arrangement
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
 from pecli.files.npy import ARRAY_NAME
@@ -41,7 +41,7 @@ class ModelCheck:
     notes: Mapping[str, str]
 
     def verify(self, tolerance: Tolerance, *, search_reasons: bool) -> Verification:
-        """Compare all tables of the file.
+        """Compare all tables of the file with those of the model.
 
         Args:
             tolerance: The errors that pass.
@@ -51,16 +51,11 @@ class ModelCheck:
             NoTablesError: If there is nothing to compare, as in most checkpoints.
         """
         tables = find_tables(self.tensors)
-        problems = _find_problems(tables)
-        if not tables:
-            # A .gguf file needs a tensor for llama3's scaling: without one it fails.
-            problems = find_lost_scalings(self.tensors)
-            if not problems:
-                raise make_no_tables_error(self.file, self.tensors)
+        problems = self._find_problems(tables)
         allowed = tolerance.against_model()
         checked = self._check_all(tables, allowed)
         schemes = _collect_schemes(tables) or self.tensors.schemes
-        answer = conclude(
+        answer = make_answer(
             self.file,
             ", ".join(sorted(schemes)),
             checked,
@@ -68,8 +63,23 @@ class ModelCheck:
             problems,
             search_reasons=search_reasons,
         )
-        answer = with_unchecked_and_doubts(answer, checked, self.tensors.tensors, allowed)
+        answer = add_unchecked_and_doubts(answer, checked, self.tensors.tensors, allowed)
         return self._with_hint_on_queries(answer)
+
+    def _find_problems(self, tables: Tables) -> Sequence[str]:
+        """Return sentences on what is wrong with the file beside the values of its tables.
+
+        Raises:
+            NoTablesError: If there is no table, and the file need not have one.
+        """
+        if tables:
+            return _find_unequal_doublings(tables)
+        # llama.cpp reads the factors of llama3's scaling from a table in the .gguf file. It is wrong
+        # without that table, and not a file with nothing to compare.
+        problems = find_lost_scalings(self.tensors)
+        if not problems:
+            raise make_no_tables_error(self.file, self.tensors)
+        return problems
 
     def _with_hint_on_queries(self, answer: Verification) -> Verification:
         """Return a failed answer that nothing explains with a hint, if tensors may be queries.
@@ -196,7 +206,7 @@ class ModelCheck:
             yield reading.name
         if layer_type:
             yield self._remark_on_layers(name, layer_type)
-        yield note_on(reading)
+        yield describe_arrangement(reading)
         yield self.notes.get(name, "")
 
     def _remark_on_layers(self, name: str, layer_type: str) -> str:
@@ -225,7 +235,7 @@ def _collect_schemes(tables: Tables) -> set[str]:
     return {reading.origin.scheme for reading in _select_readings(tables)}
 
 
-def _find_problems(tables: Tables) -> Sequence[str]:
+def _find_unequal_doublings(tables: Tables) -> Sequence[str]:
     """Return a sentence for layers whose cosines and sines are doubled in two ways."""
     doublings = []
     for reading in _select_readings(tables):

@@ -71,7 +71,7 @@ class ModelTensors:
         """
         encodings = _choose_encodings(model, layer_type, settings)
         # A .gguf file may hold factors that divide frequencies; only frequencies can be compared.
-        tensors = _with_frequencies_for_factors(file.read_as("float32"))
+        tensors = _with_frequencies_instead_of_factors(file.read_as("float32"))
         # Some scalings change frequencies with the length of the prompt. Which length the frequencies
         # of a file are for is not stated, but the tables beside them may have as many rows.
         table_lengths = _find_table_lengths(tensors, settings.first_position)
@@ -272,12 +272,13 @@ def _find_table_lengths(tensors: Mapping[str, Array], offset: int) -> tuple[int,
     return tuple(sorted(lengths)[:MAX_LENGTHS])
 
 
-def _with_frequencies_for_factors(file: LoadedFile) -> Mapping[str, Array]:
-    """Return the tensors of a file; of a .gguf, frequencies instead of the factors that divide them.
+def _with_frequencies_instead_of_factors(file: LoadedFile) -> Mapping[str, Array]:
+    """Return the tensors of a file, with frequencies in place of the factors that a .gguf holds.
 
-    llama.cpp's `rope_freqs.weight` holds 1 … 1, 8 … 8 for llama3's scaling by 8: these are not
-    frequencies, but what the unscaled frequencies are divided by.
+    llama.cpp's `rope_freqs.weight` holds 1 … 1, 8 … 8 for llama3's scaling by 8. The frequencies of
+    the model are those without scaling, divided by these factors.
     """
+    # A model's folder may hold a .gguf file, and no config.json.
     path = config_file(file.path) if file.format == "folder" else file.path
     is_gguf = file.format == "gguf" or path.endswith(".gguf")
     if not is_gguf:
@@ -286,8 +287,9 @@ def _with_frequencies_for_factors(file: LoadedFile) -> Mapping[str, Array]:
 
     tensors = dict(file.tensors)
     # Frequencies come after the other tensors, in the order of the header.
-    for name, frequencies in factor_frequencies(path).items():
-        if tensors.pop(name, None) is not None:
+    for name_of_factors, frequencies in factor_frequencies(path).items():
+        if name_of_factors in tensors:
+            del tensors[name_of_factors]
             tensors[frequencies.name] = frequencies.array()
     return tensors
 

@@ -69,8 +69,10 @@ def verify_printed(
     rounding = after.rounding + math.sqrt(2) * before.rounding
     allowed = widen_for_printed(label, tolerance, rounding)
     # To explain a failure, a search would need elements that were not printed.
-    job = RotationJob.of(model, allowed, reasons=False, options=options)
-    compared = [_find_nearest_comparison(label, pair, job) for pair in _pair_printed(before, after)]
+    job = RotationJob.from_options(model, allowed, reasons=False, options=options)
+    compared = [
+        _compare_with_nearest_rotation(label, pair, job) for pair in _pair_printed(before, after)
+    ]
     results = tuple(tensor.result for tensor in compared)
     answer = Verification(
         file=label,
@@ -117,28 +119,31 @@ class _Compared(NamedTuple):
         )
 
 
-def _find_nearest_comparison(label: str, pair: PrintedPair, job: RotationJob) -> _Compared:
-    """Compare a tensor with the rotation of each encoding and layout, and return the nearest.
+def _compare_with_nearest_rotation(label: str, pair: PrintedPair, job: RotationJob) -> _Compared:
+    """Compare a printed tensor with each rotation of the model, and return the best comparison.
 
-    A log does not state the layout of pairs, and the name of a tensor often no layer type: those
-    that the model uses most likely are the ones that leave the fewest wrong elements.
+    The rotation depends on the layer, and on the channels that make a pair, which a log often does not
+    state. The one that leaves the fewest wrong elements is most likely the model's.
 
     Raises:
         FileError: If no printed element has both channels of its pair printed.
     """
-    candidates = []
+    comparisons = []
     for encoding in job.find_encodings_for(pair.name, pair.part.shape[-1]):
         for layout in _find_layouts(encoding, job):
-            candidates.append(_compare_with(pair, encoding, job, layout))
-    best = min(candidates, key=_distance)
+            comparisons.append(_compare_with(pair, encoding, job, layout))
+    best = min(comparisons, key=_rank_by_wrong_elements)  # Comparisons of no element come last.
     if not best.elements:
         problem = f"no printed element of {pair.name} has both channels of its pair"
         raise FileError(label, problem, PRINT_ALL)
     return best
 
 
-def _distance(compared: _Compared) -> tuple[bool, int]:
-    """Return a key by which the nearest comparison comes first, and one of no element last."""
+def _rank_by_wrong_elements(compared: _Compared) -> tuple[bool, int]:
+    """Return the number of wrong elements, with True before it if no element was compared.
+
+    The smallest is the best comparison: (False, 3) comes before (False, 90) and (True, 0).
+    """
     return compared.elements == 0, compared.result.mismatched or 0
 
 

@@ -65,26 +65,25 @@ def _find_cosines_and_sines(
 def _describe_tables(
     encoding: Encoding, dtype: str, settings: TableSettings, doubling: str
 ) -> CandidateTable:
-    """Return cosines and sines as a candidate: their shape, and how they are made when needed.
+    """Return the shape of cosines and sines that a tensor may hold, and a function that makes them.
 
-    At 5 stated positions, or on a grid of 5 patches, they have the shape (5, pairs). Otherwise
-    positions are consecutive: there are as many rows as the tensor has, so that the shape is
-    (None, pairs).
+    At 5 stated positions, or on a grid of 5 patches, the shape is (5, pairs). At consecutive positions,
+    it is (None, pairs): there may be any number of rows.
 
     Args:
         encoding: A rotary encoding of a model.
         dtype: The dtype of the tables.
         settings: The positions of rows.
-        doubling: How tables of the model double columns; empty if either way will do.
+        doubling: How the model doubles columns, `halves` or `interleaved`; empty if either way will do.
     """
     # A file is read in several ways, most of which need tables with the same number of rows again.
     make_tables = cache(partial(_make_cosines_and_sines, encoding, dtype, settings))
-    are_rows_stated = bool(settings.stated_rows)
-    # Without stated positions, the tables have as many rows as they are asked for, here one.
-    rows, pairs = make_tables(1).tables["cos"].shape
+    # This makes one row, or those at the stated positions, whose number is not known before.
+    row_count, pairs = make_tables(1).tables["cos"].shape
+    has_stated_rows = bool(settings.stated_rows)
     return CandidateTable(
         names=COS_AND_SIN,
-        shape=(rows if are_rows_stated else None, pairs),
+        shape=(row_count if has_stated_rows else None, pairs),
         make=make_tables,
         layout=doubling,
         grid=tuple(settings.stated_rows.get("grid") or ()),
@@ -141,29 +140,27 @@ def _read_doubling(encoding: Encoding) -> str:
 def _find_tables_per_axis(
     encoding: Encoding, settings: TableSettings, dtype: str, doubling: str
 ) -> Iterator[CandidateTable]:
-    """Yield cosines and sines with a table for each axis of positions: (3, L, D/2) for M-RoPE.
+    """Yield cosines and sines with one table per axis of positions, (3, L, D/2).
 
-    A token of M-RoPE has three positions: time, row and column. Qwen2-VL computes a table for each,
-    and attention then takes a *section* of the columns from the first table, a section from the
-    second, and one from the third. A dump of the module that computes them holds all three whole.
+    A token of M-RoPE has three positions: time, row and column. Qwen2-VL computes a table for each.
+    Only later does attention take some columns, called a section, from each of the three.
 
     Args:
         encoding: A rotary encoding of a model.
         settings: The positions of rows, (axes, L).
         dtype: The dtype of the tables.
-        doubling: The order of a table that has two columns per frequency, `halves` or `interleaved`;
-            empty if either will do.
+        doubling: How the model doubles columns, `halves` or `interleaved`; empty if either way will do.
     """
     axes = len(settings.position_axes)
     length = len(settings.position_axes[0])
     rope = _make_rope_of_all_axes(encoding, settings, dtype)
-    # Other sections would make the same tables, so that a check of them proves nothing about these.
-    words = "one table per axis of positions: sections do not show"
-    for name, long_table in make_cosines_and_sines(rope).items():
-        # The L rows of the first axis come first, then those of the second: (3·L, D/2).
-        table_per_axis = replace(long_table, shape=(axes, length, long_table.width))
+    # The tables do not depend on sections, so that a pass does not prove that sections are right.
+    note = "one table per axis of positions: sections do not show"
+    for name, table in make_cosines_and_sines(rope).items():
+        # The rope's table (3·L, D/2) has the L rows of the first axis, and then those of the others.
+        table_per_axis = replace(table, shape=(axes, length, table.width))
         yield candidate_of(
-            {name: table_per_axis}, rope, has_frequencies=True, layout=doubling, words=words
+            {name: table_per_axis}, rope, has_frequencies=True, layout=doubling, words=note
         )
 
 

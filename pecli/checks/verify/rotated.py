@@ -49,7 +49,7 @@ def verify_rotated(
         options: `layer_type`, `seq_axis`, the positions of tokens, and the length at which dynamic
             scalings are read.
     """
-    job = RotationJob.of(model, tolerance, reasons, options)
+    job = RotationJob.from_options(model, tolerance, reasons, options)
     assert job.rotary_encodings  # A model without any is refused before files are read.
     matched = pair_tensors(after, before)
     # Numbers of a printed tensor are as coarse as their digits, which must not fail the check.
@@ -76,7 +76,7 @@ def _join_checks(
         scheme="rope",
         tensors=comparisons,
         problems=problems_of(comparisons),
-        reasons=tuple(_write_reasons(checks, comparisons, mistakes, tolerance)),
+        reasons=tuple(_find_reasons_and_advice(checks, comparisons, mistakes, tolerance)),
         readings={check.name: check.note for check in checks if check.note},
         explanations=mistakes,
         weak=tuple(map(str, _find_doubts(checks))),
@@ -84,27 +84,24 @@ def _join_checks(
     )
 
 
-def _write_reasons(
+def _find_reasons_and_advice(
     checks: Sequence[RotatedCheck],
     results: Sequence[Comparison],
     explanations: Sequence[Explanation],
     tolerance: Tolerance,
 ) -> Iterator[str]:
-    """Yield the reasons of all tensors, and then advice on each of them.
-
-    An explanation usually ends with the command that makes a wrong table, `pecli rope --base 500000`.
-    It does not rotate queries, so it is left out; the advice has a command that does: `pecli apply
-    rope q.npy --base 500000`.
+    """Yield sentences on the mistakes in all tensors, and then advice on each of them.
 
     Args:
         checks: The checks of all tensors.
         results: Their comparisons.
-        explanations: The reasons for their failures.
+        explanations: The mistakes that explain their failures.
         tolerance: The errors that pass.
     """
-    # A command follows from the scheme with which an explanation makes a table.
-    without_schemes = [explanation.made_by(None) for explanation in explanations]
-    for line in diagnose(without_schemes, results, tolerance):
+    # An explanation has a command that makes a wrong table, `pecli rope --base 500000`. That does not
+    # rotate queries. The advice below has one that does: `pecli apply rope q.npy --base 500000`.
+    without_commands = [explanation.without_command() for explanation in explanations]
+    for line in diagnose(without_commands, results, tolerance):
         yield line.text
     for check in checks:
         yield from find_advice(check.wrong_rotation, check.reasons)

@@ -93,22 +93,30 @@ class RotatedCheck:
     def rotation(self) -> RowRotation:
         """The rotation that the encoding requires of this tensor, with its positions and pairs.
 
-        Pairs are those of the model, such as channels (0, 64), unless the user states a layout, or a
-        runtime that rotates neighbours, channels (0, 1).
+        Raises:
+            ParameterError: If the tensor has no axis of positions such as the user states.
         """
         settings = self.job.settings
         after = Input(self.tensor.after, self.tensor.pair.label)
-        after.check_sequence(self.tensor.axis)  # It raises an error if there is no such axis.
-        runtime_interleaves = bool(self._note_on_interleaving)
-        pair_layout = "interleaved" if runtime_interleaves else settings.layout
+        after.check_sequence(self.tensor.axis)
         return self.job.make_rotation(
             after,
             self.encoding,
             self.rows,
             seq_axis=self.tensor.axis,
-            layout=pair_layout,
+            layout=self._stated_layout,
             offset=settings.first_position,
         )
+
+    @property
+    def _stated_layout(self) -> str:
+        """The layout of pairs that the user or the runtime states; empty for the model's own.
+
+        In halves, channels 0 and 64 of 128 are a pair. Interleaved, channels 0 and 1 are.
+        """
+        if self._note_on_interleaving:  # It is there if the runtime interleaves.
+            return "interleaved"
+        return self.job.settings.layout
 
     @property
     def _note_on_interleaving(self) -> str:
@@ -278,7 +286,11 @@ class RotatedCheck:
 
     @cached_property
     def searched_tensor(self) -> RotatedTensor:
-        """The tensor as (sequences, heads, rows, channels), in which reasons for a failure are searched for."""
+        """The tensor and its required rotation, in the form that a search for mistakes takes.
+
+        The search looks for them in each sequence and each head, so that the tensor has the axes
+        (sequences, heads, rows, channels): (8, 12, 64) of one sequence becomes (1, 8, 12, 64).
+        """
         *shape_of_heads, rows, channels = self.after.shape
         heads = math.prod(shape_of_heads) // self._sequence_count
         shape = (self._sequence_count, heads, rows, channels)
@@ -288,7 +300,7 @@ class RotatedCheck:
             plan=self.plan,
             positions=self.positions.ids,
             is_token=self.is_token,
-            are_stated=self.job.tokens.are_stated,
+            are_stated=self.job.tokens.are_stated,  # by the user, who may be wrong
             dtype=self.tensor.pair.dtype,
             head_shape=tuple(shape_of_heads),
         )

@@ -76,10 +76,10 @@ class RotationJob:
     reasons: bool  #: whether reasons for failures are searched for
 
     @classmethod
-    def of(
+    def from_options(
         cls, model: Model, tolerance: Tolerance, reasons: bool, options: NamedValues
     ) -> "RotationJob":
-        """Return the job that options of `verify` describe.
+        """Return the model and settings for a comparison of queries or keys, from options of `verify`.
 
         Args:
             model: The model.
@@ -88,7 +88,7 @@ class RotationJob:
             options: `layer_type`, `seq_axis`, those of `Tokens`, and those of `TableSettings`.
 
         Raises:
-            ParameterError: If an option does not go with tensors before a rotation.
+            ParameterError: If an option states rows of a table, which tokens do not have.
         """
         table_options = dict(options)
         layer_type = table_options.pop("layer_type", None)
@@ -98,8 +98,10 @@ class RotationJob:
             attention_mask=table_options.pop("attention_mask", None),
             shift=table_options.pop("shift", None),
         )
+        # The options that are left are the same as for tables, except for a grid of rows.
         settings = TableSettings.of(table_options)
-        for name in settings.stated_rows:
+        if settings.stated_rows:
+            name = next(iter(settings.stated_rows))
             rule = "with `before`, tokens have positions"
             raise ParameterError(name, quoted(options[name]), rule, "give `positions`")
         return cls(
@@ -170,26 +172,28 @@ class RotationJob:
         layout: str,
         offset: int = 0,
     ) -> RowRotation:
-        """Return the rotation that the layers of an encoding apply to a tensor, in float64.
+        """Return the rotation that layers of the model apply to queries or keys, in float64.
 
         Args:
-            tensor: Queries or keys, whose shape and dtype the rotation fits.
-            encoding: The encoding.
-            rows: The positions of their rows.
+            tensor: The queries or keys.
+            encoding: The encoding of the layers.
+            rows: The positions of the tensor's rows.
             seq_axis: The axis of positions.
             layout: The channels that make a pair, halves or interleaved; empty for the model's own.
             offset: The position of the first row, if rows are consecutive.
         """
-        fields: MutableValues = {"seq_axis": seq_axis, "shift": self.tokens.shift}
+        # Options of the user replace what the model states. Keys of a cache may be rotated again, by a
+        # shift of their positions.
+        stated: MutableValues = {"seq_axis": seq_axis, "shift": self.tokens.shift}
         if layout:
-            fields["layout"] = layout
+            stated["layout"] = layout
         return model_rotation(
             inputs=[tensor],
-            file=self.encodings.file,
+            file=self.encodings.file,  # for errors
             encoding=encoding,
             rows=rows,
-            heads=(),  # They are not needed, as the axis of positions is given.
-            rotation_fields=fields,
+            heads=(),  # They help to find the axis of positions, which is given here.
+            rotation_fields=stated,
             offset=offset,
             length=self.settings.length,
             recipe=self.settings.recipe,

@@ -32,12 +32,12 @@ def make_shape_failure(tensors: ModelTensors, name: str) -> CheckedTensor:
     encodings = tensors.find_likely_encodings(name)
     possible_shapes = dict.fromkeys(map(_describe_possible_shapes, encodings))
     problem = OtherShape(shape, " or ".join(possible_shapes), _fits_transposed(tensors, name))
-    start_of_search = _find_start_of_search(tensors, name)
+    to_explain = _find_table_and_scheme_to_explain(tensors, name)
     return CheckedTensor(
         tensor=name,
         result=Comparison.impossible(name, shape, problem),
-        scheme=start_of_search.scheme,
-        found_tables=start_of_search.tables,
+        scheme=to_explain.scheme,
+        found_tables=to_explain.tables,
         has_length=False,  # The number of rows of the scheme is a guess.
     )
 
@@ -51,13 +51,12 @@ def _fits_transposed(tensors: ModelTensors, name: str) -> bool:
     return reading.is_learned or reading.is_near
 
 
-def _find_start_of_search(tensors: ModelTensors, name: str) -> FoundTables:
-    """Return a tensor of a wrong shape, and the rotary scheme that a search for the reason changes.
+def _find_table_and_scheme_to_explain(tensors: ModelTensors, name: str) -> FoundTables:
+    """Return a tensor of a wrong shape, and the scheme that should make it, to search for the mistake.
 
-    A table of 128 columns instead of 64, for example, may be that of another rotary dimension: the
-    search changes parameters of the scheme until it makes a table of this shape. If the tensor may
-    belong to several rotary encodings, it starts from the first. Without any, there is no scheme, and
-    nothing is searched for.
+    The search changes parameters of the scheme until it makes a table of this shape: 128 columns
+    instead of 64 are those of another rotary dimension. The result is empty if no rotary encoding of
+    the model makes tables, since only these can be searched.
     """
     array = tensors.tensors[name]
     settings = tensors.choose_settings(name)
@@ -66,9 +65,10 @@ def _find_start_of_search(tensors: ModelTensors, name: str) -> FoundTables:
     ropes = [encoding for encoding in encodings if _makes_table(encoding, has_grid=has_grid)]
     if not ropes or not array.size:
         return FoundTables(None, {})
-    first_rope = ropes[0]
-    compact = settings.rope(first_rope, _most_rows(array), layout="compact")
-    scheme = replace(compact, layout=_guess_layout(first_rope, compact, array))
+    likeliest = ropes[0]
+    # The layout depends on the widths of tables, which are known once the scheme is made.
+    compact = settings.rope(likeliest, _most_rows(array), layout="compact")
+    scheme = replace(compact, layout=_guess_layout(likeliest, compact, array))
     return FoundTables(scheme, {_name_of_table(tensors.role(name)): array})
 
 

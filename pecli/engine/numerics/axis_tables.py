@@ -201,28 +201,31 @@ class AxisFiller:
             return self._from_range(function, positions, waves, dtype)
         run_length = _first_run(positions)
         if run_length < _MIN_RUN:
-            return self._row_by_row(function, positions, waves, dtype)
+            return self._compute_single_rows(function, positions, waves, dtype)
         out = np.empty((len(positions), len(waves)), numpy_dtype(dtype))
         out[:run_length] = self._from_range(function, positions[:run_length], waves, dtype)
-        out[run_length:] = self._row_by_row(function, positions[run_length:], waves, dtype)
+        out[run_length:] = self._compute_single_rows(function, positions[run_length:], waves, dtype)
         return out
 
-    def _row_by_row(
+    def _compute_single_rows(
         self, function: str, positions: Sequence[int | Fraction], waves: Indices, dtype: str
     ) -> Array:
-        """Return a table (positions, waves), each element computed by itself.
+        """Return a table (positions, waves) of cosines or sines, each row computed by itself.
 
-        cos(position · frequency) is cos(n · wave) if the position is n units and the wave is
-        unit · frequency. Waves have hundreds of bits and take long to make, so that positions are
-        grouped by their unit, and waves are made once per unit: 3/4 and 1/2 are 192 and 128 units
-        of 1/256.
+        A wave is a frequency with hundreds of bits, and takes long to make. It is made once per unit, such
+        as 1/256, for all positions that are multiples of this unit: 3/4 is 192 units, and 1/2 is 128.
 
-        Cosines are the same on both sides of 0, and sines are negated: sin(−x) = −sin(x).
+        Args:
+            function: "cos" or "sin".
+            positions: Any rational numbers, also negative ones.
+            waves: The indices of the waves.
+            dtype: The dtype of the table.
         """
         out = np.empty((len(positions), len(waves)), numpy_dtype(dtype))
         for unit, rows in _grouped_by_unit(positions).items():
-            multiples = [_multiple_of_unit(abs(positions[row]), unit) for row in rows]
-            out[rows] = self._rows_of_multiples(function, unit, multiples, waves, dtype)
+            unit_counts = [_count_units(abs(positions[row]), unit) for row in rows]
+            out[rows] = self._rows_of_multiples(function, unit, unit_counts, waves, dtype)
+        # Cosines are the same on both sides of 0. Sines are negated: sin(−x) = −sin(x).
         if function == "sin":
             is_negative = np.array([position < 0 for position in positions], bool)
             out[is_negative] = -out[is_negative]
@@ -352,7 +355,7 @@ def _grouped_by_unit(positions: Sequence[int | Fraction]) -> dict[Fraction, Indi
     return {Fraction(*unit): np.array(rows, np.intp) for unit, rows in rows_of_unit.items()}
 
 
-def _multiple_of_unit(distance: int | Fraction, unit: Fraction) -> int:
+def _count_units(distance: int | Fraction, unit: Fraction) -> int:
     """Return how many units a distance from 0 is: 192 for 3/4 and a unit of 1/256."""
     return int(distance * unit.denominator) // unit.numerator
 

@@ -297,7 +297,7 @@ class Positioned(Scheme):
             coordinates: the positions, if they are not consecutive.
         """
         if not recipe.is_exact:
-            return self._recipe_filler(recipe, coordinates)
+            return self._make_filler_of_recipe(recipe, coordinates)
         exact = self._exact_filler(rows, coordinates)
         if not recipe.table_dtype:
             return exact
@@ -313,13 +313,13 @@ class Positioned(Scheme):
 
         return AxisFiller(self.waves, self._axis_of_each_pair(coordinates), coordinates)
 
-    def _recipe_filler(
+    def _make_filler_of_recipe(
         self, recipe: PrecisionRecipe, coordinates: Coordinates | None
     ) -> RecipeFiller:
-        """Return an object that computes rows of cosines and sines as a recipe does.
+        """Return an object that computes rows of cosines and sines in the precision of a program.
 
-        A recipe is a precision to imitate: the dtypes to which a program rounds positions,
-        frequencies, angles and the table. So the rows have the same errors as that program's.
+        A recipe states to which dtypes the program rounds positions, frequencies, angles and the table.
+        The rows then have the same rounding errors.
 
         Args:
             recipe: The precision.
@@ -328,11 +328,11 @@ class Positioned(Scheme):
         from pecli.engine.schemes.recipe_tables import RecipeFiller, RecipeWaves
 
         waves = RecipeWaves(
-            angle_functions=partial(self._angle_functions, recipe),
+            angle_functions=partial(self._angle_functions, recipe),  # called for the first rows
             axes=self._axis_of_each_pair(coordinates),
-            amplitude=self._amplitude,
-            scale=self.value_of("scale", 1.0),
-            in_turns=self._in_turns,
+            amplitude=self._amplitude,  # the factor of cosines and sines
+            scale=self.value_of("scale", 1.0),  # the factor of positions
+            in_turns=self._in_turns,  # True if angles are 2π · position · frequency
         )
         return RecipeFiller(waves, recipe, coordinates)
 

@@ -35,7 +35,7 @@ from pecli.models.key_names import ORIGINAL, SLIDING
 from pecli.models.keys import Setting, computed, nonzero, only_if, positive, setting_from_key
 
 #: Parameters of a model's own YaRN that no flag replaces.
-KEPT_IN_YARN = ("mscale", "mscale_all_dim")
+YARN_PARAMETERS_WITHOUT_FLAG = ("mscale", "mscale_all_dim")
 YARN_BETAS = {Meaning.BETA_FAST: 32.0, Meaning.BETA_SLOW: 1.0}
 #: ggml divides by the width of YaRN's ramp, which it keeps from being 0.
 MIN_RAMP = 0.001
@@ -518,19 +518,24 @@ class _FlaggedEncoding:
                 self.findings.warn(FlagProblem.IGNORED, sentence)
 
     def _yarn_parameters(self) -> Parameters:
-        """Return YaRN with the factor and betas of the flags; the model's own mscales stay."""
-        # `--yarn-ext-factor 1` has the effect of `--rope-scaling yarn`.
-        cause = self._scaling_flag_or(self.ext_factor)
+        """Return the parameters of YaRN, each with the flag that states it.
+
+        Flags state the factor and the betas. No flag states `mscale` and `mscale_all_dim`: they stay as
+        the model has them.
+        """
+        # `--yarn-ext-factor 1` has the effect of `--rope-scaling yarn`, and is then named as its cause.
+        flag = self._scaling_flag_or(self.ext_factor)
         parameters: Parameters = {
-            "scaling": cause.with_value("yarn"),
+            "scaling": flag.with_value("yarn"),
             "factor": self.factor,
             ORIGINAL: self.original,
             "beta_fast": self._beta(Meaning.BETA_FAST),
             "beta_slow": self._beta(Meaning.BETA_SLOW),
         }
-        for name in KEPT_IN_YARN:
-            if self.encoding.parameters.get(name):
-                parameters[name] = model_value(self.encoding.parameters[name])
+        for name in YARN_PARAMETERS_WITHOUT_FLAG:
+            value_of_model = self.encoding.parameters.get(name)
+            if value_of_model:
+                parameters[name] = model_value(value_of_model)
         return parameters
 
     def _beta(self, meaning: Meaning) -> Setting[float]:

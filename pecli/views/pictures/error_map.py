@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.compare.comparison import READ_BYTES, Comparison
-from pecli.compare.part import Part, Slab, split_into_slabs
+from pecli.compare.part import Part, RowBlock, split_into_row_blocks
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import AnyArray, Flags, Floats, Indices, absolute_errors, widest
 from pecli.engine.grouping import grouped
@@ -198,12 +198,12 @@ def _worst_elements(
     # (heads, rows) of (heads, rows, columns); a vector (n,) has n rows of one element.
     shape_of_rows = shape[:-1] or shape
     for part in parts:
-        # Arrays may be larger than memory. A slab is some consecutive rows of one.
-        for slab in split_into_slabs(shape_of_rows, _rows_at_once(width)):
-            cell_of_row = _cells_of_rows(slab, height, cells_down)
-            expected = widest(part.rows(slab)).reshape(slab.length, width)
-            for found in _found_copies(part, slab):
-                worst.add(cell_of_row, expected, found.reshape(slab.length, width), is_relative)
+        # Arrays may be larger than memory. A block is some consecutive rows of one.
+        for block in split_into_row_blocks(shape_of_rows, _rows_at_once(width)):
+            cell_of_row = _cells_of_rows(block, height, cells_down)
+            expected = widest(part.rows(block)).reshape(block.length, width)
+            for found in _found_copies(part, block):
+                worst.add(cell_of_row, expected, found.reshape(block.length, width), is_relative)
     return worst
 
 
@@ -213,30 +213,30 @@ def _rows_at_once(width: int) -> int:
     return max(1, READ_BYTES // bytes_of_row)
 
 
-def _cells_of_rows(slab: Slab, height: int, cells_down: int) -> Indices:
-    """Return the row of cells that each row of a slab belongs to.
+def _cells_of_rows(block: RowBlock, height: int, cells_down: int) -> Indices:
+    """Return the row of cells that each row of a block belongs to.
 
-    A slab counts the rows of all matrices one after another. If they have 8,192 rows each, row
+    A block counts the rows of all matrices one after another. If they have 8,192 rows each, row
     12,192 is row 4,000 of the second one. In a map of 192 rows of cells, it belongs to the row
     4,000 · 192 // 8,192 = 93.
 
     Args:
-        slab: Consecutive rows of a table.
+        block: Consecutive rows of a table.
         height: The rows of each matrix of the table.
         cells_down: The rows of cells of the map.
     """
-    row_numbers = np.arange(slab.start, slab.start + slab.length)
+    row_numbers = np.arange(block.start, block.start + block.length)
     rows_of_matrix = row_numbers % height
     return rows_of_matrix * cells_down // height
 
 
-def _found_copies(part: Part, slab: Slab) -> Iterator[AnyArray]:
+def _found_copies(part: Part, block: RowBlock) -> Iterator[AnyArray]:
     """Yield the found values of some rows of a part, once per copy of the part.
 
     A file may have the same cosines for each of 32 heads: these are 32 copies of one table.
     """
     for copy in np.ndindex(part.copies):
-        yield widest(part.decoded(part.found[(*copy, *slab.at)]))
+        yield widest(part.decoded(part.found[(*copy, *block.at)]))
 
 
 def _count_layers(parts: Sequence[Part], result: Comparison) -> int:

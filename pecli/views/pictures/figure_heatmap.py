@@ -20,7 +20,7 @@ AXES_SHARE = 0.75  #: The share of a panel that its axes take beside their numbe
 BAR_LABEL_LINES = 3
 RING_POINTS = 9.0  #: The width of the ring around an element.
 MIN_CONTOUR_CELLS = 5  #: Cells, down or across, that a contour spans at least.
-_SEEN_ON_ALL = (("white", 2.5), ("black", 1.2))
+_BLACK_ON_WHITE = (("white", 2.5), ("black", 1.2))
 """Colours and widths of lines: a black one on a white one is seen on every colour."""
 BAR_SHARE = 0.06  #: Share of the panels' width that a colour bar takes.
 BAR_GAP = 0.015  #: The gap before it, as a share of the same width.
@@ -101,20 +101,22 @@ def _draw_values(axes: Axes, panel: HeatmapPanel, values: Floats, cmap: str | No
 
 
 def _draw_contour(axes: Axes, panel: HeatmapPanel, values: Floats) -> None:
-    """Draw the line between elements below and above the marked value, if there are both.
+    """Draw the line between elements below and above a marked value, such as the tolerance.
 
-    In a map of errors, the marked value is the tolerance. The line is interpolated between the
-    middles of cells on the scale of the colours. Around a few cells there is none, because it would
-    hide them.
+    Args:
+        axes: The axes to draw in.
+        panel: The heatmap. Only one of errors, on a logarithmic scale, has a marked value.
+        values: Its values, one per drawn cell.
     """
-    has_neighbours = min(values.shape) > 1
+    has_neighbours = min(values.shape) > 1  # A contour is interpolated between cells.
     if panel.marked is None or not has_neighbours:
         return
     cell_size = _cell_size(panel, values)
     for points in _contour_lines(panel, values, panel.marked.value):
         extent_in_cells = np.ptp(points, axis=0) / cell_size
-        if extent_in_cells.max() >= MIN_CONTOUR_CELLS:
-            for colour, width in _SEEN_ON_ALL:
+        is_large = extent_in_cells.max() >= MIN_CONTOUR_CELLS
+        if is_large:  # A line around a few cells would hide them.
+            for colour, width in _BLACK_ON_WHITE:
                 axes.plot(*points.T, color=colour, linewidth=width, linestyle="-")
 
 
@@ -156,7 +158,7 @@ def _draw_ring(axes: Axes, panel: HeatmapPanel) -> None:
         return
     x = panel.worst.column
     y = panel.worst.row + panel.first_row
-    for colour, width in _SEEN_ON_ALL:
+    for colour, width in _BLACK_ON_WHITE:
         axes.plot(
             x,
             y,
@@ -254,5 +256,5 @@ def _bar_label(group: Sequence[DrawnHeatmap]) -> str:
 
 
 def _mark(bar: Colorbar, value: float) -> None:
-    for colour, width in _SEEN_ON_ALL:
+    for colour, width in _BLACK_ON_WHITE:
         bar.ax.axhline(value, color=colour, linewidth=width)

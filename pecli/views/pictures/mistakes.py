@@ -204,19 +204,30 @@ def _colour_scale(maps: Sequence[ErrorMap]) -> ColourScale:
 
 
 def table_panels(errors: ErrorMap, sides: SideNames, scale: ColourScale) -> list[Panel]:
-    """Return the panels of a table: both sides and their difference, or charts of a vector."""
+    """Return the panels of a table: the expected values, the found ones, and their difference.
+
+    A vector, such as frequencies, has two charts instead: both sides as curves, and their difference.
+
+    Args:
+        errors: The values of both sides, and their differences.
+        sides: The names of both sides.
+        scale: The colours of differences.
+    """
     name = printable(errors.name)
-    worst = _worst_of(errors)
+    note = _note_on_worst_matrix(errors)  # «, the worst of 32 heads»
     if errors.is_vector:
-        chart = _sides_chart(f"{name}{worst}", errors, sides)
+        chart = _sides_chart(f"{name}{note}", errors, sides)
         return [chart, difference_panel("difference", errors, sides, scale)]
-    expected = _error_heatmap(f"{name}, {sides.expected}", errors.expected, errors, Reduction.WORST)
-    found = _error_heatmap(f"{name}, {sides.found}", errors.found, errors, Reduction.WORST)
-    difference = difference_panel(f"difference{worst}", errors, sides, scale)
+    # If cells stand for several elements each, they show those with the largest errors.
+    worst = Reduction.WORST
+    expected = _error_heatmap(f"{name}, {sides.expected}", errors.expected, errors, worst)
+    found = _error_heatmap(f"{name}, {sides.found}", errors.found, errors, worst)
+    difference = difference_panel(f"difference{note}", errors, sides, scale)
+    # A colour means the same value in both.
     return [*on_one_scale([expected, found]), difference]
 
 
-def _worst_of(errors: ErrorMap) -> str:
+def _note_on_worst_matrix(errors: ErrorMap) -> str:
     """Return «, the worst of 32 heads» if a cell is the worst element of several matrices."""
     if errors.layers <= 1:
         return ""
