@@ -12,7 +12,7 @@ from pecli.engine.edits import Edit, Mask, Negated, RowShift, Scaled
 from pecli.explain.array_arrangements import Candidate
 from pecli.explain.array_computation import as_floats, as_matrix
 from pecli.explain.bias_computation import is_unmasked
-from pecli.explain.computation import TINY
+from pecli.explain.measure import least_squares_factor
 from pecli.explain.numbers import plainest_number
 
 SOME_ELEMENTS = 1 << 14
@@ -88,7 +88,7 @@ def plain_factor(sides: ExpectedAndFound) -> float | None:
     """
     expected = np.where(sides.is_finite, sides.expected, 0.0)
     found = np.where(sides.is_finite, sides.found, 0.0)
-    fitted = _least_squares_factor(expected, found)
+    fitted = least_squares_factor(expected, found)
     size = abs(fitted)
     is_usual_size = SMALLEST_FACTOR < size < LARGEST_FACTOR
     if not is_usual_size:
@@ -98,15 +98,6 @@ def plain_factor(sides: ExpectedAndFound) -> float | None:
     if math.isclose(factor, 1, rel_tol=FACTOR_ERROR):
         return None
     return factor
-
-
-def _least_squares_factor(expected: Floats, found: Floats) -> float:
-    """Return the factor that minimises Σ (found − factor · expected)²; 0 if all expected numbers are 0.
-
-    It is Σ expected · found / Σ expected²: 2 for the expected numbers 1, 3 and the found ones 2, 6.
-    """
-    power = float((expected**2).sum())
-    return float((expected * found).sum()) / max(power, TINY)
 
 
 def _standard_error(factor: float, expected: Floats, found: Floats) -> float:
