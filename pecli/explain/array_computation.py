@@ -100,7 +100,7 @@ def array_case(
 ) -> Case:
     """Return the comparison of a file's arrays, after some changes, with the arrays of another file.
 
-    The caller tests it with `accept`, which explains the second file by the changes if all numbers are
+    The caller tests it with `accepted_explanation`, which explains the second file by the changes if all numbers are
     equal.
 
     Args:

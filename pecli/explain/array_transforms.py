@@ -16,7 +16,7 @@ from pecli.explain.catalogue import DAMAGE
 from pecli.explain.explanation import Explanation, best
 from pecli.explain.first_choice import explain_by_first
 from pecli.explain.hypotheses import explain_by_kind, explain_cases, with_storages
-from pecli.explain.hypothesis import Case, accept
+from pecli.explain.hypothesis import Case, accepted_explanation
 from pecli.explain.slice_orders import with_slices_in_order_of
 from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.time_limit import limited
@@ -73,7 +73,7 @@ def explain_rounding(name: str, exact: Array, rounded: Array) -> Explanation | N
         return None
     explanation: Explanation | None = None
     with limited():  # It ends the block without an error if the time is up.
-        explanation = accept(_case_of_rounding(name, exact, rounded, dtype))
+        explanation = accepted_explanation(_case_of_rounding(name, exact, rounded, dtype))
     return explanation
 
 
@@ -116,7 +116,7 @@ class ArrayPair:
         Whatever else is supposed, such as a constant in each row, would then be confirmed as well.
         """
         case = self._case_without_change()
-        return case is not None and accept(case.within(self.atol)) is not None
+        return case is not None and accepted_explanation(case.within(self.atol)) is not None
 
     def explain_by_dtype(self) -> Explanation | None:
         """Return the explanation «stored in float16», or another dtype with fewer bits than expected.
@@ -130,7 +130,7 @@ class ArrayPair:
         is_narrower = SIGNIFICANT_BITS.get(dtype, expected_bits) < expected_bits
         if case is None or not is_narrower:
             return None
-        return accept(replace(case, arranged=(Dtype(dtype),)).within(self.atol))
+        return accepted_explanation(replace(case, arranged=(Dtype(dtype),)).within(self.atol))
 
     def _case_without_change(self) -> Case | None:
         """Return the supposition that the numbers are those expected; None if the shapes differ."""

@@ -38,7 +38,7 @@ MIN_SHIFTED = 0.25
 
 
 class ExpectedAndFound(NamedTuple):
-    """The same elements of the expected array and of the one at hand, in float64."""
+    """Some elements of the expected array, and those of the array at hand, in float64."""
 
     expected: Floats
     found: Floats

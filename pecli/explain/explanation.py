@@ -1,6 +1,6 @@
 """Explanations: the edits that turn an expected table into the one at hand, and what they leave.
 
-`hypothesis.accept` is the only constructor. Later steps copy an explanation by its methods: they
+`hypothesis.accepted_explanation` is the only constructor. Later steps copy an explanation by its methods: they
 may say of which tensors it is, or in which reading it holds, but never that it explains more than
 was compared.
 """

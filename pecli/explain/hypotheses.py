@@ -13,7 +13,7 @@ from pecli.explain.catalogue.rotation_mistakes import ZeroRows
 from pecli.explain.catalogue.runtimes import ComputedByRuntime
 from pecli.explain.catalogue.used_rows import OtherPaddingRow, PaddedRows
 from pecli.explain.explanation import Explanation
-from pecli.explain.hypothesis import Case, Mistake, accept
+from pecli.explain.hypothesis import Case, Mistake, accepted_explanation
 from pecli.explain.readable import may_have_several_mistakes
 from pecli.explain.suppositions import cases_with_mistakes
 from pecli.explain.time_limit import OutOfTimeError
@@ -249,13 +249,13 @@ class Search:
         """
         if not self._is_worth_comparing(case):
             return None
-        exact = accept(case.within(0.0))
+        exact = accepted_explanation(case.within(0.0))
         if exact is not None:
             self.exact.append(exact)
             return exact
         if not self.tolerance:
             return None
-        tolerable = accept(case.within(self.tolerance))
+        tolerable = accepted_explanation(case.within(self.tolerance))
         if tolerable is not None:
             self.within_tolerance.append(tolerable)
         return tolerable
@@ -295,26 +295,25 @@ def explain_by_small_damage(cases: Sequence[Case]) -> list[Explanation]:
 def _explain_by_runtime(
     cases: Sequence[Case], without_mistake: Sequence[Explanation]
 ) -> list[Explanation]:
-    """Return explanations such as «as vLLM computes it», if a table may be right and a runtime's own.
+    """Return explanations of a right table such as «as vLLM computes it», one for each runtime that makes it.
 
-    Runtimes compute in float32, each in its own steps. If a table is «computed in float32», any runtime
-    that makes its numbers says more than that. If it is nearly the exact table, only a runtime whose
-    table is clearly nearer does: if it has few rows, it may be near both.
+    Runtimes are programs such as vLLM and llama.cpp. They compute in float32, each in its own steps.
 
     Args:
-        cases: The file's numbers with the scheme that should have made them, one case per way to read
-            their shape.
-        without_mistake: The explanations by which the table is right.
+        cases: The comparisons of the file with its scheme, one per way to read the file's shape.
+        without_mistake: The explanations by which the table is right; empty if it is wrong.
     """
     if not without_mistake:
         return []
-    shortest, *_ = ranked(without_mistake)
-    if _is_by_float32(shortest):
+    best, *_ = ranked(without_mistake)
+    if _is_by_float32(best):
+        # «As vLLM computes it» says more than «computed in float32».
         return _explain_by_any_runtime(cases)
-    is_nearly_exact_table = not shortest.edits and shortest.noise > 0
-    if not is_nearly_exact_table:
+    is_exact_but_for_noise = not best.edits and best.noise > 0
+    if not is_exact_but_for_noise:
         return []
-    most_noise = NEARER * shortest.noise
+    # A short table is near to those of all runtimes. So only a clearly smaller difference counts.
+    most_noise = NEARER * best.noise
     by_runtimes = _explain_by_any_runtime(cases)
     return [explanation for explanation in by_runtimes if explanation.noise <= most_noise]
 
@@ -406,6 +405,6 @@ def explain_by_kind(case: Case, kind: type[Mistake]) -> Iterator[Explanation]:
 def accepted(cases: Iterable[Case]) -> Iterator[Explanation]:
     """Yield the explanations of the cases whose supposed mistakes make the data."""
     for case in cases:
-        explanation = accept(case)
+        explanation = accepted_explanation(case)
         if explanation is not None:
             yield explanation

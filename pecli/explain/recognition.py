@@ -1,6 +1,6 @@
 """Identification of tables that nothing is known of: the scheme that made them, the best answer first.
 
-Each recogniser supposes schemes that measurements suggest, and `accept` compares every element with what they make.
+Each recogniser supposes schemes that measurements suggest, and `accepted_explanation` compares every element with what they make.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

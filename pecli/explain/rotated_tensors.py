@@ -14,7 +14,7 @@ from pecli.explain.catalogue import MISTAKES
 from pecli.explain.catalogue.token_positions import OtherTokenPositions
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import MAX_MISTAKES, explain_by_small_damage, explain_cases, ranked
-from pecli.explain.hypothesis import Case, Mistake, Stage, accept
+from pecli.explain.hypothesis import Case, Mistake, Stage, accepted_explanation
 from pecli.explain.rotated_computation import (
     HeadObservations,
     HeadRotation,
@@ -421,7 +421,7 @@ def _explain_by_positions(case: Case) -> list[Explanation]:
         reason = positions.mistake
         has_known_reason = reason is not None and reason.kind not in OF_FORMULA
         if has_known_reason or positions.are_stated:
-            explanation = accept(case.supposing(positions))
+            explanation = accepted_explanation(case.supposing(positions))
             if explanation is not None:
                 return [explanation]
     return []
@@ -479,7 +479,7 @@ def _are_other_heads_right(tensor: RotatedTensor, wrong_heads: SomeHeads, tolera
     if not other_heads:
         return True
     others = tensor.with_only(SomeHeads(wrong_heads.sequence, other_heads))
-    return accept(others.case.within(tolerance)) is not None
+    return accepted_explanation(others.case.within(tolerance)) is not None
 
 
 def _name_of(selection: SomeHeads, tensor: RotatedTensor) -> str:

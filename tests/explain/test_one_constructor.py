@@ -1,4 +1,4 @@
-"""`accept` is the only function of the package that constructs an explanation, so that none is
+"""`accepted_explanation` is the only function of the package that constructs an explanation, so that none is
 claimed without comparing it with the table.
 
 The package's source is parsed: calls of `Explanation`, and of `dataclasses.replace` with one of its
@@ -59,7 +59,7 @@ def named(path: Path) -> str:
 
 
 def test_only_the_module_of_accept_constructs_an_explanation() -> None:
-    """`accept`, in explain/hypothesis.py, compares an explanation with the table before it makes
+    """`accepted_explanation`, in explain/hypothesis.py, compares an explanation with the table before it makes
     one. No other file of the package may call Explanation(…), so that none is claimed without that.
     """
     candidates = [path for path in FILES if "Explanation(" in path.read_text(encoding="utf-8")]
@@ -69,14 +69,14 @@ def test_only_the_module_of_accept_constructs_an_explanation() -> None:
 
 
 def test_accept_is_the_only_function_that_constructs_an_explanation() -> None:
-    """`accept` compares an explanation with the table before it makes one. In the syntax tree of its
+    """`accepted_explanation` compares an explanation with the table before it makes one. In the syntax tree of its
     module, no other function calls Explanation(…).
     """
     tree = tree_of(ROOT / "explain/hypothesis.py")
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     names = [node.name for node in functions if [*calls(node, "Explanation")]]
 
-    assert names == ["accept"]
+    assert names == ["accepted_explanation"]
 
 
 def test_an_explanation_is_copied_only_by_its_own_methods() -> None:

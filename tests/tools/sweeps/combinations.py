@@ -1,7 +1,7 @@
 """Two or three mistakes of the catalogue at once, in a scheme and a storage drawn at random.
 
 A case is wrong if there is no explanation, or if the first one has more mistakes than were planted. One with as few
-that are others makes the same table, every element of it: that is what `accept` compares.
+that are others makes the same table, every element of it: that is what `accepted_explanation` compares.
 """
 
 import traceback
