@@ -311,7 +311,8 @@ class Case:
         ordered = _in_order_of_steps(mistakes)
         # Without a mistake, with the first one, with the first two, and so on.
         computations = self._computations_to_reuse(ordered)
-        for mistake in ordered[len(computations) - 1 :]:
+        planted_mistakes = len(computations) - 1  # The first computation has no mistake.
+        for mistake in ordered[planted_mistakes:]:
             with_one_more = mistake.plant(computations[-1])
             computations.append(with_one_more)
         return replace(
@@ -322,10 +323,10 @@ class Case:
         )
 
     def _computations_to_reuse(self, mistakes: tuple[Mistake, ...]) -> list[Computation]:
-        """Return the computations of this case with none, with the first, with the first two … of some mistakes.
+        """Return the computations of this case with which a case with some other mistakes begins.
 
-        If this case has the mistakes A, B and C, and A, B and D are given, they are three: with none,
-        with A, and with A and B. To make them again would take most of the time of a search.
+        If this case has the mistakes A, B and C, and A, B and D are given, they are three: without a
+        mistake, with A, and with A and B. To make them again would take most of the time of a search.
         """
         shared_mistakes = 0
         for mistake, planted in zip(mistakes, self.mistakes, strict=False):
@@ -353,7 +354,7 @@ class Case:
         """Return the case with exact angles instead of float32 ones, if most columns of the file are exact.
 
         An angle is position · frequency. In float32, one of 4000 radians is off by up to 1.2e-4, so that
-        a cosine may be off by as much. In a file of exact numbers, this would hide small mistakes.
+        cosines may be off by as much. In a file of exact numbers, this tolerance would hide small mistakes.
         """
         if not self._are_most_columns_exact:
             return self
@@ -381,7 +382,7 @@ class Case:
         )
 
     def _are_columns_exact_in(self, rows: Indices) -> bool:
-        """Return True if most of the columns that float32 arithmetic would change are exact in some rows.
+        """Return True if most columns that float32 arithmetic would change hold exact numbers in these rows.
 
         Columns in which float32 and exact arithmetic give the same numbers show nothing.
         """
