@@ -87,7 +87,9 @@ ALIKE = 0.98
 """Correlation of a row with the position that it is taken for, at least."""
 
 MAX_MISMATCH = 0.12
-"""Mean distance of a row's phasors from those of its position, as a share of the step of the fastest to the next."""
+"""Mean distance of a row's phasors from those of its position, as a share of the fastest pair's step to the next
+position.
+"""
 
 MAX_MISS = 0.25
 """Share of the amplitude by which a pair may miss its wave: one that misses it by more is overwritten, not measured."""

@@ -380,10 +380,10 @@ class ReorderedHeads(BiasMistake):
 
 
 def _order_of_slopes(measured: Floats, expected: Floats) -> tuple[int, ...]:
-    """Return for each measured slope the index of its slope among the expected ones.
+    """Return for each measured slope the index of the expected one that has the same rank by size.
 
-    The largest measured slope is taken for the largest expected one, and so on down to the smallest:
-    1/8, 1/2, 1/4 instead of 1/2, 1/4, 1/8 are the order 2 0 1.
+    The largest is matched with the largest, and so on down to the smallest. Measured slopes of 1/8,
+    1/2, 1/4 for expected ones of 1/2, 1/4, 1/8 give the order 2 0 1.
     """
     heads_by_measured_slope = np.argsort(-measured, kind="stable").tolist()
     heads_by_expected_slope = np.argsort(-expected, kind="stable").tolist()

@@ -116,7 +116,7 @@ def wrong_range(case: Case) -> WrongRange | None:
     if _only_change(is_wrong_in_few) is None:
         return None
     is_wrong = np.asarray(case.wrong_elements.any(axis=1))  # (rows,)
-    # At position 0, values are right at any frequency, so that row 0 does not show whether it is wrong.
+    # At position 0, values are right at any frequency. So row 0 counts as row 1 does.
     is_wrong[0] = is_wrong[1]
     first_of_end = _only_change(is_wrong)
     if first_of_end is None:
