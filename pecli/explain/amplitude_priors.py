@@ -30,10 +30,8 @@ def possible_amplitudes(
 ) -> Iterator[float]:
     """Yield the numbers by which a program may have multiplied all cosines of a table, the likeliest first.
 
-    Such a number is the table's amplitude. A measured one is not exact, so that a search makes a table
-    with each of these and compares it. Measured 1.00003, it is the usual 1, and nothing else. Measured
-    1.0741720, it is √(1 + ln 4 / ln 8192), with which LongRoPE stretches 8,192 positions 4 times.
-    Measured 0.30001, it may be 0.3, as somebody wrote it.
+    Such a number is the table's amplitude, which is measured only roughly. Measured 1.00003, it is the
+    usual 1. Measured 1.0741720, it is LongRoPE's √(1 + ln 4 / ln 8192). Measured 0.30001, it may be 0.3.
 
     Args:
         measured: The amplitude of the table, and the noise of its columns.
@@ -41,24 +39,32 @@ def possible_amplitudes(
         usual: Amplitudes that such a table usually has.
     """
     amplitude = measured.amplitude
-    # There are few usual amplitudes, so that one of them is no chance even if it is 0.1 % off.
-    usual_nearby = numbers_near(dict.fromkeys(usual), amplitude, ROUGH_AMPLITUDE * amplitude)
+    usual_nearby = _usual_amplitudes_near(amplitude, usual)
     if usual_nearby:
         yield from usual_nearby
         return
-    # There are hundreds of others: one of these has to be as near as the measured one is sharp.
     error = amplitude * _relative_error_of_amplitude(measured.noise, measured_values)
-    computed = numbers_near(attention_factors(), amplitude, error)
-    written = _written_amplitudes(amplitude, error)
-    without_duplicates = dict.fromkeys((*computed, *written))
+    # There are hundreds of attention factors, so that only one within the error counts.
+    factors_nearby = numbers_near(attention_factors(), amplitude, error)
+    plain_numbers_nearby = _plainest_numbers_near(amplitude, error)
+    without_duplicates = dict.fromkeys((*factors_nearby, *plain_numbers_nearby))
     yield from without_duplicates
 
 
-def _written_amplitudes(amplitude: float, measured_error: float) -> Iterator[float]:
-    """Yield the plainest number near an amplitude, at each precision to which it may be known.
+def _usual_amplitudes_near(amplitude: float, usual: Sequence[float]) -> list[float]:
+    """Return the usual amplitudes within 0.1 % of a measured one: [1.0] for 1.00003.
 
-    It is not known how many digits somebody wrote. Measured 0.30001, it is 0.3 if the numbers are coarse
-    (within 0.1 %), and 0.30001 if they are in float32 (within 1e-6), or if the measured error is as small.
+    There are so few of them that one is not so near by chance.
+    """
+    without_duplicates = dict.fromkeys(usual)
+    return numbers_near(without_duplicates, amplitude, ROUGH_AMPLITUDE * amplitude)
+
+
+def _plainest_numbers_near(amplitude: float, measured_error: float) -> Iterator[float]:
+    """Yield the numbers with the fewest digits near an amplitude: within 0.1 %, 1e-6 and its error.
+
+    It is not known how many digits somebody wrote. Measured 0.30001, it is 0.3 if the table holds coarse
+    numbers (0.1 %), and 0.30001 if it holds float32 (1e-6).
     """
     for error in (ROUGH_AMPLITUDE * amplitude, SHARP_AMPLITUDE * amplitude, measured_error):
         yield plainest_number(amplitude, error)

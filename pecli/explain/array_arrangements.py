@@ -85,7 +85,7 @@ def _in_other_layouts(table: Array, wanted_shape: tuple[int, ...]) -> Iterator[C
     """Yield a table with cosines and sines exchanged, one of them negated, or in another layout.
 
     [cos | sin] becomes [sin | cos], [−cos | sin], [cos | −sin], and cos and sin interleaved. An
-    array does not state its layout: so every layout that it may have is supposed in turn.
+    array does not state its layout, so each layout of its shape is supposed in turn.
 
     Args:
         table: The expected table, without axes of length 1.
@@ -93,17 +93,25 @@ def _in_other_layouts(table: Array, wanted_shape: tuple[int, ...]) -> Iterator[C
     """
     if table.ndim not in (2, 3) or table.size > MAX_LAID_OUT:
         return
-    has_odd_width = table.shape[-1] % 2 == 1
     wanted_size = math.prod(wanted_shape)
-    for layout in forms(table):
-        if layout.arrangement == "interleaved" and has_odd_width:
-            continue  # The last cosine has no sine beside it.
-        cosines_and_sines = layout.split(table)  # or only one of them
-        if cosines_and_sines is None:
+    for layout in _possible_layouts(table):
+        functions = layout.split(table)  # (cosines, sines), or only one of both
+        if functions is None:
             continue
-        if len(cosines_and_sines) == 2:
-            yield from _swapped_or_negated(layout, *cosines_and_sines)
-        yield from _in_layouts_other_than(layout, cosines_and_sines, wanted_size)
+        if len(functions) == 2:
+            cosines, sines = functions
+            yield from _swapped_or_negated(layout, cosines, sines)
+        yield from _laid_out_differently(layout, functions, wanted_size)
+
+
+def _possible_layouts(table: Array) -> Iterator[Form]:
+    """Yield the layouts of cosines and sines that a table of this shape may have, such as [cos | sin]."""
+    has_odd_width = table.shape[-1] % 2 == 1
+    for layout in forms(table):
+        # In c0 s0 c1 s1 c2, the last cosine has no sine beside it.
+        lacks_last_sine = layout.arrangement == "interleaved" and has_odd_width
+        if not lacks_last_sine:
+            yield layout
 
 
 def _swapped_or_negated(layout: Form, cosines: Array, sines: Array) -> Iterator[Candidate]:
@@ -118,27 +126,27 @@ def _swapped_or_negated(layout: Form, cosines: Array, sines: Array) -> Iterator[
     yield Candidate((Negated("second"),), layout.join(cosines, np.negative(sines)))
 
 
-def _in_layouts_other_than(
-    expected_layout: Form, cosines_and_sines: tuple[Array, ...], wanted_size: int
+def _laid_out_differently(
+    expected_layout: Form, functions: tuple[Array, ...], wanted_size: int
 ) -> Iterator[Candidate]:
-    """Yield the array that a program makes if it lays out the same cosines and sines differently.
+    """Yield cosines and sines in every layout of a size, except the expected one.
 
-    A search compares each with the found array. Expected rows of all cosines, then all sines, c0 c1
-    s0 s1, become c0 s0 c1 s1 in the layout «interleaved», and with the edit «swapped» also s0 c0 s1 c1.
+    Rows of all cosines, then all sines, c0 c1 s0 s1, become c0 s0 c1 s1 in the layout «interleaved»,
+    and s0 c0 s1 c1 if both are exchanged as well.
 
     Args:
-        expected_layout: The layout that the array should have, which is left out.
-        cosines_and_sines: Both of them, (rows, frequencies) each, or only one.
-        wanted_size: The number of elements of the found array. Layouts with another number, such as
-            those that have each column twice, are left out.
+        expected_layout: The layout that the array should have.
+        functions: Cosines and sines, (rows, frequencies) each, or only one of both.
+        wanted_size: The number of elements of the found array. A layout that has each column twice
+            makes twice as many, for example.
     """
     for layout in LAYOUTS:
-        if layout == expected_layout or not _makes_size(wanted_size, layout, cosines_and_sines):
+        if layout == expected_layout or not _makes_size(wanted_size, layout, functions):
             continue
         change_of_layout = Layout(expected_layout.name, layout.name)
-        yield Candidate((change_of_layout,), layout.join(*cosines_and_sines))
-        if len(cosines_and_sines) == 2:
-            cosines, sines = cosines_and_sines
+        yield Candidate((change_of_layout,), layout.join(*functions))
+        if len(functions) == 2:
+            cosines, sines = functions
             yield Candidate((change_of_layout, Swapped()), layout.join(sines, cosines))
 
 

@@ -15,8 +15,8 @@ from pecli.explain.observations import Observations
 from pecli.explain.subject import scheme_of
 from pecli.explain.tables import observed_dtype
 
-NO_SCHEME = LearnedInit(1, 1)
-"""A stand-in for the scheme of cases about arrays: numbers of a file may be of any scheme."""
+UNUSED_SCHEME = LearnedInit(1, 1)
+"""A scheme for comparisons of two files, which must have one: no result depends on it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,18 +98,20 @@ class ArrayObservations(Observations):
 def array_case(
     computation: ArrayComputation, observed: Observations, edits: tuple[Edit, ...]
 ) -> Case:
-    """Return what is to be compared: arrays of one file after some changes, and those of another file.
+    """Return the comparison of a file's arrays, after some changes, with the arrays of another file.
+
+    The caller tests it with `accept`, which explains the second file by the changes if all numbers are
+    equal.
 
     Args:
-        computation: The arrays of the first file, changed already: with rows reversed, say.
-        observed: The arrays of the second file, which these should equal.
+        computation: The arrays of the first file after the changes, such as with rows reversed.
+        observed: The arrays of the second file.
         edits: The changes, as results name them.
     """
-    # No mistake is supposed beside these changes, so that both computations are the same.
     return Case(
-        scheme=NO_SCHEME,
-        specification=computation,
+        scheme=UNUSED_SCHEME,
+        specification=computation,  # without a mistake
+        computation=computation,  # with the supposed mistakes, of which there are none here
         observations=observed,
-        computation=computation,
         arranged=edits,
     )

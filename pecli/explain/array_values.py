@@ -12,7 +12,7 @@ from pecli.engine.edits import Edit, Mask, Negated, RowShift, Scaled
 from pecli.explain.array_arrangements import Candidate
 from pecli.explain.array_computation import as_floats, as_matrix
 from pecli.explain.bias_computation import is_unmasked
-from pecli.explain.computation import TINY
+from pecli.explain.measure import least_squares_factor
 from pecli.explain.numbers import plainest_number
 
 SOME_ELEMENTS = 1 << 14
@@ -37,8 +37,8 @@ MIN_SHIFTED = 0.25
 """Share of the rows to which a constant is added: fewer are wrong rows."""
 
 
-class Sides(NamedTuple):
-    """Some elements of the expected array and of the one at hand, in float64."""
+class ExpectedAndFound(NamedTuple):
+    """Some elements of the expected array, and those of the array at hand, in float64."""
 
     expected: Floats
     found: Floats
@@ -48,14 +48,14 @@ class Sides(NamedTuple):
         return np.asarray(np.isfinite(self.expected) & np.isfinite(self.found))
 
     @property
-    def is_filled(self) -> Flags:
+    def has_value(self) -> Flags:
         """True for elements that are finite in both arrays, and not 0 in both: others are masked or
         padding.
         """
         return np.asarray(self.is_finite & ((self.expected != 0) | (self.found != 0)))
 
 
-def _sample(expected: Array, found: Array) -> Sides:
+def _evenly_spread_rows(expected: Array, found: Array) -> ExpectedAndFound:
     """Return some rows of both arrays, evenly spread: they show a factor as well as all rows do.
 
     Of 10,000 rows of 64 numbers, every 39th is taken, which makes about SOME_ELEMENTS numbers.
@@ -63,21 +63,21 @@ def _sample(expected: Array, found: Array) -> Sides:
     rows_of_expected = as_matrix(expected)
     rows_of_found = as_matrix(found)
     step = max(1, rows_of_found.size // SOME_ELEMENTS)
-    return Sides(
+    return ExpectedAndFound(
         expected=as_floats(rows_of_expected[::step]), found=as_floats(rows_of_found[::step])
     )
 
 
 def scaled(candidate: Candidate, found: Array) -> Iterator[Candidate]:
     """Yield an expected array times the factor by which the found one seems to differ, such as −1 or 0.5."""
-    sample = _sample(candidate.array, found)
+    sample = _evenly_spread_rows(candidate.array, found)
     factor = plain_factor(sample)
-    if factor is not None and _is_near(sample, factor * sample.expected):
+    if factor is not None and _is_mostly_near(sample, factor * sample.expected):
         edits = (*candidate.edits, *factor_edits(factor))
         yield Candidate(edits, factor * widest(candidate.array), is_computed=True)
 
 
-def plain_factor(sides: Sides) -> float | None:
+def plain_factor(sides: ExpectedAndFound) -> float | None:
     """Return the factor by which the expected array seems to have been multiplied, such as −1 or 0.5.
 
     It is fitted to all elements. Rounded values make the fit 0.50000003 instead of 0.5, so that the
@@ -88,7 +88,7 @@ def plain_factor(sides: Sides) -> float | None:
     """
     expected = np.where(sides.is_finite, sides.expected, 0.0)
     found = np.where(sides.is_finite, sides.found, 0.0)
-    fitted = _least_squares_factor(expected, found)
+    fitted = least_squares_factor(expected, found)
     size = abs(fitted)
     is_usual_size = SMALLEST_FACTOR < size < LARGEST_FACTOR
     if not is_usual_size:
@@ -98,15 +98,6 @@ def plain_factor(sides: Sides) -> float | None:
     if math.isclose(factor, 1, rel_tol=FACTOR_ERROR):
         return None
     return factor
-
-
-def _least_squares_factor(expected: Floats, found: Floats) -> float:
-    """Return the factor that minimises Σ (found − factor · expected)²; 0 if all expected numbers are 0.
-
-    It is Σ expected · found / Σ expected²: 2 for the expected numbers 1, 3 and the found ones 2, 6.
-    """
-    power = float((expected**2).sum())
-    return float((expected * found).sum()) / max(power, TINY)
 
 
 def _standard_error(factor: float, expected: Floats, found: Floats) -> float:
@@ -126,7 +117,7 @@ def factor_edits(factor: float) -> tuple[Edit, ...]:
     return edits
 
 
-def _is_near(sample: Sides, changed: Floats) -> bool:
+def _is_mostly_near(sample: ExpectedAndFound, changed: Floats) -> bool:
     """Return True if a change of the expected array, such as a factor, brings most of a sample near.
 
     Only then is the whole array changed and compared, which takes longer.
@@ -142,33 +133,41 @@ def _is_near(sample: Sides, changed: Floats) -> bool:
 
 
 def with_row_constants(candidate: Candidate, found: Array) -> Iterator[Candidate]:
-    """Yield an expected attention bias with another constant added to each row, as the found one seems to have.
+    """Yield an expected attention bias plus one constant per row: how much higher the found row is.
 
     ALiBi's causal rows for three keys are [0 · ·], [−1 0 ·] and [−2 −1 0], masked at the dots. A
     program that counts keys from the first one has [0 · ·], [0 1 ·] and [0 1 2]: 0, 1 and 2 are
     added to the rows. Attention stays the same, since softmax(x + constant) is softmax(x).
-
-    Nothing is yielded if all rows have the same constant: that is an offset.
     """
     expected = candidate.array
-    has_rows_of_keys = expected.ndim > 1 and expected.shape[-1] > 2
-    if not has_rows_of_keys or not _may_be_biases(expected, found):
+    if not _may_be_biases(expected, found) or not _differs_by_row_constants(expected, found):
         return
-    # A sample shows cheaply whether constants explain anything, before a large array is changed.
-    sample = _sample(expected, found)
-    if not _is_near(sample, sample.expected + _median_difference_per_row(sample)):
-        return
-    whole = Sides(widened(expected), widened(found))
-    constants = _median_difference_per_row(whole)
+    every_row = ExpectedAndFound(widened(expected), widened(found))
+    constants = _median_difference_per_row(every_row)
     if _differ_in_many_rows(constants):
+        with_constants = every_row.expected + constants
         # Masked elements and padding stay as they are.
-        shifted = np.where(whole.is_filled, whole.expected + constants, whole.expected)
+        shifted = np.where(every_row.has_value, with_constants, every_row.expected)
         yield Candidate((*candidate.edits, RowShift()), shifted, is_computed=True)
 
 
 def _may_be_biases(expected: Array, found: Array) -> bool:
-    """Return True for floating-point numbers: integers are indices, and complex numbers phasors (cos + i·sin)."""
-    return expected.dtype.kind not in "ciu" and found.dtype.kind not in "ciu"
+    """Return True for two arrays that may be rows of attention biases, one number per key.
+
+    Those are floating-point numbers: integers are indices, and complex numbers cos + i·sin.
+    """
+    has_rows_of_keys = expected.ndim > 1 and expected.shape[-1] > 2
+    are_real = expected.dtype.kind not in "ciu" and found.dtype.kind not in "ciu"
+    return has_rows_of_keys and are_real
+
+
+def _differs_by_row_constants(expected: Array, found: Array) -> bool:
+    """Return True if some rows of both arrays are nearly equal once a constant is added to each row.
+
+    Only some rows are compared, which is cheap, before a large array is changed.
+    """
+    sample = _evenly_spread_rows(expected, found)
+    return _is_mostly_near(sample, sample.expected + _median_difference_per_row(sample))
 
 
 def _differ_in_many_rows(constants: Floats) -> bool:
@@ -181,12 +180,12 @@ def _differ_in_many_rows(constants: Floats) -> bool:
     return bool(np.ptp(constants) > smallest_visible and share_of_rows > MIN_SHIFTED)
 
 
-def _median_difference_per_row(sides: Sides) -> Floats:
+def _median_difference_per_row(sides: ExpectedAndFound) -> Floats:
     """Return by how much each row is larger than expected, (…, rows, 1); 0 for rows that are all masked."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
         # The median of a row that is masked as a whole is NaN.
         warnings.simplefilter("ignore", RuntimeWarning)
-        differences = np.where(sides.is_filled, sides.found - sides.expected, np.nan)
+        differences = np.where(sides.has_value, sides.found - sides.expected, np.nan)
         return np.nan_to_num(np.nanmedian(differences, axis=-1, keepdims=True))
 
 

@@ -348,27 +348,28 @@ def _explain_by_scheme(bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
 def _cases_with_mistakes(
     case: Case, bias: HeadBias, computation: BiasComputation
 ) -> Iterator[Case]:
-    """Yield cases that suppose a known mistake: the caller compares the bias that it makes with the file.
+    """Yield the comparison of a file with a wrong bias, for each known mistake that may be in it.
 
     A right bias is slope · distance, such as 0.5 · −3 for a key three tokens back, and −∞ for masked
     keys. The mistakes are another mask (−65504 instead of −∞), the wrong sign (0.5 · 3), both of these,
-    and slopes that were rounded to 16 bits before they were multiplied.
+    and slopes that were rounded to 16 bits.
 
     Args:
-        case: The bias, supposed to be right.
-        bias: The same bias, as numbers. Nothing is yielded for a vector of slopes: it has no mask and
-            no distances with which these mistakes could be made.
-        computation: How a right bias is made.
+        case: The comparison of the file with the right bias.
+        bias: The bias of the file.
+        computation: The steps that make a right bias.
     """
     if bias.name == "slopes":
-        return
+        return  # A vector of slopes has no mask and no distances that could be wrong.
     first_head = widened(bias.values[0])  # All heads have the same mask.
-    mask_mistakes = [*_mask_mistakes(first_head, computation)]
+    other_masks = [*_mask_mistakes(first_head, computation)]
+    for other_mask in other_masks:
+        yield case.supposing(other_mask)
     with_wrong_sign = case.supposing(NegatedBias())
-    yield from map(case.supposing, mask_mistakes)
     yield with_wrong_sign
-    yield from map(with_wrong_sign.supposing, mask_mistakes)
-    # Rounding explains small differences, so that it is supposed only of biases that are right otherwise.
+    for other_mask in other_masks:
+        yield with_wrong_sign.supposing(other_mask)
+    # Rounding explains small differences, so that it is supposed without another mistake.
     for dtype in ("bfloat16", "float16"):
         yield case.supposing(RoundedSlopes(dtype))
 

@@ -607,22 +607,21 @@ class WaveComputation(Computation):
             return measure.match_positions(matrix, self._rendered_at, expected[0])[None]
 
     def _positions_of_phasors(self, phasors: Complex, expected: Floats) -> Floats:
-        """Return the positions (axes, rows) at which rows of cos + i·sin (rows, pairs) were computed.
+        """Return the position of each row on each axis, (axes, rows), from the angles of its pairs.
 
-        The angle of a pair is position · frequency: 0.37 with the frequency 0.01 is position 37. Slow
-        pairs show a position roughly, and fast ones sharpen it. On a grid, the angles of some pairs
-        follow the row's height, and those of others its width: each axis has its own pairs.
+        The angle of a pair is position · frequency: 0.37 with the frequency 0.01 is position 37. On a
+        grid, some pairs follow the height and others the width. So each axis is solved from its own pairs.
 
         Args:
             phasors: cos + i·sin of each row and pair, as the data hold them.
             expected: The positions at which the rows should be, (axes, rows).
         """
-        positions = np.array(expected)  # They stay as they are on an axis without pairs.
+        positions = np.array(expected)
+        axis_of_pair = self.axes
         is_intact = measure.are_intact(phasors)  # False for a pair whose columns were overwritten
         for axis, expected_on_axis in enumerate(expected):
-            follows_axis = self.axes == axis
-            pairs = np.flatnonzero(is_intact & follows_axis)
-            if len(pairs):
+            pairs = np.flatnonzero(is_intact & (axis_of_pair == axis))
+            if len(pairs):  # An axis without pairs keeps the expected positions.
                 positions[axis] = _positions_on_axis(
                     phasors[:, pairs], self.frequencies[pairs], expected_on_axis
                 )
@@ -706,15 +705,15 @@ class FrequencyComputation(WaveComputation):
         # The rounding of float32 is within `bound`: only that of coarser dtypes is imitated.
         coarse_dtype = self.arithmetic.without_float32().frequencies
         frequencies = rounded_to(self.amplitude * self.frequencies, coarse_dtype)
-        one_row = self._frequencies_or_inverses(frequencies)[None]
+        one_row = self._inverted_for_wavelengths(frequencies)[None]
         # Forms arrange complex numbers: the cosines and sines of tables. These have no imaginary part.
         return self.form.matrix_of(one_row.astype(np.complex128), rows)
 
-    def _frequencies_or_inverses(self, values: Floats) -> Floats:
-        """Return the vector's numbers for some frequencies, or the frequencies for its numbers.
+    def _inverted_for_wavelengths(self, values: Floats) -> Floats:
+        """Return 2π / values if the vector holds wavelengths, and the values if it holds frequencies.
 
-        Wavelengths are 2π / frequency, so that frequencies are 2π / wavelength. A vector that holds
-        frequencies has them as they are.
+        A wavelength is 2π / frequency, and a frequency is 2π / wavelength. So this leads from
+        frequencies to the numbers of the vector, and from these back to frequencies.
         """
         if self.holds not in INVERSES:
             return values
@@ -728,16 +727,15 @@ class FrequencyComputation(WaveComputation):
     def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
         """Return the frequencies that a vector holds, each with the error that it may have.
 
-        Numbers of the vector may be wavelengths, 2π / frequency. If a mistake is supposed that doubled
-        all of them, the supposed amplitude is 2, and they are halved first. A frequency is off by the
-        error of powers in float32, and by that of rounding to the supposed dtype.
-
-        Returns:
-            The frequencies; None if the vector holds NaN or infinity.
+        A vector of wavelengths w shows the frequencies 2π / w. None is returned if it holds NaN or
+        infinity.
         """
         if not np.isfinite(sample).all():
             return None
-        frequencies = self._frequencies_or_inverses(self._number_of_each_pair(sample, rows))
+        numbers = self._number_of_each_pair(sample, rows)
+        # The amplitude is 2 if all numbers are supposed to have been doubled by mistake.
+        frequencies = self._inverted_for_wavelengths(numbers / self.amplitude)
+        # Another program may have computed powers in float32, and rounded them to a dtype.
         error_of_powers = standard_errors_of_powers(frequencies)
         error_of_rounding = self.storage.half_unit(frequencies)
         return MeasuredFrequencies(
@@ -748,10 +746,10 @@ class FrequencyComputation(WaveComputation):
         )
 
     def _number_of_each_pair(self, sample: Floats, rows: Indices) -> Floats:
-        """Return the numbers of a vector (1, columns) in the order of pairs, as they were before scaling."""
+        """Return the numbers of a vector (1, columns) in the order of pairs, which its columns may not have."""
         one_row = self.form.phasors(sample, rows)  # complex numbers without imaginary parts
         assert one_row is not None  # A vector holds every frequency.
-        return np.asarray(one_row[0].real / self.amplitude)
+        return np.asarray(one_row[0].real)
 
     def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
         return None

@@ -23,31 +23,27 @@ from pecli.explain.wave_tables import scheme_of_waves
 
 
 def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | None:
-    """Return tensors with a mistake in them that are the same bytes on every machine.
+    """Return tensors with a mistake, made without NumPy's cosines, which differ between machines.
 
-    `pecli golden` writes them as test data for other implementations: one that agrees with them has
-    the mistake. NumPy's cosines may differ between machines in the last place. So only numbers of the
-    engine are used, which are correctly rounded.
+    `pecli golden` writes them as test data: an implementation that agrees with them has the mistake.
 
     Args:
         tensors: The right tensors: their names, their scheme and the steps that make them.
         mistake: The mistake, such as another base.
 
     Returns:
-        The wrong tensors by name; None if the engine has no correctly rounded numbers for them.
+        The wrong tensors by name; None if they cannot be made with the engine's correctly rounded
+        cosines.
     """
     wrong_tensors = tensors.with_mistake(mistake)
-    match wrong_tensors.computation:
-        case BiasComputation():  # ALiBi's bias: the engine's slopes, times whole distances
-            return wrong_tensors.every_row
-        case SchemeComputation():  # a table that the engine makes as a whole
-            return wrong_tensors.every_row
-        case FrequencyComputation():  # The engine has no exact numbers for wrong frequencies.
-            return None
-        case WaveComputation() as table:  # cosines and sines
-            return _exact_table(wrong_tensors, table, mistake)
-        case _:  # Others, such as tables with the mistake in some rows only, use NumPy.
-            return None
+    steps = wrong_tensors.computation
+    if isinstance(steps, (BiasComputation, SchemeComputation)):
+        return wrong_tensors.every_row  # They need no cosines, or have those of the engine.
+    if isinstance(steps, FrequencyComputation):
+        return None  # The engine has no correctly rounded numbers for wrong frequencies.
+    if isinstance(steps, WaveComputation):
+        return _exact_table(wrong_tensors, steps, mistake)
+    return None  # Others, such as tables with a mistake in some rows only, use NumPy.
 
 
 def _exact_table(
@@ -77,24 +73,24 @@ def _stored_matrix(computation: WaveComputation, cos_and_sin: Complex) -> Floats
 def _exact_cos_and_sin(computation: WaveComputation) -> Complex | None:
     """Return cos + i·sin of each row and pair of a table, (rows, pairs), correctly rounded.
 
-    Only the tables of a scheme are correctly rounded. So they are taken from a scheme with the same
-    frequencies and positions, whatever the columns of its table. None is returned if there is none.
+    The engine rounds the table of a scheme correctly. So the numbers are taken from a scheme with the
+    same frequencies and positions; its columns may differ. None is returned if there is no such scheme.
     """
-    schedule = computation.schedule  # the rule for all frequencies
-    if schedule is None or not _may_be_of_scheme(computation, schedule):
+    frequency_rule = computation.schedule  # such as base^(−i/32) for pair i
+    if frequency_rule is None or not _may_be_of_scheme(computation, frequency_rule):
         return None
     (positions,) = computation.positions  # along the only axis
-    tables = _tables_of_schedule(schedule, positions, computation.amplitude)
+    tables = _scheme_tables(frequency_rule, positions, computation.amplitude)
     if tables is None:
         return None
     cos_and_sin = _cos_and_sin_of_tables(tables)
-    first_still_pair = schedule.rotating_pairs
-    # All pairs turn in the scheme. From this one on, they should not: cos 0 + i·sin 0, times the amplitude.
+    # All pairs turn in the scheme. Those that should not have the angle 0: amplitude · (cos 0 + i·sin 0).
+    first_still_pair = frequency_rule.rotating_pairs
     cos_and_sin[:, first_still_pair:] = computation.amplitude
     return cos_and_sin
 
 
-def _tables_of_schedule(
+def _scheme_tables(
     schedule: FrequencySchedule, positions: Floats, amplitude: float
 ) -> Mapping[str, Array] | None:
     """Return the tables of a scheme with some frequencies and positions; None if there is no such scheme.

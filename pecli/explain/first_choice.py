@@ -49,8 +49,8 @@ def explain_by_first(
     return []
 
 
-def explain_by_priors(
-    priors: Iterable[SchedulePrior], explain: ExplainPrior, largest_exact_residual: float
+def explain_by_plain_or_exact_schedule(
+    schedules: Iterable[SchedulePrior], explain: ExplainPrior, largest_exact_residual: float
 ) -> list[Explanation]:
     """Return the explanation by the first schedule that is plain or exact, or else by the first fitted one.
 
@@ -60,7 +60,7 @@ def explain_by_priors(
     schedule is plain or exact.
 
     Args:
-        priors: The schedules to try, the plainest first.
+        schedules: The schedules to try, the plainest first.
         explain: Explains the table by one of them.
         largest_exact_residual: The residual up to which no other number can improve an explanation.
 
@@ -68,7 +68,7 @@ def explain_by_priors(
         One explanation; an empty list if no schedule explains the table.
     """
     kept_back: list[Explanation] = []
-    for prior in priors:
+    for prior in schedules:
         check_time()
         best = next(iter(explain(prior)), None)
         if best is None:

@@ -11,7 +11,7 @@ from pecli.explain.catalogue.arithmetic import RoundedSteps
 from pecli.explain.catalogue.coarse_storage import Stored
 from pecli.explain.computation import TINY, standard_errors_of_powers
 from pecli.explain.explanation import Explanation
-from pecli.explain.first_choice import explain_by_priors
+from pecli.explain.first_choice import explain_by_plain_or_exact_schedule
 from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
 from pecli.explain.hypotheses import accepted, explain_cases
 from pecli.explain.hypothesis import Case
@@ -37,21 +37,21 @@ SAME_BASE = 1e-6
 def recognise_frequencies(tensors: Mapping[str, Array]) -> list[Explanation]:
     """Return the rotary scheme whose frequencies a vector holds, such as a model's inv_freq: 1, 0.75, 0.56, …
 
-    A schedule is a rule for all frequencies: a base, and perhaps a scaling. If several may have made
-    the vector, a plain one is preferred, or one that gives it to its last places. In float32, the base
-    325030000 may do; in float64, 15 digits show that it is 325029351.4.
+    Several bases and scalings may have these frequencies nearly. A base with few digits is preferred,
+    unless only one with more digits has them exactly.
 
     Returns:
         One explanation; an empty list if the vector does not hold frequencies.
     """
-    (array,) = tensors.values()
-    values = widened(array).reshape(-1)
-    dtype = observed_dtype({"values": array})
+    (vector,) = tensors.values()
+    values = widened(vector).reshape(-1)
+    dtype = observed_dtype({"values": vector})
     if not _may_be_frequencies(values) or _are_evenly_spaced(values, dtype):
         return []
-    return explain_by_priors(
-        _possible_schedules(values, dtype),
-        partial(_explain_by_schedule, values),
+    # The residual of an exact explanation is no larger than libraries differ from each other.
+    return explain_by_plain_or_exact_schedule(
+        schedules=_possible_schedules(values, dtype),
+        explain=partial(_explain_by_schedule, values),
         largest_exact_residual=_largest_difference_of_libraries(values, dtype),
     )
 

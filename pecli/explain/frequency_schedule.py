@@ -123,22 +123,29 @@ _SCHEDULE_FIELDS = frozenset(field.name for field in fields(FrequencySchedule))
 
 
 def schedule_of(waves: WaveTable) -> FrequencySchedule:
-    """Return the schedule of a scheme's frequencies.
-
-    A table of 64 channels has 32 pairs. One of 5 interleaved channels has 3: s0 c0 s1 c1 s2.
-    """
-    pairs = max(1, waves.dim // 2)
-    may_lack_last_cosine = not waves.separate and waves.layout == "interleaved"
-    if may_lack_last_cosine:
-        pairs = max(1, (waves.dim + 1) // 2)
+    """Return the rule for the frequencies of a table: scale · base^(−i/denominator) for pair i, and a scaling."""
+    pairs = _count_pairs(waves)
+    do_all_rotate = waves.rotating >= pairs
     return FrequencySchedule(
         pairs=pairs,
-        denominator=waves.exponent,
+        denominator=waves.exponent,  # of the fraction i/exponent
         base=waves.base,
         scale=waves.scale,
-        scaling=waves.scaling.complete(),
-        rotating=waves.rotating if waves.rotating < pairs else None,
+        scaling=waves.scaling.complete(),  # with default values instead of None
+        rotating=None if do_all_rotate else waves.rotating,
     )
+
+
+def _count_pairs(waves: WaveTable) -> int:
+    """Return the number of frequencies in a table: 32 for 64 channels.
+
+    Five interleaved channels have three, s0 c0 s1 c1 s2, since the last cosine may be missing.
+    """
+    channels = waves.dim
+    is_interleaved = waves.layout == "interleaved" and not waves.separate
+    if is_interleaved:
+        channels += 1
+    return max(1, channels // 2)  # A single channel is no whole pair, but holds a frequency.
 
 
 def fit_parameter(
@@ -202,18 +209,19 @@ def with_frequencies_of(schedule: FrequencySchedule, waves: WaveTable) -> WaveTa
 
 
 def table_at_consecutive_positions(scheme: Scheme) -> WaveTable | None:
-    """Return the numbers that describe a scheme's cosines and sines: base, denominator, scaling, ….
+    """Return the base, scaling and other numbers of a scheme's cosines and sines at consecutive positions.
 
-    They describe only tables at consecutive positions. For a scheme with a list of positions, they
-    are those of the same scheme without the list, which has the same frequencies. None is returned
-    for schemes on a grid, and for schemes without cosines and sines.
+    A scheme with a list of positions is taken without the list, since its frequencies are the same.
+    None is returned for schemes on a grid, and for schemes without cosines and sines.
     """
     waves = wave_table(scheme)
-    has_list = isinstance(scheme, Positioned) and scheme.positions is not None
-    if waves is not None or not has_list:
+    if waves is not None:
         return waves
-    without_list: dict[str, Any] = {"positions": None, "seq_len": 1}
+    has_list = isinstance(scheme, Positioned) and scheme.positions is not None
+    if not has_list:
+        return None
+    one_row_instead: dict[str, Any] = {"positions": None, "seq_len": 1}
     try:
-        return wave_table(replace(scheme, **without_list))
+        return wave_table(replace(scheme, **one_row_instead))
     except ParameterError:  # Some parameters, such as mrope_section, go only with a list.
         return None

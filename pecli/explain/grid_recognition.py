@@ -230,7 +230,7 @@ def _possible_grids(prior: GridPrior, keep: int, limit: float) -> Iterator[tuple
         return
     for grid in _grids_of(len(phasors), prior.style):
         check_time()
-        if _has_equal_rows_at_coordinates(prior, grid, keep, limit):
+        if _may_lie_on_grid(prior, grid, keep, limit):
             yield grid
 
 
@@ -423,13 +423,11 @@ def _has_slow_axis(phasors: Complex, limit: float) -> bool:
     return bool((moves & stays).any())
 
 
-def _has_equal_rows_at_coordinates(
-    prior: GridPrior, grid: tuple[int, ...], keep: int, limit: float
-) -> bool:
-    """Return True if a table may lie on a grid: equal places along an axis have equal numbers.
+def _may_lie_on_grid(prior: GridPrior, grid: tuple[int, ...], keep: int, limit: float) -> bool:
+    """Return True if points at one height have equal columns for the height, and so on for each axis.
 
-    On a grid of 2×3, points 0, 1 and 2 have the height 0, and points 0 and 3 the width 0. So the
-    columns of the height must be equal at points 0, 1 and 2, and those of the width at 0 and 3.
+    The points 0, 1 and 2 of a 2×3 grid have one height, and the points 0 and 3 one width. So columns
+    for the height must be equal at 0, 1 and 2, and those for the width at 0 and 3.
 
     Args:
         prior: The style, and cos + i·sin of all rows of the table, (rows, pairs).
@@ -437,11 +435,12 @@ def _has_equal_rows_at_coordinates(
         keep: The supposed rows beside the grid, such as that of a class token.
         limit: How much equal numbers may differ.
     """
-    phasors = _phasors_of_points(prior, keep)  # (points, pairs)
+    cos_and_sin = _phasors_of_points(prior, keep)  # (points, pairs)
     axis_of_pair = prior.axis_of_pair
-    for axis, coordinates in enumerate(_coordinates_of_points(prior.style, grid, keep)):
-        phasors_of_axis = phasors[:, axis_of_pair == axis]
-        if not _are_equal_by_coordinate(phasors_of_axis, coordinates, limit):
+    coordinates_by_axis = _coordinates_of_points(prior.style, grid, keep)
+    for axis, coordinates in enumerate(coordinates_by_axis):
+        columns_of_axis = cos_and_sin[:, axis_of_pair == axis]
+        if not _are_equal_by_coordinate(columns_of_axis, coordinates, limit):
             return False
     return True
 

@@ -290,26 +290,25 @@ def explain_by_small_damage(cases: Sequence[Case]) -> list[Explanation]:
 def _explain_by_runtime(
     cases: Sequence[Case], without_mistake: Sequence[Explanation]
 ) -> list[Explanation]:
-    """Return explanations such as «as vLLM computes it», if a table may be right and a runtime's own.
+    """Return explanations of a right table such as «as vLLM computes it», one for each runtime that makes it.
 
-    Runtimes compute in float32, each in its own steps. If a table is «computed in float32», any runtime
-    that makes its numbers says more than that. If it is nearly the exact table, only a runtime whose
-    table is clearly nearer does: if it has few rows, it may be near both.
+    Runtimes are programs such as vLLM and llama.cpp. They compute in float32, each in its own steps.
 
     Args:
-        cases: The file's numbers with the scheme that should have made them, one case per way to read
-            their shape.
-        without_mistake: The explanations by which the table is right.
+        cases: The comparisons of the file with its scheme, one per way to read the file's shape.
+        without_mistake: The explanations by which the table is right; empty if it is wrong.
     """
     if not without_mistake:
         return []
-    shortest, *_ = ranked(without_mistake)
-    if _is_by_float32(shortest):
+    best, *_ = ranked(without_mistake)
+    if _is_by_float32(best):
+        # «As vLLM computes it» says more than «computed in float32».
         return _explain_by_any_runtime(cases)
-    is_nearly_exact_table = not shortest.edits and shortest.noise > 0
-    if not is_nearly_exact_table:
+    is_exact_but_for_noise = not best.edits and best.noise > 0
+    if not is_exact_but_for_noise:
         return []
-    most_noise = NEARER * shortest.noise
+    # A short table is near to those of all runtimes. So only a clearly smaller difference counts.
+    most_noise = NEARER * best.noise
     by_runtimes = _explain_by_any_runtime(cases)
     return [explanation for explanation in by_runtimes if explanation.noise <= most_noise]
 

@@ -60,7 +60,7 @@ TABLE_RECIPES: Mapping[tuple[str | None, str], str] = {
 }
 """Recipes of a computation and a dtype of storage, by the recipe of the computation and that dtype."""
 
-MAX_EXACT_COLUMNS = 0.5
+MAX_EXACT_SHARE = 0.5
 """Share of the columns that float32 arithmetic changes which may be exact in a table computed in it.
 All steps in float32 leave none exact, and float32 frequencies with exact phases up to a third.
 """
@@ -266,27 +266,25 @@ class Case:
         observations: Observations,
         arranged: tuple[Edit, ...] = (),
     ) -> "Case":
-        """Return the comparison of a file with a scheme, from which a search for mistakes begins.
+        """Return the comparison of a file's numbers with those that a scheme makes without a mistake.
 
-        No mistake is supposed yet: the numbers of the file should be those that the scheme makes. The
-        search then supposes mistakes, one after another, by `supposing`.
+        A search for mistakes begins with it. `supposing` then returns the comparison with a mistake.
 
         Args:
             scheme: The scheme, such as `pecli rope --base 500000`.
-            computation: The steps by which it makes its tensors: frequencies, angles, cosines. Their
-                arithmetic is replaced by float32.
+            computation: The steps by which it makes its tensors: frequencies, angles, cosines.
             observations: The numbers that the file holds.
             arranged: Changes of shape, such as a transposition, that lead from the tensors of the scheme
                 to those of the file.
         """
         # Nearly all projects compute in float32, so this is tried first (see `in_arithmetic_of_data`).
-        right_computation = replace(computation, arithmetic=FLOAT32)
+        in_float32 = replace(computation, arithmetic=FLOAT32)
         return cls(
             scheme=scheme,
+            specification=in_float32,  # the steps without a mistake
+            computation=in_float32,  # the steps with the supposed mistakes: there are none yet
             observations=observations,
             arranged=arranged,
-            specification=right_computation,  # stays as it is
-            computation=right_computation,  # will have the mistakes that are supposed
         )
 
     def supposing(self, mistake: Mistake) -> "Case":
@@ -304,17 +302,16 @@ class Case:
     def _with_mistakes(self, mistakes: Iterable[Mistake]) -> "Case":
         """Return the case with some mistakes in its computation, instead of those that it has.
 
-        To plant a mistake is to change one step of a computation. With another base and exchanged
-        columns, the base is planted first: frequencies are computed before columns are filled.
-        Planting takes most of the time of a search, so computations of this case are used again.
+        The computation without a mistake is changed step by step. `mistake.plant` returns a computation
+        with one more mistake, such as another base.
 
         Args:
             mistakes: All mistakes of the new case, in any order.
         """
-        ordered = tuple(sorted(mistakes, key=lambda mistake: (mistake.stage, mistake.rank)))
+        ordered = _in_order_of_steps(mistakes)
         # Without a mistake, with the first one, with the first two, and so on.
-        computations = list(self._computations_with_shared_mistakes(ordered))
-        planted_mistakes = len(computations) - 1
+        computations = self._computations_to_reuse(ordered)
+        planted_mistakes = len(computations) - 1  # The first computation has no mistake.
         for mistake in ordered[planted_mistakes:]:
             with_one_more = mistake.plant(computations[-1])
             computations.append(with_one_more)
@@ -325,20 +322,18 @@ class Case:
             computations=tuple(computations),
         )
 
-    def _computations_with_shared_mistakes(
-        self, mistakes: tuple[Mistake, ...]
-    ) -> tuple[Computation, ...]:
-        """Return the computations of this case that have only the first of some mistakes.
+    def _computations_to_reuse(self, mistakes: tuple[Mistake, ...]) -> list[Computation]:
+        """Return the computations of this case with which a case with some other mistakes begins.
 
-        If this case has the mistakes A, B and C, and A, B and D are given, three computations are
-        returned: the specification, the one with A, and the one with A and B.
+        If this case has the mistakes A, B and C, and A, B and D are given, they are three: without a
+        mistake, with A, and with A and B. To make them again would take most of the time of a search.
         """
         shared_mistakes = 0
         for mistake, planted in zip(mistakes, self.mistakes, strict=False):
             if mistake is not planted:
                 break
             shared_mistakes += 1
-        return self.computations[: shared_mistakes + 1] or (self.specification,)
+        return [*self.computations[: shared_mistakes + 1]] or [self.specification]
 
     def within(self, tolerance: float) -> "Case":
         """Return the case with another tolerance: how far numbers may be off, 0 for none."""
@@ -356,24 +351,22 @@ class Case:
         return self.measured[key]  # type: ignore[return-value]
 
     def in_arithmetic_of_data(self) -> "Case":
-        """Return the case with exact angles instead of float32 ones, if the numbers of the file show those.
+        """Return the case with exact angles instead of float32 ones, if most columns of the file are exact.
 
-        A case begins with angles (position · frequency) that were computed in float32, which changes
-        nearly all columns of a table. If most columns hold the numbers of exact angles, float32 cannot
-        be the reason why a few others are wrong. As long as the case has it, it would hide these.
+        An angle is position · frequency. In float32, one of 4000 radians is off by up to 1.2e-4, so that
+        cosines may be off by as much. In a file of exact numbers, this tolerance would hide small mistakes.
         """
         if not self._are_most_columns_exact:
             return self
-        exact_specification = self.specification.exactly()
         without_mistakes = replace(
             self,
-            specification=exact_specification,
-            computation=exact_specification,
+            specification=self.specification.exactly(),
             mistakes=(),
-            computations=(exact_specification,),
+            computations=(),
             # The cosines of exact angles may still be computed in float32.
             computing_error=self.error_of_cosines,
         )
+        # The mistakes are planted again, in the exact computation.
         return without_mistakes._with_mistakes(self.mistakes)
 
     @property
@@ -389,23 +382,35 @@ class Case:
         )
 
     def _are_columns_exact_in(self, rows: Indices) -> bool:
-        """Return True if some rows are exact in most columns in which float32 would change them."""
+        """Return True if most columns that float32 arithmetic would change hold exact numbers in these rows.
+
+        Columns in which float32 and exact arithmetic give the same numbers show nothing.
+        """
         data = self.observations.matrix(rows)
         with np.errstate(all="ignore"):  # The file may hold anything.
             in_float32 = self.computation.rendered(rows)
             exact = self.computation.exactly().rendered(rows)
-            storing = self.computation.storage.half_unit(data)
-            rounding = half_ulp(data, self.observations.dtype) + storing + self.error_of_cosines
-            # A number that is so far from the exact one is not stored as the exact one.
+            rounding = self._rounding_of_exact(data)
+            # Two numbers that are farther apart are never rounded to the same one.
             is_changed = (np.abs(in_float32 - exact) > 2 * rounding).any(axis=0)
             is_exact = (np.abs(data - exact) <= rounding).all(axis=0)
         changed_columns = int(np.count_nonzero(is_changed))
         exact_columns = int(np.count_nonzero(is_changed & is_exact))
-        return exact_columns > MAX_EXACT_COLUMNS * changed_columns
+        return exact_columns > MAX_EXACT_SHARE * changed_columns
+
+    def _rounding_of_exact(self, data: Floats) -> Floats:
+        """Return how far each number of the data may be from the exact one.
+
+        It may be rounded to the file's dtype and to the supposed storage, such as four decimals, and its
+        cosine may be computed in float32.
+        """
+        by_dtype = half_ulp(data, self.observations.dtype)
+        by_storage = self.computation.storage.half_unit(data)
+        return by_dtype + by_storage + self.error_of_cosines
 
     @property
     def error_of_cosines(self) -> float:
-        """The error of cosines of exact angles if they are computed in float32."""
+        """The largest error of a cosine of an exact angle if it is computed in float32."""
         return FLOAT32_FUNCTION * max(1.0, self.observations.size)
 
     @property
@@ -591,32 +596,33 @@ class Case:
         return self._compare_with_prediction(self.observations.matrix(rows), rows)
 
     def _compare_with_prediction(self, data: Floats, rows: Indices) -> "Errors":
-        """Compare some rows of the data with the numbers that the supposed mistakes predict for them.
+        """Compare some rows of the file with the numbers that the computation predicts for them.
 
-        A case supposes mistakes, such as base 10000 for 500000, from which every number of the file
-        follows. If 0.54 is predicted within 1e-6 and the file holds 0.5402 in float32, the residual is
-        0.0002 and the element is wrong. If values are supposed to be rounded to two decimals, half a
-        unit of these, 0.005, is allowed as well, so that the element is right.
+        If 0.54 is predicted within 1e-6 and the file holds 0.5402, the residual is 0.0002 and the element
+        is wrong. It is right if two decimals are supposed, of which half a unit is 0.005.
 
         Args:
             data: The numbers of the file, (rows, columns).
             rows: The indices of these rows.
 
         Returns:
-            The residual of each element, and whether it is wrong. NaN is wrong. Elements that are
-            supposed to be damaged are never wrong: a mistake has been stated for them.
+            The residual of each element, and whether it is wrong.
         """
-        computation = self.computation
         with np.errstate(all="ignore"):  # The file may hold anything.
-            predicted = computation.rendered(rows)
-            # If numbers were cut off, all of 0.30 to 0.40 are stored as 0.3: their middle is 0.35.
-            middle_of_stored = computation.storage.middle(data)
-            residual = middle_of_stored - predicted
-            # A mask of −∞ in both is no difference, although −∞ + ∞ is NaN.
-            residual = np.where(data == predicted, 0.0, residual)
-            is_allowed = np.abs(residual) <= self._allowed_residual(data, rows)  # False for NaN.
-        is_damaged = computation.damage_in(rows)
-        return Errors(residual, is_wrong=~(is_allowed | is_damaged))
+            predicted = self.computation.rendered(rows)
+            residual = self._residual(data, predicted)
+            is_near = np.abs(residual) <= self._allowed_residual(data, rows)  # False for NaN
+        is_damaged = self.computation.damage_in(rows)  # Such elements may hold anything.
+        return Errors(residual, is_wrong=~(is_near | is_damaged))
+
+    def _residual(self, data: Floats, predicted: Floats) -> Floats:
+        """Return by how much each number of the file is larger than the predicted one.
+
+        If numbers were cut off, all from 0.30 to 0.40 are stored as 0.3. Such a 0.3 counts as 0.35.
+        """
+        before_storage = self.computation.storage.middle(data)
+        # Equal masks of −∞ have no residual, although −∞ − (−∞) is NaN.
+        return np.where(data == predicted, 0.0, before_storage - predicted)
 
     def _allowed_residual(self, data: Floats, rows: Indices) -> Floats:
         """Return how far each element may be from the predicted one: the sum of independent causes.
@@ -743,6 +749,14 @@ class Case:
         return arranged + sum(mistake.cost for mistake in self.mistakes)
 
 
+def _in_order_of_steps(mistakes: Iterable[Mistake]) -> tuple[Mistake, ...]:
+    """Return mistakes in the order in which an implementation takes the steps that they change.
+
+    A wrong base comes before exchanged columns: frequencies are computed before columns are filled.
+    """
+    return tuple(sorted(mistakes, key=lambda mistake: (mistake.stage, mistake.rank)))
+
+
 class Errors(NamedTuple):
     """Differences of some rows (rows, columns), and the elements at which they are more than is
     allowed.
@@ -753,30 +767,29 @@ class Errors(NamedTuple):
 
 
 def accept(case: Case) -> Explanation | None:
-    """Return the explanation of a file's numbers by the mistakes of a case; None if they do not explain all.
+    """Return the explanation of a file by some mistakes; None if they do not make all of its numbers.
 
-    The table is computed with the mistakes, and must have every number of the file, up to rounding. What
-    is left of the differences is stated as well: the largest (`residual`) and their root mean square.
+    A table with these mistakes is computed. It must have every number of the file, up to rounding.
 
     Args:
-        case: The numbers, the scheme that should have made them, and the mistakes that are supposed,
-            such as «the base is 10000 instead of 500000».
+        case: The numbers of the file, the scheme that should have made them, and the mistakes, such as
+            «the base is 10000 instead of 500000».
     """
     differences = _differences_if_accepted(case)
     if differences is None:
         return None
-    statement = _statement(case)
+    edits, cost = _edits_and_cost(case)
     residual = differences.largest
-    residual_of_recipe = 0.0  # It is stated only beside edits such as «computed in float32».
-    if _is_right_but_for_rounding(statement.edits):
-        residual_of_recipe = _largest_difference_from_recipe(case, statement.edits)
-        # Two tables were compared with the file, and the nearer one counts.
+    residual_of_recipe = 0.0  # An explanation with a mistake states none.
+    if _is_right_but_for_rounding(edits):
+        residual_of_recipe = _largest_difference_from_recipe(case, edits)
+        # The engine's table by this recipe may be nearer to the file than the table of the case.
         residual = min(residual, residual_of_recipe)
     return Explanation(
-        edits=statement.edits,
-        scheme=_scheme_with_mistakes(case, statement.edits),
+        edits=edits,
+        scheme=_scheme_with_mistakes(case, edits),
         tensors=_affected_tensors(case),
-        cost=statement.cost,
+        cost=cost,
         residual=residual,
         recipe_residual=residual_of_recipe,
         noise=differences.noise,
@@ -814,15 +827,15 @@ def _is_refuted_soon(case: Case) -> bool:
     return case.is_far_off or case.frequencies_are_refuted or case.fails_in_few_rows
 
 
-class Statement(NamedTuple):
-    """The edits that a case comes to, and their cost."""
+class EditsAndCost(NamedTuple):
+    """The edits of an explanation, and their cost."""
 
     edits: tuple[Edit, ...]
     cost: float
 
 
-def _statement(case: Case) -> Statement:
-    """Return what an explanation states about a case: its edits, such as «base is 10000», and their cost."""
+def _edits_and_cost(case: Case) -> EditsAndCost:
+    """Return the edits that name the mistakes of a case, such as «base is 10000», and their cost."""
     edits = (*case.arranged, *_named_edits(case))
     cost = case.cost
     is_only_precision = all(edit.storage for edit in edits)
@@ -830,7 +843,7 @@ def _statement(case: Case) -> Statement:
     if is_only_precision and _shows_float32(case):
         edits = (Recipe("float32"), *edits)
         cost += FLOAT32_COST
-    return Statement(_with_recipe(edits, case.observations.dtype), cost)
+    return EditsAndCost(_with_recipe(edits, case.observations.dtype), cost)
 
 
 def _named_edits(case: Case) -> list[Edit]:
@@ -923,32 +936,40 @@ def _with_recipe(edits: tuple[Edit, ...], dtype: str) -> tuple[Edit, ...]:
 
 
 def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> float:
-    """Return how far the data are at most from the tables of `pecli rope --recipe …`, with the recipe of edits.
+    """Return the largest difference of a file from the tables of `pecli rope --recipe …`.
 
-    A recipe such as «float32» states how each step is rounded. Its tables may be nearer to the data than
-    those that the case predicts: float32 powers of libraries differ in the last place, and a recipe has
-    those of PyTorch.
+    A recipe such as «float32» states how each step is rounded, as PyTorch does it.
 
     Args:
-        case: The data, and the scheme that should have made them.
+        case: The numbers of the file, and the scheme that should have made them.
         edits: The edits of an explanation, such as Recipe("float32").
 
     Returns:
-        The difference. It is infinity if the edits name no recipe, if the scheme has no such tensor,
-        or if it refuses the recipe: a scheme that states a runtime has the arithmetic of that.
+        The difference; infinity if the edits name no recipe, or if the scheme makes no such tables.
     """
     recipe = _recipe_of(edits)
-    makes_tables = isinstance(case.computation, (WaveComputation, SchemeComputation))
-    if recipe is None or not makes_tables:
+    if recipe is None:
         return math.inf
+    tables = _tables_by_recipe(case, recipe)
+    differences = []
+    for name, array in case.observations.tensors.items():
+        differences.append(_largest_difference(array, tables.get(name)))
+    # Rows that there was no time to compare may hold NaN, which fmax ignores.
+    return float(np.fmax.reduce(differences, initial=0.0))
+
+
+def _tables_by_recipe(case: Case, recipe: str) -> Mapping[str, Table]:
+    """Return the tables of a case's scheme with a recipe, by name, in the dtype of the file.
+
+    There are none for arrays of other files and for biases, nor if the scheme refuses the recipe: one
+    that states a runtime has the arithmetic of the runtime.
+    """
+    if not isinstance(case.computation, (WaveComputation, SchemeComputation)):
+        return {}
     scheme_with_recipe = permitted(case.scheme, recipe=recipe, dtype=case.observations.held_dtype)
     if scheme_with_recipe is None:
-        return math.inf
-    tables = named_tensors(scheme_with_recipe)
-    data = case.observations.tensors
-    differences = [_largest_difference(array, tables.get(name)) for name, array in data.items()]
-    # A difference is NaN if there was no time to compare rows with NaN, which fmax ignores.
-    return float(np.fmax.reduce(differences, initial=0.0))
+        return {}
+    return named_tensors(scheme_with_recipe)
 
 
 def _largest_difference(array: Array, table: Table | None) -> float:
@@ -1044,26 +1065,30 @@ def _makes_no_difference(case: Case, mistake: Mistake) -> bool:
     without = case.without(mistake)
     if case.frequencies_are_confirmed and without.frequencies_are_refuted:
         return False
-    return _is_right(without)
+    return _explains_every_element(without)
 
 
-def _is_right(case: Case) -> bool:
+def _explains_every_element(case: Case) -> bool:
     """Return True if no element is wrong; a few rows are looked at before all are."""
     return not case.fails_in_few_rows and _compare_all_rows(case) is not None
 
 
 def _shows_float32(case: Case) -> bool:
-    """Return True if the data show that angles were computed in float32: exact ones do not explain them.
+    """Return True if a file has numbers of angles in float32 that exact angles do not give.
 
     An angle is position · frequency. In float32, one of 4000 radians is off by up to 1.2e-4, as are
-    its cosine and sine. A table of few rows has only small angles, and does not show it.
+    its cosine and sine. A table of few rows has only small angles, which are equal either way.
     """
     if case.computation.arithmetic != FLOAT32:
         return False
-    # The cosines themselves may have been computed in float32, whatever the angles were.
-    with_exact_angles = replace(
+    may_have_exact_angles = _explains_every_element(_with_exact_angles(case))
+    return not may_have_exact_angles
+
+
+def _with_exact_angles(case: Case) -> Case:
+    """Return a case with exact angles, whose cosines may still have been computed in float32."""
+    return replace(
         case,
         computation=replace(case.computation, arithmetic=EXACT),
-        computing_error=case.error_of_cosines,
+        computing_error=case.error_of_cosines,  # The bound of exact arithmetic leaves it out.
     )
-    return not _is_right(with_exact_angles)

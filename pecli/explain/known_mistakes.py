@@ -334,38 +334,35 @@ def _on_other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Mistaken[Placed
 def _with_other_styles(
     scheme: PlacedT, style: GridStyle, styles: Mapping[str, GridStyle]
 ) -> Iterator[Mistaken[PlacedT]]:
-    """Yield the scheme in each style of another project, such as that of MAE for that of DETR.
+    """Yield the scheme in the style of each other project, such as that of MAE instead of that of DETR.
 
-    The usual base of style A is 10000, and that of style B 100. A scheme in style A of base 10000
-    becomes one in style B of base 100. A scheme in style A of base 500 keeps its base 500.
+    A style is how one project lays channels and positions out; it also has a usual base.
 
     Args:
         scheme: The right scheme.
-        style: Its style, the way in which one project lays channels and positions out.
+        style: Its style.
         styles: The styles that it could have by mistake, by name.
     """
     has_usual_base = scheme.base == style.base
     for name, other_style in styles.items():
-        # A style that differs only in its usual base is left out: that is a mistake of its own.
-        with_same_base = replace(other_style, base=style.base)
-        if not _makes_other_tables(scheme, with_same_base):
+        if not _places_differently(scheme, other_style):
             continue
         if has_usual_base:
-            # Without a stated base, a scheme has the usual one of its new style.
+            # No base is stated, so that the scheme has the usual one of the other style.
             yield from _with_other_parameters(scheme, style=name, base=None)
         else:
             yield from _with_other_parameters(scheme, style=name)
 
 
-def _makes_other_tables(scheme: Positioned, other_style: GridStyle) -> bool:
+def _places_differently(scheme: Positioned, other_style: GridStyle) -> bool:
     """Return True if another style would give a scheme other channels or positions than its own does.
 
     A style splits dim channels among the axes. That does not matter if the scheme has a number of
     channels for each axis, such as `axes=(16, 56, 56)`.
     """
     style = _style_of(scheme)
-    # Tables are equal if styles differ only in what does not matter here, such as their names.
-    compared = replace(other_style, name=style.name)
+    # Names do not matter, nor usual bases: another base is a mistake of its own.
+    compared = replace(other_style, name=style.name, base=style.base)
     has_channels_per_axis = scheme.value_of("axes", None) is not None
     if has_channels_per_axis:
         compared = replace(compared, split=style.split)

@@ -23,6 +23,9 @@ COARSE = 1e-5
 SOLVER_STEPS = 6
 """Gauss-Newton steps of a fit. Most schedules are straight lines in logarithms, for which one is exact."""
 
+SOLVER_STEPS_OF_SEVERAL = 24
+"""Such steps of a fit of several numbers, of which many are halved."""
+
 MAX_HALVED = 6
 """Times that a step of a fit is halved until it leads nearer."""
 
@@ -84,7 +87,9 @@ ALIKE = 0.98
 """Correlation of a row with the position that it is taken for, at least."""
 
 MAX_MISMATCH = 0.12
-"""Mean distance of a row's phasors from those of its position, in units of the largest frequency."""
+"""Mean distance of a row's phasors from those of its position, as a share of the fastest pair's step to the next
+position.
+"""
 
 MAX_MISS = 0.25
 """Share of the amplitude by which a pair may miss its wave: one that misses it by more is overwritten, not measured."""
@@ -161,6 +166,15 @@ class MeasuredFrequencies(NamedTuple):
         return np.asarray((self.errors < 0.25 * np.abs(self.values)) & (self.values != 0))
 
 
+def least_squares_factor(expected: Floats, found: Floats) -> float:
+    """Return the factor that minimises Σ (found − factor · expected)²; 0 if all expected numbers are 0.
+
+    It is Σ expected · found / Σ expected²: 2 for the expected numbers 1, 3 and the found ones 2, 6.
+    """
+    power = float((expected**2).sum())
+    return float((expected * found).sum()) / max(power, TINY)
+
+
 def longest_run(positions: Floats) -> Indices:
     """Return the rows of the longest run of consecutive positions."""
     breaks = np.flatnonzero(np.diff(positions) != 1) + 1
@@ -210,24 +224,21 @@ def _with_later_rows(run: Indices, positions: Floats) -> Indices:
 
 
 def _frequencies_of_waves(waves: MeasuredWaves) -> MeasuredFrequencies:
-    """Return the frequencies of measured waves, one per pair, with their errors.
-
-    `sharp_errors` are those of the measurement. `errors` are larger, since a program may compute
-    frequencies as powers in float32, which are off by 1e-6 of their size. A column that is not a wave,
-    because something else was written over it, may have any frequency: its error is half a turn (π)
-    per position. From cosines only, or sines only, the sign of a frequency does not show.
-    """
-    amplitude = np.median(waves.amplitude)
-    is_wave = waves.noise <= MAX_MISS * amplitude
+    """Return the frequencies of measured waves, one per column, with their errors."""
+    usual_amplitude = np.median(waves.amplitude)
+    # A column that is far from its wave was overwritten. It may have any frequency up to π, half a turn.
+    is_wave = waves.noise <= MAX_MISS * usual_amplitude
     error_of_measurement = np.where(is_wave, waves.error, np.pi)
+    # A program may compute frequencies as powers in float32, which are off by 1e-6 of their size.
     error_of_powers = FLOAT32_DRIFT * np.abs(waves.frequency)
+    has_one_function = not waves.has_both_functions
     return MeasuredFrequencies(
         values=waves.frequency,
         errors=np.hypot(error_of_measurement, error_of_powers),  # They are independent.
         amplitude=waves.shared_amplitude,
-        is_folded=not waves.has_both_functions,
-        noise=float(np.median(waves.noise) / amplitude),
-        sharp_errors=error_of_measurement,
+        is_folded=has_one_function,  # Cosines alone do not show the sign of a frequency.
+        noise=float(np.median(waves.noise) / usual_amplitude),
+        sharp_errors=error_of_measurement,  # for frequencies that were not computed in float32
     )
 
 
@@ -458,24 +469,30 @@ def _frequencies_at_equal_steps(
 ) -> MeasuredFrequencies | None:
     """Measure the frequencies of a table whose rows are at 0, step, 2·step, …, such as 0, 0.5, 1.
 
-    It is measured as if its rows were at 0, 1, 2: an angle of 0.2 per row is 0.4 per position.
-    None is returned if a few rows are stored coarsely, so that rounding hides the small angles of slow
-    pairs, or if the columns are not waves.
+    It is measured as if its rows were at 0, 1, 2. An angle of 0.2 per row is then 0.4 per position, if
+    the step is 0.5.
 
     Args:
         table: cos + i·sin, (rows, pairs).
         step: The distance of neighbouring rows.
         expected: The frequency that each pair should have.
         rounding: Error of an angle, in radians.
+
+    Returns:
+        The frequencies; None if the columns are not waves, or are too few and too coarse.
     """
     row_count = len(table)
-    if row_count < MIN_RUN and _storage_error(table) > COARSE:
+    # In a few rows of float16, rounding hides the small angles of slow pairs.
+    is_too_coarse = row_count < MIN_RUN and _storage_error(table) > COARSE
+    if is_too_coarse:
         return None
-    per_row = frequencies_of(table, np.arange(row_count, dtype=np.float64), rounding)
+    row_numbers = np.arange(row_count, dtype=np.float64)
+    per_row = frequencies_of(table, row_numbers, rounding)
     if per_row is None:
         return None
-    may_turn_half = _may_turn_half(per_row.values, expected)
-    errors = np.where(may_turn_half, np.inf, per_row.errors / step)
+    # Whole turns do not show: an angle of π + 0.1 per row is measured as −π + 0.1.
+    is_uncertain = _may_turn_half(per_row.values, expected)
+    errors = np.where(is_uncertain, np.inf, per_row.errors / step)
     return per_row._replace(values=per_row.values / step, errors=errors)
 
 
@@ -596,6 +613,11 @@ class _MoveOfOne(NamedTuple):
     inverse_variance: float
 
     @property
+    def has_effect(self) -> bool:
+        """True unless a small change of the number moves no frequency."""
+        return not self.inverse_variance <= 0
+
+    @property
     def move(self) -> float:
         return self.numerator / self.inverse_variance
 
@@ -706,34 +728,34 @@ def _fit_from_nearest(fit: _NumberFit, log_starts: Sequence[float]) -> Fit | Non
 
 
 def _fit_by_gauss_newton(fit: _NumberFit, log_start: float) -> Fit | None:
-    """Return the number whose frequencies come nearest to the measured ones, from a first guess on.
+    """Return the number, such as a base, whose frequencies come nearest to the measured ones.
 
-    Each step supposes that the logarithms of all frequencies change along straight lines, and moves to
-    the number at which these come nearest.
+    Gauss-Newton: in logarithms, frequencies change nearly along straight lines with the number. Each
+    step moves to the number at which these lines are nearest to the measured frequencies.
 
     Args:
-        fit: The schedule and the measured frequencies.
+        fit: The schedule, which gives the frequencies for a number, and the measured ones.
         log_start: The logarithm of the first guess.
 
     Returns:
-        The number and its error; None if the steps lead ever farther away.
+        The number and its error; None if the steps led to NaN or to a huge number.
     """
     log_number = log_start
-    inverse_variance = 0.0
+    inverse_variance = 0.0  # of the logarithm
     for _ in range(SOLVER_STEPS):
         check_time()
         best = fit.best_move(log_number)
-        inverse_variance = best.inverse_variance
-        if inverse_variance <= 0:
-            # A small change moves no frequency: limits that are rounded, as YaRN's, jump from pair to pair.
+        if not best.has_effect:
+            # YaRN's limits, for example, are rounded to whole pairs, and jump from pair to pair.
             return _fit_by_scanning(fit, log_number)
+        inverse_variance = best.inverse_variance
         log_number += min(max(best.move, -MAX_MOVE), MAX_MOVE)
         if abs(best.move) < CONVERGED:
             break
-    return _number_of_logarithm(log_number, inverse_variance)
+    return _number_unless_diverged(log_number, inverse_variance)
 
 
-def _number_of_logarithm(log_number: float, inverse_variance: float) -> Fit | None:
+def _number_unless_diverged(log_number: float, inverse_variance: float) -> Fit | None:
     """Return a number and how far it may be off, given its logarithm; None if this is NaN or huge.
 
     The standard error of the logarithm is 1/√inverse_variance. If it is 0.01, the number is off by 1 %.
@@ -857,34 +879,33 @@ class _NumbersFit(NamedTuple):
 
 
 def _fit_all_by_gauss_newton(fit: _NumbersFit, log_starts: Floats) -> list[Fit] | None:
-    """Return the numbers whose frequencies come nearest to the measured ones, with their errors.
+    """Return the numbers, such as a base and a factor, whose frequencies come nearest to the measured ones.
 
-    Each step supposes that the residuals change along straight lines, and moves all numbers to where
-    these lines come nearest to 0. It ends if no such move leads nearer.
+    Gauss-Newton, in logarithms: residuals (computed minus measured frequencies) change nearly along
+    straight lines with the numbers. Each step minimises the sum of their squares along these lines.
 
     Args:
-        fit: The schedule and the measured frequencies.
+        fit: The schedule, which gives the frequencies for some numbers, and the measured ones.
         log_starts: The logarithms of a first guess of each number.
 
     Returns:
-        The numbers; None if the schedule has no finite frequencies.
+        The numbers and their errors; None if the schedule has no finite frequencies.
     """
     logs = log_starts
-    covariance: Floats = np.zeros((len(logs), len(logs)))
-    for _ in range(4 * SOLVER_STEPS):
+    covariance: Floats = np.zeros((len(logs), len(logs)))  # of the logarithms
+    for _ in range(SOLVER_STEPS_OF_SEVERAL):
         check_time()
         residuals = fit.residuals(logs)
         slopes = fit.slopes(logs, residuals)
         if not np.isfinite(slopes).all():
             return None
-        move, covariance = _solve_for_move(slopes, residuals)
-        # A number is not multiplied by more than e = 2.7 at once.
-        short_move = np.clip(move, -MAX_MOVE_OF_SEVERAL, MAX_MOVE_OF_SEVERAL)
-        nearer_logs = _move_nearer(fit, logs, residuals, short_move)
+        # After a step, this is the covariance before it, which a last, short step hardly changes.
+        best_move, covariance = _solve_for_move(slopes, residuals)
+        short_move = np.clip(best_move, -MAX_MOVE_OF_SEVERAL, MAX_MOVE_OF_SEVERAL)
+        nearer_logs = _logs_after_helpful_part(short_move, fit, logs, residuals)
         if nearer_logs is None:
-            break
+            break  # These numbers are the nearest.
         logs = nearer_logs
-    # If the steps ran out, the covariance is that before the last move, which hardly changes it.
     return _numbers_of_logarithms(logs, covariance)
 
 
@@ -921,17 +942,19 @@ def _numbers_of_logarithms(logs: Floats, covariance: Floats) -> list[Fit]:
     return list(map(Fit, values.tolist(), errors.tolist()))
 
 
-def _move_nearer(fit: _NumbersFit, logs: Floats, residuals: Floats, move: Floats) -> Floats | None:
+def _logs_after_helpful_part(
+    move: Floats, fit: _NumbersFit, logs: Floats, residuals: Floats
+) -> Floats | None:
     """Return logarithms after the largest part of a move that leads nearer: all, a half, a quarter, …
 
     A whole move may lead too far, since it follows slopes that hold only nearby. None is returned if
     no part leads nearer.
 
     Args:
+        move: The change of each logarithm.
         fit: The schedule and the measured frequencies.
         logs: The logarithms of the numbers before the move.
         residuals: The residuals before the move.
-        move: The change of each logarithm.
     """
     squares_before = _sum_of_squares(residuals)
     for halvings in range(MAX_HALVED):
@@ -980,16 +1003,15 @@ def solve_positions(phasors: Complex, frequencies: Floats, expected: Floats) -> 
         angle_ahead = np.angle(phasors[:, pair] * phasors_at_positions.conj())
         positions = positions + np.where(has_angle[:, pair], angle_ahead, 0.0) / frequency
     whole_positions = np.rint(positions)
-    is_solved = _are_rows_of_positions(whole_positions, phasors, frequencies)
+    is_solved = _are_near_rows_of_positions(whole_positions, phasors, frequencies)
     return np.where(is_solved, whole_positions, np.nan)
 
 
-def _are_rows_of_positions(positions: Floats, phasors: Complex, frequencies: Floats) -> Flags:
-    """Return for each row of cos + i·sin (rows, pairs) True if it is the row of a position.
+def _are_near_rows_of_positions(positions: Floats, phasors: Complex, frequencies: Floats) -> Flags:
+    """Return for each row of cos + i·sin (rows, pairs) True if it is nearly exp(i · position · frequency).
 
-    The row of a position has exp(i · position · frequency) in each pair. The distances of all pairs from
-    it are averaged, with their frequencies as weights: one position farther, a pair of frequency 1 moves
-    by 1, and one of 0.001 hardly moves. The mean may be 0.12 of what the fastest pair moves by.
+    A row is near if the mean distance of its pairs is much smaller than the step of its fastest pair to
+    the next position.
 
     Args:
         positions: The position of each row, as it was solved from the phasors.
@@ -998,13 +1020,15 @@ def _are_rows_of_positions(positions: Floats, phasors: Complex, frequencies: Flo
     """
     expected = np.exp(1j * np.multiply.outer(positions, frequencies))
     distances = np.abs(_scaled_to_size_1(phasors) - expected)
+    # One position farther, a pair of frequency 1 moves by about 1, and one of 0.001 hardly. So fast
+    # pairs show more of a position, and count as much more.
     has_phasor = np.abs(phasors) > 0
     weights = np.where(has_phasor, np.abs(frequencies), 0.0)  # (rows, pairs)
     mean_distances = _weighted_means(distances, weights)
     fastest = weights.max(axis=1, initial=0.0)
-    # A pair that turns by a radian or more counts as 1: phasors of size 1 are never far apart.
-    distances_to_next_position = np.minimum(fastest, 1.0)
-    return np.asarray(mean_distances <= MAX_MISMATCH * distances_to_next_position)
+    # A step counts as 1 at most, since phasors of size 1 are never far apart.
+    step_of_fastest = np.minimum(fastest, 1.0)
+    return np.asarray(mean_distances <= MAX_MISMATCH * step_of_fastest)
 
 
 def _scaled_to_size_1(phasors: Complex) -> Complex:

@@ -39,7 +39,7 @@ def may_have_several_mistakes(case: Case) -> bool:
         return _has_straight_rows(case)
     if not isinstance(computation, WaveComputation):
         return True  # Nothing is known that other numbers, such as indices of buckets, must show.
-    if is_as_supposed(case):
+    if agrees_with_measurements(case):
         return False  # Frequencies, positions and amplitude are right: no mistake is left.
     if isinstance(computation, RotatedComputation):  # queries or keys
         return _shows_rotated_heads(case, computation)
@@ -97,24 +97,36 @@ def _rotates_alike(case: Case, heads: Floats, rows: Indices) -> bool:
     return rotation_fit(case.computation, heads, rows).shows_rotation
 
 
-def is_as_supposed(case: Case) -> bool:
-    """Return True if the measured frequencies, positions and amplitude are those that a case supposes.
+def agrees_with_measurements(case: Case) -> bool:
+    """Return True if a file was measured to have the frequencies, positions and amplitude that it should have.
 
-    Then nothing is left for another mistake: what is wrong in the numbers is noise.
+    An example: frequencies of base 10000, positions 0 1 2 … and an amplitude of 1.0000 ± 0.0001. What is
+    wrong in such a file is noise. False is returned if one of the three could not be measured.
 
-    A table that was measured to have base 10000, positions 0 1 2 … and amplitude 1.0000 ± 0.0001, as
-    it should, is as supposed. If one of them could not be measured, they are not known to be.
+    Args:
+        case: The numbers of the file, and the computation that should have made them.
     """
     waves = case.waves
     if waves is None or not case.frequencies_are_confirmed:
         return False
-    if case.measured_positions is None or case.measured_amplitude is None:
+    return _has_amplitude_of(waves, case) and _has_positions_of(waves, case)
+
+
+def _has_amplitude_of(waves: WaveComputation, case: Case) -> bool:
+    """Return True if cosines and sines were measured to have the amplitude of a computation."""
+    if case.measured_amplitude is None:
         return False
     amplitude, error = case.measured_amplitude
-    has_expected_amplitude = abs(amplitude - waves.amplitude) <= error
-    expected_positions = waves.positions[:, case.observations.located_rows]
-    has_expected_positions = np.array_equal(case.measured_positions, expected_positions)
-    return has_expected_amplitude and has_expected_positions
+    return abs(amplitude - waves.amplitude) <= error
+
+
+def _has_positions_of(waves: WaveComputation, case: Case) -> bool:
+    """Return True if rows were measured to be at the positions of a computation."""
+    if case.measured_positions is None:
+        return False
+    # A long table was measured in some of its rows only.
+    positions_of_measured_rows = waves.positions[:, case.observations.located_rows]
+    return np.array_equal(case.measured_positions, positions_of_measured_rows)
 
 
 def _shows_waves(case: Case) -> bool:

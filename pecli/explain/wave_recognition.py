@@ -22,7 +22,7 @@ from pecli.explain.catalogue.used_rows import ReversedRows, Wrapped
 from pecli.explain.changed_schemes import permitted
 from pecli.explain.computation import FLOAT32_FUNCTION, Columns, WaveComputation
 from pecli.explain.explanation import Explanation
-from pecli.explain.first_choice import explain_by_first, explain_by_priors
+from pecli.explain.first_choice import explain_by_first, explain_by_plain_or_exact_schedule
 from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
 from pecli.explain.hypotheses import (
     accepted,
@@ -544,7 +544,9 @@ class Attempt(NamedTuple):
         """Return the explanation by one of the plainest schedules that the frequencies may follow."""
         float32_error = FLOAT32_FUNCTION * max(1.0, table.measured.amplitude)
         plainest = table.schedules[: self.most_schedules]
-        return explain_by_priors(plainest, partial(self._explain_by_schedule, table), float32_error)
+        return explain_by_plain_or_exact_schedule(
+            plainest, partial(self._explain_by_schedule, table), float32_error
+        )
 
     def _explain_by_schedule(
         self, table: OrientedTable, prior: SchedulePrior

@@ -12,7 +12,7 @@ import pytest
 
 import pecli
 from pecli.explain.explanation import Explanation
-from pecli.explain.first_choice import explain_by_first, explain_by_priors
+from pecli.explain.first_choice import explain_by_first, explain_by_plain_or_exact_schedule
 from pecli.explain.frequency_schedule import schedule_of
 from pecli.explain.schedule_priors import SchedulePrior
 from pecli.explain.wave_tables import wave_table
@@ -54,7 +54,9 @@ def test_the_first_plain_or_exact_schedule_is_the_answer(
     neither, the answer is the first that explains. The cost of a schedule and its doubts are added
     to those of the explanation by it, which costs 0.5.
     """
-    (explanation,) = explain_by_priors(priors, explain, largest_exact_residual=LIMIT)
+    (explanation,) = explain_by_plain_or_exact_schedule(
+        priors, explain, largest_exact_residual=LIMIT
+    )
 
     assert explanation.open == (doubt,)
     assert explanation.residual < 1
@@ -62,7 +64,10 @@ def test_the_first_plain_or_exact_schedule_is_the_answer(
 
 
 def test_schedules_that_do_not_make_the_table_explain_nothing() -> None:
-    assert explain_by_priors((UNRELATED,), explain, largest_exact_residual=LIMIT) == []
+    assert (
+        explain_by_plain_or_exact_schedule((UNRELATED,), explain, largest_exact_residual=LIMIT)
+        == []
+    )
 
 
 def as_many_explanations(count: int) -> Iterator[Explanation]:

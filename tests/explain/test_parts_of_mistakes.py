@@ -18,7 +18,7 @@ from pecli.explain.exact_tables import exact_tensors
 from pecli.explain.hypothesis import Case
 from pecli.explain.observations import Observations
 from pecli.explain.planting import tensors_made_together
-from pecli.explain.readable import is_as_supposed
+from pecli.explain.readable import agrees_with_measurements
 from pecli.explain.recognition import MAX_VECTOR
 
 ROPE = pecli.Rope(40, 16)
@@ -80,7 +80,9 @@ def test_rows_counted_from_0_are_named_beside_those_given() -> None:
 @pytest.mark.parametrize(
     ("difference", "is_right"), [({}, True), ({"base": 5e5}, False), ({"offset": 3}, False)]
 )
-def test_only_the_expected_table_is_as_supposed(difference: dict[str, Any], is_right: bool) -> None:
+def test_only_the_expected_table_agrees_with_measurements(
+    difference: dict[str, Any], is_right: bool
+) -> None:
     """Its frequencies, positions and amplitude are measured: those of another base, or of rows that
     begin at 3, are not the supposed ones, and a few rows show it.
     """
@@ -89,5 +91,5 @@ def test_only_the_expected_table_is_as_supposed(difference: dict[str, Any], is_r
     observations = Observations(found.every_row, "float32")
     case = Case.of(ROPE, expected.computation, observations)
 
-    assert is_as_supposed(case) is is_right
+    assert agrees_with_measurements(case) is is_right
     assert case.fails_in_few_rows is (not is_right)

@@ -30,7 +30,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import KindError, ParameterError, bracketed
 from pecli.explain import search
 from pecli.explain.array_computation import ArrayComputation, ArrayObservations, array_case
-from pecli.explain.array_values import Sides, factor_edits, plain_factor
+from pecli.explain.array_values import ExpectedAndFound, factor_edits, plain_factor
 from pecli.explain.explanation import Explanation, merged
 from pecli.explain.hypotheses import explain_cases
 from pecli.explain.misplacements import find_position_mistake, positions_edit
@@ -412,7 +412,7 @@ def _find_factor(sequence: _Sequence, expected: Floats) -> Iterator[_WrongAdditi
         sequence: The inputs before and after.
         expected: What should have been added, (L, D).
     """
-    factor = plain_factor(Sides(expected, sequence.added))
+    factor = plain_factor(ExpectedAndFound(expected, sequence.added))
     if factor is not None:
         is_whole_tensor = sequence.name == "after"
         tensors = ("table",) if is_whole_tensor else ("table", sequence.name)

@@ -353,23 +353,19 @@ class ReorderedHeads(BiasMistake):
 
     @classmethod
     def proposals_for_bias(cls, case: Case, bias: BiasComputation) -> Iterator[Self]:
-        """Measure the slope of each head; yield the reverse order, and the one that explains them.
+        """Yield heads in reverse order, then in the order that their measured slopes show.
 
-        Expected slopes of 1/2, 1/4, 1/8 and measured ones of 1/8, 1/2, 1/4 are the order 2 0 1.
+        Expected slopes of 1/2, 1/4, 1/8 and measured ones of 1/8, 1/2, 1/4 show the order 2 0 1.
         """
         slopes = measured_slopes(case, bias)
-        count = len(slopes)
         if not np.isfinite(slopes).all():
             return  # Heads without a slope cannot be put in order.
-        yield cls(tuple(reversed(range(count))))
-        # The head with the largest measured slope is the one with the largest expected slope, and
-        # so on down to the smallest.
-        heads_by_measured_slope = np.argsort(-slopes, kind="stable")
-        heads_by_expected_slope = np.argsort(-bias.slopes, kind="stable")
-        order = np.empty(count, np.intp)
-        order[heads_by_measured_slope] = heads_by_expected_slope
-        if not np.array_equal(order, np.arange(count)):
-            yield cls(tuple(order.tolist()))
+        right_order = tuple(range(len(slopes)))
+        # The usual mistake comes first: it needs no slopes, of which rounding may exchange some.
+        yield cls(tuple(reversed(right_order)))
+        order = _order_of_slopes(slopes, bias.slopes)
+        if order != right_order:
+            yield cls(order)
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:
@@ -381,6 +377,18 @@ class ReorderedHeads(BiasMistake):
     def edits(self, case: Case) -> tuple[Edit, ...]:
         is_reversed = self.order == tuple(reversed(range(len(self.order))))
         return (Heads("reversed" if is_reversed else self.order),)
+
+
+def _order_of_slopes(measured: Floats, expected: Floats) -> tuple[int, ...]:
+    """Return for each measured slope the index of the expected one that has the same rank by size.
+
+    The largest is matched with the largest, and so on down to the smallest. Measured slopes of 1/8,
+    1/2, 1/4 for expected ones of 1/2, 1/4, 1/8 give the order 2 0 1.
+    """
+    heads_by_measured_slope = np.argsort(-measured, kind="stable").tolist()
+    heads_by_expected_slope = np.argsort(-expected, kind="stable").tolist()
+    right_head_of = dict(zip(heads_by_measured_slope, heads_by_expected_slope, strict=True))
+    return tuple(right_head_of[head] for head in range(len(measured)))
 
 
 @dataclass(frozen=True)

@@ -82,10 +82,10 @@ class Damage(Mistake):
 
     @classmethod
     def proposals_for_case(cls, case: Case) -> Iterator[Self]:
-        """Yield the damage of those whole rows, columns or heads that have wrong elements.
+        """Yield those rows, columns or heads as damaged that have wrong elements.
 
-        If two elements of row 5 of `cos` are wrong, row 5 of `cos` is damaged. Nothing is yielded
-        if that is more than MAX_SHARE of a tensor, or if two tensors are damaged in different rows.
+        If two elements of row 5 of `cos` are wrong, all of row 5 of `cos` is damaged. At most one
+        proposal is yielded: there is none if more than MAX_SHARE of a tensor is damaged.
         """
         wrong_by_tensor = case.observations.by_tensor(case.wrong_elements)
         damage_by_tensor = {
@@ -93,14 +93,17 @@ class Damage(Mistake):
             for name, wrong in wrong_by_tensor.items()
         }
         damaged_tensors = [name for name, damage in damage_by_tensor.items() if damage.any()]
-        if not _are_one_small_part([damage_by_tensor[name] for name in damaged_tensors]):
+        first, *others = damaged_tensors  # There is one, since some element is wrong.
+        damage = damage_by_tensor[first]
+        share = float(damage.mean())
+        are_alike = all(np.array_equal(damage, damage_by_tensor[name]) for name in others)
+        if share > MAX_SHARE or not are_alike:
             return
-        first, *_ = damaged_tensors  # It stands for all, which have the same damage.
         yield cls(
             damaged=np.concatenate(list(damage_by_tensor.values()), axis=1),
             tensors=tuple(damaged_tensors),
-            wrong_elements=wrong_by_tensor[first],
-            share=float(damage_by_tensor[first].mean()),
+            wrong_elements=wrong_by_tensor[first],  # They show in which rows, say, all are damaged.
+            share=share,
         )
 
     @classmethod
@@ -180,12 +183,6 @@ class Damage(Mistake):
 
     def affected(self, case: Case) -> tuple[str, ...]:
         return self.tensors
-
-
-def _are_one_small_part(parts: list[Flags]) -> bool:
-    """Return True if all tensors are damaged in the same part, which is not too large."""
-    are_alike = all(np.array_equal(parts[0], part) for part in parts)
-    return are_alike and float(parts[0].mean()) <= MAX_SHARE
 
 
 class DamagedElements(Damage):

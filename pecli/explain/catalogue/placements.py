@@ -393,10 +393,10 @@ def _bases_to_test(scheme: Positioned, measured: MeasuredFrequencies | None) -> 
     if measured is None:
         return [*USUAL_BASES]
 
-    def frequencies_with(base: float) -> Floats:
-        return _frequencies_with(scheme, base=base)
+    def frequencies_of_base(base: float) -> Floats:
+        return _frequencies_after_change(scheme, base=base)
 
-    fit = fitted_number(frequencies_with, measured, USUAL_BASES)
+    fit = fitted_number(frequencies_of_base, measured, USUAL_BASES)
     usual = numbers_near(USUAL_BASES, fit.value, fit.error)
     few_digits_first = plain_numbers(fit.value, fit.error)
     without_duplicates = dict.fromkeys((*usual, *few_digits_first))
@@ -454,10 +454,10 @@ def _axis_factors(scheme: Scheme) -> tuple[float, ...]:
 def _fitted_axis_factor(
     scheme: Positioned, axis: int, measured: MeasuredFrequencies, axis_of_pair: Indices
 ) -> Fit:
-    """Return the NTK factor that one axis has in a table, found from its frequencies; NO_FIT if there is none.
+    """Return the NTK factor of one axis with which a scheme has the measured frequencies; NO_FIT if there is none.
 
-    On a grid, some pairs follow rows and others columns. Each axis may have a factor, by which NTK scaling
-    makes the frequencies of its pairs lower.
+    On a grid, some pairs follow the height and others the width. NTK scaling by a factor makes the
+    frequencies of one axis lower.
 
     Args:
         scheme: The scheme on the grid, with the expected factors.
@@ -467,24 +467,19 @@ def _fitted_axis_factor(
     """
     expected = _axis_factors(scheme)
 
-    def frequencies_with(factor: float) -> Floats:
+    def frequencies_of_factor(factor: float) -> Floats:
         factors = (*expected[:axis], factor, *expected[axis + 1 :])
-        return _frequencies_with(scheme, axis_factors=factors)
+        return _frequencies_after_change(scheme, axis_factors=factors)
 
-    frequencies_of_axis = _of_some_pairs(measured, axis_of_pair == axis)
-    # Beside the expected factor, a second one shows the fit which frequencies depend on the factor.
+    measured_on_axis = _with_infinite_errors(measured, axis_of_pair != axis)
+    # The fit needs two guesses: frequencies that are equal for both do not depend on the factor.
     first_guesses = (expected[axis], 2 * expected[axis])
-    return fitted_number(frequencies_with, frequencies_of_axis, first_guesses)
+    return fitted_number(frequencies_of_factor, measured_on_axis, first_guesses)
 
 
-def _of_some_pairs(measured: MeasuredFrequencies, is_fitted: Flags) -> MeasuredFrequencies:
-    """Return measured frequencies of which a fit ignores all but some pairs: those with infinite errors.
-
-    Args:
-        measured: The frequencies of all pairs.
-        is_fitted: True for each pair that is not to be ignored.
-    """
-    return measured._replace(errors=np.where(is_fitted, measured.errors, np.inf))
+def _with_infinite_errors(measured: MeasuredFrequencies, is_ignored: Flags) -> MeasuredFrequencies:
+    """Return measured frequencies in which some pairs have infinite errors, so that a fit ignores them."""
+    return measured._replace(errors=np.where(is_ignored, np.inf, measured.errors))
 
 
 class OtherPlacementAndBase(OtherPlacement):
@@ -534,8 +529,8 @@ def _solved_base(scheme: Positioned) -> tuple[float, ...]:
     return () if scheme.base in USUAL_BASES else (scheme.base,)
 
 
-def _frequencies_with(scheme: Positioned, **changes: object) -> Floats:
-    """Return the frequencies of a scheme with other parameters; NaN if it refuses them."""
+def _frequencies_after_change(scheme: Positioned, **changes: object) -> Floats:
+    """Return the frequencies that a scheme has with other parameters; NaN if it refuses them."""
     other = permitted(scheme, **changes)
     if other is None:
         return np.full(len(scheme.angular_frequencies()), np.nan)

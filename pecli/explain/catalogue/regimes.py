@@ -106,37 +106,38 @@ class WrongRange(NamedTuple):
 
 
 def wrong_range(case: Case) -> WrongRange | None:
-    """Return the wrong rows of a table if they are its beginning or its end, and the others are right.
+    """Return the wrong rows of a table if they are its beginning or its end, and all others are right.
 
     If the rows 4096 to 8191 of 8192 are wrong, it is WrongRange(4096, 8191). None is returned if the
     wrong or the right rows are fewer than MIN_ROWS.
     """
-    # Comparing all rows takes long, so a few are compared first, from row 1 to the last. If all
-    # rows change from right to wrong or back once, these do so once as well.
+    # Comparing all rows takes long. A few of them, spread over the table, reject most tables.
     is_wrong_in_few = np.asarray(case.wrong_in_few_rows.any(axis=1))
-    if len(_rows_after_changes(is_wrong_in_few)) != 1:
+    if _only_change(is_wrong_in_few) is None:
         return None
     is_wrong = np.asarray(case.wrong_elements.any(axis=1))  # (rows,)
-    # Row 0 belongs to row 1: position 0 has the right values at any frequency.
+    # At position 0, values are right at any frequency. So row 0 counts as row 1 does.
     is_wrong[0] = is_wrong[1]
-    changes = _rows_after_changes(is_wrong)
-    if len(changes) != 1:
+    first_of_end = _only_change(is_wrong)
+    if first_of_end is None:
         return None
-    (first_row_after_change,) = changes
     rows = len(is_wrong)
-    if not MIN_ROWS <= first_row_after_change <= rows - MIN_ROWS:
+    if not MIN_ROWS <= first_of_end <= rows - MIN_ROWS:
         return None
     is_end_wrong = is_wrong[-1]
     if is_end_wrong:
-        return WrongRange(first_row_after_change, rows - 1)
-    return WrongRange(0, first_row_after_change - 1)
+        return WrongRange(first_of_end, rows - 1)
+    return WrongRange(0, first_of_end - 1)
 
 
-def _rows_after_changes(is_wrong: Flags) -> list[int]:
-    """Return the rows that are wrong after a right one, or right after a wrong one.
+def _only_change(is_wrong: Flags) -> int | None:
+    """Return the only row that is wrong after a right one, or right after a wrong one.
 
-    Of five rows that are right, right, right, wrong and wrong, it is only row 3.
+    Of the rows right, right, right, wrong and wrong, it is row 3. None is returned if there is no such
+    row, or several.
     """
     differs_from_row_before = np.diff(is_wrong)  # of the rows 1, 2, …
     changes: list[int] = (1 + np.flatnonzero(differs_from_row_before)).tolist()
-    return changes
+    if len(changes) != 1:
+        return None
+    return changes[0]

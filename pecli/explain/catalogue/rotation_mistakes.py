@@ -30,8 +30,9 @@ from pecli.explain.catalogue.axis_sections import best_sections
 from pecli.explain.catalogue.kinds import WaveMistake, schedule_of_waves
 from pecli.explain.catalogue.needs import has_one_axis, show_phasors
 from pecli.explain.changed_schemes import with_parameters
-from pecli.explain.computation import TINY, Computation, WaveComputation
+from pecli.explain.computation import Computation, WaveComputation
 from pecli.explain.hypothesis import Case, Stage
+from pecli.explain.measure import least_squares_factor
 from pecli.explain.numbers import numbers_near, plain_numbers
 from pecli.explain.rotated_computation import RotatedComputation
 from pecli.explain.rotated_heads import NOT_ROTATED, RIGHT, Formula, ProductSigns, RotaryChannels
@@ -402,20 +403,20 @@ class ScaledHeads(RotationMistake):
 
     @classmethod
     def proposals_for_rotation(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
-        """Fit the factor by which queries are multiplied; yield 1/√d and plain numbers near it.
+        """Yield the factors by which queries may have been multiplied, such as 1/√d, 2 or −1.
 
-        Attention scores are divided by √d, which some models do to the queries: 0.0884 for d = 128.
+        They are numbers near the factor that fits best. Attention scores are divided by √d for heads of
+        d channels, and some models divide the queries instead. For d = 128, the factor is 0.0884.
         """
         found = case.observations.sample  # (rows, channels of the first few heads)
-        measured_columns = found.shape[1]
-        expected = rotated.rendered(case.observations.sampled_rows)[:, :measured_columns]
-        # Least squares: the factor for which factor · expected is nearest to what was found.
-        sum_of_squares = max(float((expected**2).sum()), TINY)
-        fitted = float((expected * found).sum()) / sum_of_squares
+        rotated_rows = rotated.rendered(case.observations.sampled_rows)  # of all heads
+        expected = rotated_rows[:, : found.shape[1]]
+        fitted = least_squares_factor(expected, found)
         error = SCALE_ERROR * abs(fitted)
-        inverse_root = float(rotated.heads.before.channels) ** -0.5
-        near_roots = numbers_near([inverse_root], fitted, error)
-        for factor in dict.fromkeys((*near_roots, *plain_numbers(fitted, error))):
+        channels_per_head = float(rotated.heads.before.channels)
+        inverse_root_nearby = numbers_near([channels_per_head**-0.5], fitted, error)
+        without_duplicates = dict.fromkeys((*inverse_root_nearby, *plain_numbers(fitted, error)))
+        for factor in without_duplicates:
             if factor != 1:
                 yield cls(factor)
 

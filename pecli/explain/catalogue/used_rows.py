@@ -491,18 +491,20 @@ class PaddedRows(WaveMistake):
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
-        """Count the rows of zeros at the start and at the end of a table, and yield each count.
+        """Yield the rows of zeros at the start of a table as padding, then those at its end.
 
-        fairseq puts rows of zeros before its table, and a cache that is longer than the prompt ends
-        with them. Nothing is yielded if all rows are zeros, or if some should be. A table of sines from
-        position 0 on begins with a row of zeros as well, which is no padding.
+        fairseq puts rows of zeros before its table. A cache that is longer than the prompt ends with
+        rows of zeros.
         """
-        is_zero = case.observations.rows_of_zeros()
-        # The index of the first row with values, counted from either edge; 0 if no row has any.
-        zeros_at_start = int(np.argmin(is_zero))
-        zeros_at_end = int(np.argmin(is_zero[::-1]))
-        is_position_before = zeros_at_start == 1 and _is_zero_before_first_row(waves)
-        if zeros_at_start > 0 and not is_position_before:
+        rows_with_values = np.flatnonzero(~case.observations.rows_of_zeros())
+        if not len(rows_with_values):
+            return
+        zeros_at_start = int(rows_with_values[0])
+        last_row = case.observations.rows - 1
+        zeros_at_end = last_row - int(rows_with_values[-1])
+        # Sines at position 0 are zeros too: a table may begin there by mistake, instead of at 1.
+        begins_one_earlier = zeros_at_start == 1 and _is_row_before_first_zeros(waves)
+        if zeros_at_start > 0 and not begins_one_earlier:
             yield cls(zeros_at_start, at_end=False)
         if zeros_at_end > 0:
             yield cls(zeros_at_end, at_end=True)
@@ -516,8 +518,8 @@ class PaddedRows(WaveMistake):
         return (Rows("padded at the end" if self.at_end else "padded", self.rows),)
 
 
-def _is_zero_before_first_row(waves: WaveComputation) -> bool:
-    """Return True if the row before the first one would be zeros, as that of sines at position 0 is."""
+def _is_row_before_first_zeros(waves: WaveComputation) -> bool:
+    """Return True if a table would begin with zeros one position earlier, as sines at position 0 do."""
     one_earlier = replace(waves, positions=waves.positions - 1)
     return not one_earlier.rendered(np.array([0])).any()
 
