@@ -133,11 +133,11 @@ def schedule_of(waves: WaveTable) -> FrequencySchedule:
         pairs = max(1, (waves.dim + 1) // 2)
     return FrequencySchedule(
         pairs=pairs,
-        denominator=waves.exponent,
+        denominator=waves.denominator,
         base=waves.base,
         scale=waves.scale,
         scaling=waves.scaling.complete(),
-        rotating=waves.rotating if waves.rotating < pairs else None,
+        rotating=waves.rotating_pairs if waves.rotating_pairs < pairs else None,
     )
 
 
@@ -167,7 +167,7 @@ def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveT
 
     A search that has found the frequencies of a file begins with this table, and replaces what it
     knows to be different. The usual one has `cos` and `sin` as two tensors (rows, dim/2), from
-    position 0 on. The frequency of pair i is scale · base^(−i/exponent), before the scaling.
+    position 0 on. The frequency of pair i is scale · base^(−i/denominator), before the scaling.
 
     Args:
         schedule: The rule for the frequencies, such as base 10000 without a scaling.
@@ -176,10 +176,10 @@ def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveT
     """
     return WaveTable(
         base=schedule.base,
-        exponent=schedule.denominator,  # of the fraction i/exponent
+        denominator=schedule.denominator,  # of the fraction i/denominator
         scale=schedule.scale,
         scaling=schedule.scaling.brief(),
-        rotating=schedule.rotating_pairs,  # The frequencies of later pairs are 0.
+        rotating_pairs=schedule.rotating_pairs,  # The frequencies of later pairs are 0.
         amplitude=schedule.scaling.attention_value,  # YaRN multiplies cosines by 1.14, for example.
         dim=dim,
         offset=0,  # the first position
@@ -193,11 +193,11 @@ def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveT
 def with_frequencies_of(schedule: FrequencySchedule, waves: WaveTable) -> WaveTable:
     """Return a table with the frequencies of a schedule, and everything else as it is."""
     return waves._replace(
-        exponent=schedule.denominator,
+        denominator=schedule.denominator,
         base=schedule.base,
         scale=schedule.scale,
         scaling=schedule.scaling.brief(),
-        rotating=schedule.rotating_pairs,
+        rotating_pairs=schedule.rotating_pairs,
     )
 
 
