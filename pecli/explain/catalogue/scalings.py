@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pecli.engine.arrays import Floats
-from pecli.engine.edits import Edit, Parameter
+from pecli.engine.edits import Edit, Parameter, applied_twice
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.scalings.linear import Linear
 from pecli.engine.scalings.longrope import LongRope
@@ -346,7 +346,7 @@ class ScalingTwice(ScheduleMistake):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         name = case.expected_schedule.scaling_name
-        return (Parameter("scaling", name, f"{name}, applied twice"),)
+        return (Parameter("scaling", name, applied_twice(name)),)
 
 
 def have_specified_scaling(case: Case) -> bool:
