@@ -106,7 +106,7 @@ class WaveReading:
 
     @property
     def columns(self) -> Columns:
-        """What each column holds: the cosine or the sine of a pair."""
+        """The cosine or the sine that each column holds."""
         return Columns(
             tensors=tuple(self.tensors),
             layout=self.layout,
