@@ -621,15 +621,16 @@ def _blend_factors(
     """
     unscaled_frequencies = unscaled.frequencies[known_pairs]
     ratios = measured.values[known_pairs] / unscaled_frequencies  # 1 1 0.7 0.125 0.125, for 8
-    errors_of_frequencies = MAX_SIGMAS * measured.errors[known_pairs]
-    errors_of_ratios = errors_of_frequencies / unscaled_frequencies + FLOAT32_POWER_ERROR
-    is_above_1 = ratios > 1 + errors_of_ratios
+    # Ratios may be off by so many standard errors, and by the float32 powers of the model.
+    allowed_errors = MAX_SIGMAS * measured.errors[known_pairs]
+    tolerance = allowed_errors / unscaled_frequencies + FLOAT32_POWER_ERROR
+    is_above_1 = ratios > 1 + tolerance
     if is_above_1.any():
         return
     fitted_factor = _factor_of_slowest_pair(ratio=float(ratios[-1]))
     factors_to_try = dict.fromkeys((fitted_factor, *USUAL_FACTORS))  # each once
     for factor in factors_to_try:
-        is_divided_by_more = ratios < 1 / factor - errors_of_ratios
+        is_divided_by_more = ratios < 1 / factor - tolerance
         if factor > MIN_FACTOR and not is_divided_by_more.any():
             yield factor
 
@@ -666,7 +667,7 @@ def _bases_of_fast_pairs(
 def _bases_fitted_to_fast_pairs(
     measured: MeasuredFrequencies, known_pairs: Indices, denominator: float
 ) -> Iterator[float]:
-    """Yield three fitted bases, each from the frequencies of two pairs: pair 0 and a later one.
+    """Yield up to three fitted bases, each from the frequencies of two pairs: pair 0 and a later one.
 
     If the frequency falls from 1 in pair 0 to 0.1 in pair 1 of 4, the base is 10000. Nothing is yielded
     if the frequency of pair 0 is not known.

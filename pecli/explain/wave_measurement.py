@@ -290,8 +290,8 @@ def _measured_waves(
 ) -> MeasuredWaves:
     """Return fitted waves with their errors, and with their phases at the whole row nearest to the centre.
 
-    A wave of frequency f + 2π makes one more turn from each row to the next. So its values in rows 0, 1, 2, …
-    are those of frequency f. Phases at a whole row are also the same; at row 31.5 they differ by half a turn.
+    Waves of the frequencies f and f + 2π cannot be distinguished: from row to row, the second makes just one
+    more turn. So both must get the same phase. They have it at row 31 or 32, but not at a centre of 31.5.
 
     Args:
         fit: The waves that were fitted to the data, with their phases at the middle of all rows.
