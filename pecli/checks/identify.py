@@ -28,7 +28,7 @@ from pecli.explain.words import (
     Context,
     clause,
     command_of,
-    lacking,
+    not_made_by_command,
     undetermined,
 )
 from pecli.files.load import Given, opened
@@ -99,7 +99,7 @@ class Match:
     @property
     def lacking(self) -> tuple[Edit, ...]:
         """The edits that the command does not make."""
-        return lacking(self.edits, self.scheme)
+        return not_made_by_command(self.edits, self.scheme)
 
     @property
     def command(self) -> str:

@@ -58,6 +58,11 @@ class Parameter(Edit):
         return self.name
 
 
+def applied_twice(scaling: str) -> str:
+    """Return the value of the parameter `scaling` for one that is applied twice: «yarn, applied twice»."""
+    return f"{scaling}, applied twice"
+
+
 @dataclass(frozen=True)
 class Layout(Edit):
     """Cosines and sines lie in the columns of another layout."""

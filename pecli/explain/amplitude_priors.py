@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
 
-from pecli.explain.catalogue.scalings import FACTORS, LENGTHS
+from pecli.explain.catalogue.scalings import USUAL_FACTORS, USUAL_LENGTHS
 from pecli.explain.measure import SIGMAS, MeasuredFrequencies
 from pecli.explain.numbers import numbers_near, plainest_number
 
@@ -93,11 +93,11 @@ def attention_factors() -> tuple[float, ...]:
     such numbers (DeepSeek). LongRoPE has √(1 + ln s / ln L) for an original length L.
     """
     amplitudes: list[float] = []
-    for factor in FACTORS:
+    for factor in USUAL_FACTORS:
         # The paper's mscale is 1, and DeepSeek's 0.707.
         paper, deepseek = (0.1 * mscale * math.log(factor) + 1 for mscale in MSCALES)
         amplitudes += [paper, deepseek, paper / deepseek, deepseek / paper]
-    for factor, length in product(FACTORS, LENGTHS):
+    for factor, length in product(USUAL_FACTORS, USUAL_LENGTHS):
         amplitudes.append(math.sqrt(1 + math.log(factor) / math.log(length)))
     without_duplicates = dict.fromkeys(amplitudes)
     return tuple(without_duplicates)

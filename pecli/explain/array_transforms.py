@@ -17,7 +17,7 @@ from pecli.explain.explanation import Explanation, best
 from pecli.explain.first_choice import explain_by_first
 from pecli.explain.hypotheses import explain_by_kind, explain_cases, with_storages
 from pecli.explain.hypothesis import Case, accept
-from pecli.explain.slice_orders import with_slices_in_order_of
+from pecli.explain.slice_orders import reordered_as_found
 from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.time_limit import limited
 
@@ -218,11 +218,11 @@ class ArrayPair:
         # To look for an order takes long, so that it is done in two arrays only: in the expected one as
         # it is, and in the likeliest arrangement of it if that is another one.
         unchanged = Candidate((), self.expected)
-        yield from with_slices_in_order_of(self.found, unchanged)
+        yield from reordered_as_found(unchanged, self.found)
         likeliest = next(iter(arrangements), unchanged)
         is_rearranged = bool(likeliest.edits)
         if is_rearranged:
-            yield from with_slices_in_order_of(self.found, likeliest)
+            yield from reordered_as_found(likeliest, self.found)
 
     def _find_arrangements(self) -> list[Candidate]:
         """Return the expected array in every arrangement with the shape and kind of the found one."""

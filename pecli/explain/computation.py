@@ -444,7 +444,7 @@ class WaveComputation(Computation):
         return len(self.form.tensors) if isinstance(self.form, Columns) else 1
 
     @property
-    def places_tokens(self) -> bool:
+    def are_rows_tokens(self) -> bool:
         """True if rows are tokens, whose positions somebody states, and not rows of a table."""
         return False
 

@@ -125,14 +125,14 @@ _SCHEDULE_FIELDS = frozenset(field.name for field in fields(FrequencySchedule))
 def schedule_of(waves: WaveTable) -> FrequencySchedule:
     """Return the rule for the frequencies of a table: scale · base^(−i/denominator) for pair i, and a scaling."""
     pairs = _count_pairs(waves)
-    do_all_rotate = waves.rotating >= pairs
+    do_all_rotate = waves.rotating_pairs >= pairs
     return FrequencySchedule(
         pairs=pairs,
-        denominator=waves.exponent,  # of the fraction i/exponent
+        denominator=waves.denominator,
         base=waves.base,
         scale=waves.scale,
         scaling=waves.scaling.complete(),  # with default values instead of None
-        rotating=None if do_all_rotate else waves.rotating,
+        rotating=None if do_all_rotate else waves.rotating_pairs,
     )
 
 
@@ -174,7 +174,7 @@ def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveT
 
     A search that has found the frequencies of a file begins with this table, and replaces what it
     knows to be different. The usual one has `cos` and `sin` as two tensors (rows, dim/2), from
-    position 0 on. The frequency of pair i is scale · base^(−i/exponent), before the scaling.
+    position 0 on. The frequency of pair i is scale · base^(−i/denominator), before the scaling.
 
     Args:
         schedule: The rule for the frequencies, such as base 10000 without a scaling.
@@ -183,10 +183,10 @@ def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveT
     """
     return WaveTable(
         base=schedule.base,
-        exponent=schedule.denominator,  # of the fraction i/exponent
+        denominator=schedule.denominator,  # of the fraction i/denominator
         scale=schedule.scale,
         scaling=schedule.scaling.brief(),
-        rotating=schedule.rotating_pairs,  # The frequencies of later pairs are 0.
+        rotating_pairs=schedule.rotating_pairs,  # The frequencies of later pairs are 0.
         amplitude=schedule.scaling.attention_value,  # YaRN multiplies cosines by 1.14, for example.
         dim=dim,
         offset=0,  # the first position
@@ -200,11 +200,11 @@ def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveT
 def with_frequencies_of(schedule: FrequencySchedule, waves: WaveTable) -> WaveTable:
     """Return a table with the frequencies of a schedule, and everything else as it is."""
     return waves._replace(
-        exponent=schedule.denominator,
+        denominator=schedule.denominator,
         base=schedule.base,
         scale=schedule.scale,
         scaling=schedule.scaling.brief(),
-        rotating=schedule.rotating_pairs,
+        rotating_pairs=schedule.rotating_pairs,
     )
 
 

@@ -327,7 +327,7 @@ def _blocks_of_style(
 def _phasors_of_rotary(values: Floats, reading: WaveReading) -> Complex:
     """Return cos + i·sin of all rows of `cos` and `sin`, (rows, pairs): their columns state the pairs."""
     every_row = np.arange(len(values))
-    return np.asarray(reading.waves_of_unknown_frequency.form.phasors(values, every_row))
+    return np.asarray(reading.columns.phasors(values, every_row))
 
 
 def _phasors_of_added(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> Complex:

@@ -44,7 +44,7 @@ RUNAWAY_LOG = 100.0
 SOLVER_STEP = 1e-4
 """Step of a logarithm for numerical slopes."""
 
-FLOAT32_DRIFT = 1e-6
+FLOAT32_POWER_ERROR = 1e-6
 """Relative error of frequencies that float32 powers leave."""
 
 FLOAT32_ROUNDING = 2.0**-24
@@ -183,7 +183,7 @@ def longest_run(positions: Floats) -> Indices:
 
 
 def frequencies_of(
-    values: Complex | Floats, positions: Floats, rounding: float = FLOAT32_DRIFT
+    values: Complex | Floats, positions: Floats, rounding: float = FLOAT32_POWER_ERROR
 ) -> MeasuredFrequencies | None:
     """Measure the frequency, in radians per position, of each column of a table.
 
@@ -230,7 +230,7 @@ def _frequencies_of_waves(waves: MeasuredWaves) -> MeasuredFrequencies:
     is_wave = waves.noise <= MAX_MISS * usual_amplitude
     error_of_measurement = np.where(is_wave, waves.error, np.pi)
     # A program may compute frequencies as powers in float32, which are off by 1e-6 of their size.
-    error_of_powers = FLOAT32_DRIFT * np.abs(waves.frequency)
+    error_of_powers = FLOAT32_POWER_ERROR * np.abs(waves.frequency)
     has_one_function = not waves.has_both_functions
     return MeasuredFrequencies(
         values=waves.frequency,
@@ -324,7 +324,7 @@ def _with_errors_of_angles(
         error_of_angle: Error of an angle, in radians: of all pairs, or of each.
         distance: The rows over which the angles were turned.
     """
-    error = error_of_angle / distance + FLOAT32_DRIFT * np.abs(frequencies)
+    error = error_of_angle / distance + FLOAT32_POWER_ERROR * np.abs(frequencies)
     amplitude = float(np.median(np.abs(phasors)))
     return MeasuredFrequencies(frequencies, error, amplitude, is_folded=False)
 

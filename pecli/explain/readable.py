@@ -25,11 +25,10 @@ STRAIGHT = 0.05
 
 
 def may_have_several_mistakes(case: Case) -> bool:
-    """Return True if it makes sense to look for several mistakes at once in the numbers of a file.
+    """Return True if the numbers of a file are not mere noise, so that several mistakes can be found in them.
 
-    Three mistakes together explain nearly anything, noise included. So the numbers must show something
-    of what they should be: a bias straight lines, queries that all heads were rotated by the same
-    angles, and tables of cosines and sines waves or positions.
+    Three mistakes together explain nearly anything, noise included. So the numbers must have an order
+    that noise does not have. The rows of an ALiBi bias must be straight lines, for example.
 
     Args:
         case: The numbers, and the computation that should have made them.
@@ -37,13 +36,26 @@ def may_have_several_mistakes(case: Case) -> bool:
     computation = case.computation
     if isinstance(computation, BiasComputation):
         return _has_straight_rows(case)
-    if not isinstance(computation, WaveComputation):
-        return True  # Nothing is known that other numbers, such as indices of buckets, must show.
+    if isinstance(computation, WaveComputation):
+        return _may_waves_have_several_mistakes(case, computation)
+    return True  # No order is known that other numbers, such as indices of buckets, must have.
+
+
+def _may_waves_have_several_mistakes(case: Case, computation: WaveComputation) -> bool:
+    """Return True if several mistakes can be found in a table of cosines and sines, or in rotated heads.
+
+    All heads of rotated queries must be rotated by the same angles. The columns of a table must be waves,
+    or its rows at many positions.
+
+    Args:
+        case: The numbers of the file.
+        computation: The computation that should have made them.
+    """
     if agrees_with_measurements(case):
         return False  # Frequencies, positions and amplitude are right: no mistake is left.
-    if isinstance(computation, RotatedComputation):  # queries or keys
+    if isinstance(computation, RotatedComputation):
         return _shows_rotated_heads(case, computation)
-    return _shows_waves_or_positions(case)  # cosines and sines, or their frequencies
+    return _shows_waves_or_positions(case)
 
 
 def _shows_waves_or_positions(case: Case) -> bool:

@@ -61,7 +61,7 @@ class RotatedComputation(WaveComputation):
         return self.form
 
     @property
-    def places_tokens(self) -> bool:
+    def are_rows_tokens(self) -> bool:
         """True: other positions are those of tokens, not of the rows of a table."""
         return True
 

@@ -19,8 +19,8 @@ from pecli.explain.storage import rounded_to
 MEASURED_HEADS = 8
 """Heads from which phasors are measured: their errors are averaged, and more would cost more than they tell."""
 
-SINGULAR_HEAD = 1e-9
-"""Determinant, as a share of its diagonal, below which a head does not show both the cosine and the sine."""
+SINGULAR_SHARE = 1e-9
+"""Share of the product of its diagonal below which the determinant of two equations counts as 0."""
 
 
 class ConvertedHeads:
@@ -113,16 +113,17 @@ class NormalEquations(NamedTuple):
         )
 
     def solution(self) -> tuple[Floats, Floats] | None:
-        """Return the cosines and sines that solve the equations; None if most pairs are not determined.
+        """Return the cosines c and sines s that solve the equations; None if most pairs have no single solution.
 
-        The two equations of each pair are solved by Cramer's rule. If only the first channel of the pair
-        (0, 4) is rotated, 0·c − 4·s = −4 does not determine c: both numbers are then returned as 0.
+        The two equations of a pair are cos_cos · c + cos_sin · s = cos_after and
+        cos_sin · c + sin_sin · s = sin_after. Cramer's rule solves them.
         """
         determinant = self.cos_cos * self.sin_sin - self.cos_sin**2
-        is_singular = determinant <= SINGULAR_HEAD * self.cos_cos * self.sin_sin
+        # It is 0 if every c solves the equations: the single equation 0·c − 4·s = −4 gives only s.
+        is_singular = determinant <= SINGULAR_SHARE * self.cos_cos * self.sin_sin
         if is_singular.mean() > 0.5:
             return None
-        # Dividing by infinity gives 0.
+        # Division by infinity makes c and s of such pairs 0.
         divisor = np.where(is_singular, np.inf, np.maximum(determinant, TINY))
         cosines = (self.cos_after * self.sin_sin - self.sin_after * self.cos_sin) / divisor
         sines = (self.sin_after * self.cos_cos - self.cos_after * self.cos_sin) / divisor
@@ -139,10 +140,10 @@ class Formula:
     None instead of the signs leaves a channel as it is.
     """
 
-    first: ProductSigns | None = RIGHT_FIRST
-    second: ProductSigns | None = RIGHT_SECOND
+    first_signs: ProductSigns | None = RIGHT_FIRST
+    second_signs: ProductSigns | None = RIGHT_SECOND
     in_place: bool = False  # the second channel is computed from the first one after its rotation
-    swapped: bool = False  # sines are used for cosines
+    swapped: bool = False  # cosines and sines are exchanged, by mistake
     tables: str | None = None  # the dtype to which cosines and sines are rounded
     products: str | None = None  # the dtype to which each product is rounded
 
@@ -155,17 +156,18 @@ class Formula:
         self, pair: ChannelPair, first_phasors: Complex, second_phasors: Complex
     ) -> ChannelPair:
         """Return the pair after its channels were turned, each by its own phasors (rows, pairs)."""
-        first = self._rotated_channel(self.first, pair.first, pair.second, first_phasors)
+        first = self._rotated_channel(self.first_signs, pair.first, pair.second, first_phasors)
         partner = first if self.in_place else pair.first
-        second = self._rotated_channel(self.second, pair.second, partner, second_phasors)
+        second = self._rotated_channel(self.second_signs, pair.second, partner, second_phasors)
         return ChannelPair(first, second)
 
     def _rotated_channel(
         self, signs: ProductSigns | None, channel: Floats, partner: Floats, phasors: Complex
     ) -> Floats:
-        """Return ± channel · cos ± partner · sin (rows, heads, pairs), rounded as this formula rounds.
+        """Return one channel of each pair after the rotation: ± channel · cos ± partner · sin.
 
         The first channel of the pair (3, 4) becomes 3·cos − 4·sin, and the second one 4·cos + 3·sin.
+        A kernel in bfloat16 also rounds the cosine, the sine and both products.
 
         Args:
             signs: The signs of both products; None leaves the channel as it is.
@@ -175,20 +177,14 @@ class Formula:
         """
         if signs is None:
             return channel
-        cosines = self._as_in_table(phasors.real)
-        sines = self._as_in_table(phasors.imag)
-        if self.swapped:
+        # One row of cosines is for all heads: (rows, 1, pairs).
+        cosines = rounded_to(phasors.real, self.tables)[:, None]
+        sines = rounded_to(phasors.imag, self.tables)[:, None]
+        if self.swapped:  # This formula makes the mistake to exchange them.
             cosines, sines = sines, cosines
-        with_cosine = self._product(signs.cos * channel, cosines)
-        with_sine = self._product(signs.sin * partner, sines)
+        with_cosine = rounded_to(signs.cos * channel * cosines, self.products)
+        with_sine = rounded_to(signs.sin * partner * sines, self.products)
         return with_cosine + with_sine
-
-    def _as_in_table(self, values: Floats) -> Floats:
-        """Return cosines or sines as a table holds them, with an axis for heads."""
-        return rounded_to(values, self.tables)[:, None]
-
-    def _product(self, channel: Floats, wave: Floats) -> Floats:
-        return rounded_to(channel * wave, self.products)
 
     def phasors(self, before: ChannelPair, after: ChannelPair) -> Complex | None:
         """Return the cos + i·sin (rows, pairs) by which pairs of channels were rotated.
@@ -200,7 +196,7 @@ class Formula:
         Returns:
             The phasors; None if no channel, or less than half of the pairs, shows both c and s.
         """
-        solution = self._equations(before, after).solution()
+        solution = self._equations_of_cos_and_sin(before, after).solution()
         if solution is None:
             return None
         cosines, sines = solution
@@ -208,40 +204,31 @@ class Formula:
             cosines, sines = sines, cosines
         return np.asarray(cosines + 1j * sines)
 
-    def _equations(self, before: ChannelPair, after: ChannelPair) -> NormalEquations:
-        """Return the equations for the cosine c and the sine s by which each pair was rotated.
+    def _equations_of_cos_and_sin(self, before: ChannelPair, after: ChannelPair) -> NormalEquations:
+        """Return linear equations for the cosine c and the sine s by which each pair was rotated.
 
-        By the right formula, the pair (3, 4) became (3c − 4s, 4c + 3s). If it is (−4, 3) now, there are
-        two equations: 3c − 4s = −4 and 4c + 3s = 3. A wrong formula may have other signs. A channel that it
-        does not rotate has no signs, and gives no equation.
+        The right formula makes the pair (3, 4) into (3c − 4s, 4c + 3s). If it is (−4, 3) after the
+        rotation, the equations are 3c − 4s = −4 and 4c + 3s = 3. A wrong formula has other signs.
         """
         equations = NO_EQUATIONS
-        signs = self.first
-        if signs is not None:
+        if self.first_signs is not None:  # Without signs, the channel is not rotated.
             equations = equations.with_equation(
-                a=signs.cos * before.first, b=signs.sin * before.second, y=after.first
+                a=self.first_signs.cos * before.first,
+                b=self.first_signs.sin * before.second,
+                y=after.first,
             )
-        signs = self._signs_of_linear_second
-        if signs is not None:
+        # In place, the second channel becomes 4c + (3c − 4s)·s: that equation is not linear.
+        if self.second_signs is not None and not self.in_place:
             equations = equations.with_equation(
-                a=signs.cos * before.second, b=signs.sin * before.first, y=after.second
+                a=self.second_signs.cos * before.second,
+                b=self.second_signs.sin * before.first,
+                y=after.second,
             )
         return equations
 
-    @property
-    def _signs_of_linear_second(self) -> ProductSigns | None:
-        """The signs of the second channel; None also if it has products of cosine and sine.
-
-        A formula that works in place computes the second channel from the rotated first one. So (3, 4)
-        becomes 3c − 4s, and then 4c + (3c − 4s)·s. No linear equation describes that.
-        """
-        if self.in_place:
-            return None
-        return self.second
-
 
 RIGHT = Formula()
-NOT_ROTATED = Formula(first=None, second=None)
+NOT_ROTATED = Formula(first_signs=None, second_signs=None)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ class RotatedTensor:
         sequence = slice(selection.sequence, selection.sequence + 1)  # A slice keeps the axis.
         positions = self.positions
         is_token = self.is_token
-        if not self.has_common_positions:
+        if not self.has_common_positions:  # Each sequence then has positions of its own.
             positions = positions[:, sequence]
             is_token = is_token[sequence]
         return replace(
@@ -100,7 +100,7 @@ class RotatedTensor:
             after=self.after[sequence][:, selection.heads],
             positions=positions,
             is_token=is_token,
-            # An explanation of stated positions has no command, and no command rotates some heads.
+            # No command rotates only some heads. If positions count as stated, none is suggested.
             are_stated=True,
             head_shape=(len(selection.heads),),
         )
@@ -170,23 +170,28 @@ class RotatedTensor:
     def _positions_used(self, expected: Floats) -> Floats:
         """Return the position at which each row of this tensor was rotated, (axes, rows).
 
-        The angles from the values before the rotation to those after it show it: if a pair of frequency
-        0.1 turned by 0.5, its row was at position 5. A row that shows no position keeps the expected one.
+        It follows from the angles: if a pair of frequency 0.1 turned by 0.5, its row was at position 5. A
+        row that shows no position keeps the expected one.
 
         Args:
-            expected: The expected positions, (axes, rows), near which others are looked for.
+            expected: The position at which each row should have been rotated, (axes, rows).
         """
-        expected_rotation = self._computation_at(TokenRows.only_tokens(expected))
-        every_row = np.arange(self.rows)
-        few_heads = ConvertedHeads(self.after).first_few  # They are enough to show a position.
-        values_after = few_heads.matrix(every_row)
-        with np.errstate(all="ignore"):  # Rows of padding may hold anything.
-            measured = expected_rotation.measured_positions(values_after, every_row)
+        measured = self._measured_positions(expected)
         if measured is None:
             return expected
         return np.where(np.isnan(measured), expected, measured)
 
-    def _computation_at(self, tokens: TokenRows) -> RotatedComputation:
+    def _measured_positions(self, expected: Floats) -> Floats | None:
+        """Return the position that each row shows, NaN for a row that shows none; None if no row does."""
+        # The rows are padding, but are measured as any token is.
+        rotation = self._rotation_at(TokenRows.only_tokens(expected))
+        every_row = np.arange(self.rows)
+        # A few heads are enough to show a position.
+        heads_after = ConvertedHeads(self.after).first_few.matrix(every_row)
+        with np.errstate(all="ignore"):  # Rows of padding may hold anything.
+            return rotation.measured_positions(heads_after, every_row)
+
+    def _rotation_at(self, tokens: TokenRows) -> RotatedComputation:
         """Return the steps by which the rows of this tensor should have been rotated.
 
         Args:
@@ -206,7 +211,7 @@ class RotatedTensor:
         only_tokens = self
         if not is_token.all():  # Without padding, nothing is copied.
             only_tokens = self.at_rows(is_token)
-        computation = only_tokens._computation_at(self.tokens)
+        computation = only_tokens._rotation_at(self.tokens)
         observations = HeadObservations(ConvertedHeads(only_tokens.after), self.dtype)
         return Case.of(self.plan.rope, computation, observations)
 
@@ -220,7 +225,7 @@ class RotatedTensor:
         yield self.case
         if not self._may_have_exchanged_axes:
             return
-        with_exchanged_axes = self._with_heads_and_rows_exchanged().case
+        with_exchanged_axes = self._with_heads_as_rows().case
         if _are_heads_rotated_alike(with_exchanged_axes):
             # Every explanation then states the axis as well: «position_axis is −3 instead of −2».
             yield replace(with_exchanged_axes, arranged=(self._edit_of_exchanged_axes,))
@@ -242,20 +247,24 @@ class RotatedTensor:
         other_axis = -3 if expected_axis == -2 else -2
         return Parameter("position_axis", expected_axis, other_axis)
 
-    def _with_heads_and_rows_exchanged(self) -> "RotatedTensor":
-        """Return the tensor with its heads read as rows, at consecutive positions, and the reverse.
+    def _with_heads_as_rows(self) -> "RotatedTensor":
+        """Return the tensor with the axes of heads and rows exchanged, since a file may have them in either order.
 
-        A tensor (1, 8, 32, 128) of 8 heads and 32 rows becomes (1, 32, 8, 128), rows at positions 0 to 7.
+        (1, 8, 32, 128) with 8 heads of 32 rows becomes (1, 32, 8, 128) with 32 heads of 8 rows. Nothing states
+        the positions of the new rows: they are consecutive, 0 to 7.
         """
-        positions = np.arange(self.heads) + self.plan.rope.offset
-        axes = len(self.positions)
+        heads = self.rows  # 32
+        rows = self.heads  # 8
+        positions = np.arange(rows) + self.plan.rope.offset
+        axes_of_positions = len(self.positions)
         return replace(
             self,
             before=self.before.swapaxes(1, 2),
             after=self.after.swapaxes(1, 2),
-            positions=np.broadcast_to(positions, (axes, 1, self.heads)),
-            is_token=np.ones((1, self.heads), bool),
-            head_shape=(*self.head_shape[:-1], self.rows),
+            # All sequences have these positions, along all axes.
+            positions=np.broadcast_to(positions, (axes_of_positions, 1, rows)),
+            is_token=np.ones((1, rows), bool),
+            head_shape=(*self.head_shape[:-1], heads),
         )
 
 
@@ -358,17 +367,17 @@ def _explain_finite(tensor: RotatedTensor, tolerance: float) -> list[Explanation
 
 
 def _explain_wrong_heads(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
-    """Return the explanation of the wrong heads of each sequence that has any, beside right ones.
+    """Return why some heads are wrong, and others right: one explanation per sequence that has wrong heads.
 
-    Nothing is returned unless all of them are explained: with one sequence unexplained, a mistake of the
-    whole tensor is likelier.
+    An empty list is returned unless the wrong heads of all these sequences are explained.
     """
-    wrong_heads_by_sequence = [*_find_wrong_heads(tensor, tolerance)]
-    if not wrong_heads_by_sequence:
-        return []
-    explanations = [*_explain_heads(tensor, wrong_heads_by_sequence, tolerance)]
-    are_all_explained = len(explanations) == len(wrong_heads_by_sequence)
-    return explanations if are_all_explained else []
+    explanations: list[Explanation] = []
+    for wrong_heads in _find_wrong_heads(tensor, tolerance):
+        explanation = _explain_heads(tensor, wrong_heads, tolerance)
+        if explanation is None:
+            return []  # A mistake of the whole tensor is likelier, and is searched for by the caller.
+        explanations.append(explanation)
+    return explanations
 
 
 def _likeliest_explanation(
@@ -460,26 +469,25 @@ def _are_wrong(tensor: RotatedTensor, sequence: int, tolerance: float) -> Flags:
 
 
 def _explain_heads(
-    tensor: RotatedTensor, wrong_heads_by_sequence: Sequence[SomeHeads], tolerance: float
-) -> Iterator[Explanation]:
-    """Yield the explanation of the wrong heads of each sequence, up to the first sequence that has none.
+    tensor: RotatedTensor, wrong_heads: SomeHeads, tolerance: float
+) -> Explanation | None:
+    """Return why some heads of a sequence are wrong; None if nothing explains it, or if others are wrong too.
 
-    A few rows showed that heads 0 and 1 of 8 are wrong, say. So all rows of the other 6 heads are compared
-    first: if they are wrong as well, an explanation of heads 0 and 1 would not be the whole truth.
+    The explanation is named after these heads: «sequence 1, heads 0, 1».
 
     Args:
         tensor: The heads of all sequences.
-        wrong_heads_by_sequence: The heads that are wrong in a few rows, for each sequence that has any.
+        wrong_heads: The heads of one sequence that are wrong in a few rows.
         tolerance: The largest error of an element that is right.
     """
-    for wrong_heads in wrong_heads_by_sequence:
-        if not _are_other_heads_right(tensor, wrong_heads, tolerance):
-            return
-        part = tensor.with_only(wrong_heads)
-        explanation = _likeliest_explanation(part, tolerance, PART_MISTAKES)
-        if explanation is None:
-            return
-        yield explanation.renamed([_name_of(wrong_heads, tensor)])
+    # Only a few rows were compared until now. The other heads may be wrong elsewhere.
+    if not _are_other_heads_right(tensor, wrong_heads, tolerance):
+        return None
+    part = tensor.with_only(wrong_heads)
+    explanation = _likeliest_explanation(part, tolerance, PART_MISTAKES)
+    if explanation is None:
+        return None
+    return explanation.renamed([_name_of(wrong_heads, tensor)])
 
 
 def _are_other_heads_right(tensor: RotatedTensor, wrong_heads: SomeHeads, tolerance: float) -> bool:

@@ -16,11 +16,11 @@ from pecli.engine.scalings.ntk import Ntk
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.scalings.yarn import Yarn
 from pecli.errors import number
-from pecli.explain.catalogue.scalings import FACTORS, LENGTHS
+from pecli.explain.catalogue.scalings import USUAL_FACTORS, USUAL_LENGTHS
 from pecli.explain.catalogue.schedule_numbers import USUAL_BASES, OtherBase
 from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fit_parameter
 from pecli.explain.measure import (
-    FLOAT32_DRIFT,
+    FLOAT32_POWER_ERROR,
     MAX_SIGMAS,
     SIGMAS,
     Fit,
@@ -181,7 +181,7 @@ def rotary_schedules(measured: MeasuredFrequencies) -> list[SchedulePrior]:
     none of these agrees, the scalings that bend the frequencies are tried: Llama 3's, YaRN and LongRoPE.
     """
     denominator = float(len(measured.values))
-    plain_priors = _agreeing([*_rotary_schedules_on_line(measured, denominator)], measured)
+    plain_priors = _agreeing([*_rotary_schedules_of_series(measured, denominator)], measured)
     if plain_priors:
         return plain_priors
     bent_priors = [
@@ -217,29 +217,29 @@ def _agreeing(priors: list[SchedulePrior], measured: MeasuredFrequencies) -> lis
 
 
 @dataclass(frozen=True)
-class FittedLine:
-    """A geometric series: frequencies first · exp(−step · i), and the measured ones that lie on it.
+class GeometricSeries:
+    """Frequencies first · exp(−step · i) of pairs i, and the measured ones that belong to this series.
 
     The frequencies 0.25, 0.025 and 0.0025 are one, with first = 0.25 and step = ln(10).
     """
 
     first: Fit  # of pair 0: 1 for an unscaled schedule, 0.25 if all frequencies are divided by 4
     step: float
-    on_line: MeasuredFrequencies  # 0 for those that do not lie on it
+    members: MeasuredFrequencies  # with 0 for frequencies that do not belong to the series
 
     def has_possible_base(self, denominator: float) -> bool:
         """Return True if frequencies fall, and their base is not larger than any in use."""
         return 0 < self.step * denominator < LARGEST_LOG
 
     def unscaled_schedule(self, denominator: float) -> FrequencySchedule:
-        """Return the frequencies base^(−i/denominator) with the step of this line, the first of which is 1."""
+        """Return the schedule base^(−i/denominator) with the step of this series, whose first frequency is 1."""
         base = math.exp(self.step * denominator)
-        return FrequencySchedule(len(self.on_line.values), denominator, base)
+        return FrequencySchedule(len(self.members.values), denominator, base)
 
     @property
     def plainest_divisor(self) -> float:
         """The plainest number by which all frequencies may be divided: 4 if the first is 0.2499 ± 0.0002."""
-        return _plainest(_inverse(self.first))
+        return _with_fewest_digits(_inverse(self.first))
 
 
 class LogLine(NamedTuple):
@@ -269,11 +269,11 @@ class LogLine(NamedTuple):
         return is_noise(distances, np.hypot(errors, self.level_error))
 
 
-def fit_line(measured: MeasuredFrequencies) -> FittedLine | None:
-    """Fit a geometric series, scale · exp(−step · i), to frequencies; None if fewer than two are known.
+def fit_geometric_series(measured: MeasuredFrequencies) -> GeometricSeries | None:
+    """Fit a geometric series, first · exp(−step · i), to frequencies; None if fewer than two are known.
 
-    It is a straight line in logarithms: 1, 0.1, 0.01 are 0, −2.3, −4.6. Frequencies that do not lie
-    on it are 0 in the result.
+    It is a straight line in logarithms: 1, 0.1, 0.01 are 0, −2.3, −4.6. Some frequencies may not lie on
+    this line: they are 0 among the members of the series.
     """
     known_pairs = np.flatnonzero(measured.is_known & (measured.values > 0))
     if len(known_pairs) < 2:
@@ -284,10 +284,10 @@ def fit_line(measured: MeasuredFrequencies) -> FittedLine | None:
     pairs_on_line = known_pairs[line.holds(known_pairs, logs, errors)]
     values_on_line = np.zeros_like(measured.values)
     values_on_line[pairs_on_line] = measured.values[pairs_on_line]
-    return FittedLine(
+    return GeometricSeries(
         first=line.scale,
         step=line.step,
-        on_line=measured._replace(values=values_on_line),
+        members=measured._replace(values=values_on_line),
     )
 
 
@@ -313,31 +313,28 @@ def _fit_logarithms(pairs: Indices, logs: Floats, errors: Floats) -> LogLine:
     return line
 
 
-def _rotary_schedules_on_line(
+def _rotary_schedules_of_series(
     measured: MeasuredFrequencies, denominator: float
 ) -> Iterator[SchedulePrior]:
-    """Yield rotary schedules whose frequencies have one ratio from each pair to the next.
+    """Yield rotary schedules whose frequencies are a geometric series: 1, 0.1, 0.01, 0.001.
 
-    A schedule is a rule for the frequencies of all pairs: 1, 0.1, 0.01 and 0.001 are
-    base^(−i/denominator) with the base 10000 and the denominator 4. All may be divided by one factor
-    (linear scaling), or only the first pairs may rotate (proportional scaling). YaRN does not keep the
-    ratio, so that its schedules are found elsewhere.
+    These are base^(−i/denominator) for pair i, with the base 10000 and the denominator 4. All may be
+    divided by one factor (linear scaling). Or only the first pairs rotate (proportional scaling).
 
     Args:
         measured: The frequencies of a table.
         denominator: The number of pairs, by which exponents are divided.
     """
-    series = fit_line(measured)  # a geometric series, which is a straight line in logarithms
+    series = fit_geometric_series(measured)
     if series is None or not series.has_possible_base(denominator):
         return
-    frequencies = series.on_line  # those that belong to the series
-    schedule = series.unscaled_schedule(denominator)
-    of_all_pairs = _with_linear_scaling(schedule, series)
-    yield from _with_bases(of_all_pairs, frequencies)
+    unscaled = series.unscaled_schedule(denominator)
+    linear = _with_linear_scaling(unscaled, series)
+    yield from _with_possible_bases(linear, series.members)
     rotating_pairs = _count_rotating_pairs(measured)
-    if rotating_pairs < schedule.pairs:
-        of_first_pairs = _with_proportional_scaling(schedule, series, rotating_pairs)
-        yield from _with_bases(of_first_pairs, frequencies)
+    if rotating_pairs < unscaled.pairs:
+        proportional = _with_proportional_scaling(unscaled, series, rotating_pairs)
+        yield from _with_possible_bases(proportional, series.members)
 
 
 def _added_schedules(measured: MeasuredFrequencies, denominator: float) -> Iterator[SchedulePrior]:
@@ -347,7 +344,7 @@ def _added_schedules(measured: MeasuredFrequencies, denominator: float) -> Itera
     multiplied by.
     """
     yield from _schedules_of_timesteps(len(measured.values), denominator)
-    yield from _added_schedules_on_line(measured, denominator)
+    yield from _added_schedules_of_series(measured, denominator)
 
 
 def _schedules_of_timesteps(pairs: int, denominator: float) -> Iterator[SchedulePrior]:
@@ -361,21 +358,21 @@ def _schedules_of_timesteps(pairs: int, denominator: float) -> Iterator[Schedule
         yield SchedulePrior(timesteps, TIMESTEPS_COST)
 
 
-def _added_schedules_on_line(
+def _added_schedules_of_series(
     measured: MeasuredFrequencies, denominator: float
 ) -> Iterator[SchedulePrior]:
-    """Yield schedules that are fitted to frequencies with one ratio from each pair to the next.
+    """Yield schedules of added tables whose frequencies are a geometric series: 0.5, 0.05, 0.005, 0.0005.
 
-    0.5, 0.05 and 0.005 are 0.5 · base^(−i/denominator) with denominator = 4 and the base 10000.
+    These are 0.5 · base^(−i/denominator) with the base 10000 and the denominator 4.
     """
-    line = fit_line(measured)
-    if line is not None and line.has_possible_base(denominator):
-        scaled = _with_multiplied_positions(line.unscaled_schedule(denominator), line)
-        yield from _with_bases(scaled, line.on_line)
+    series = fit_geometric_series(measured)
+    if series is not None and series.has_possible_base(denominator):
+        scaled = _with_multiplied_positions(series.unscaled_schedule(denominator), series)
+        yield from _with_possible_bases(scaled, series.members)
 
 
 def _with_proportional_scaling(
-    schedule: FrequencySchedule, line: FittedLine, rotating_pairs: int
+    schedule: FrequencySchedule, series: GeometricSeries, rotating_pairs: int
 ) -> SchedulePrior:
     """Return a schedule by which only the first pairs rotate, as proportional scaling has it.
 
@@ -384,10 +381,10 @@ def _with_proportional_scaling(
 
     Args:
         schedule: The schedule without a scaling.
-        line: The fitted frequencies of the pairs that rotate.
+        series: The fitted frequencies of the pairs that rotate.
         rotating_pairs: The number of pairs that rotate.
     """
-    factor = line.plainest_divisor
+    factor = series.plainest_divisor
     proportional = replace(schedule, scaling=Proportional(factor), rotating=rotating_pairs)
     cost = PROPORTIONAL_COST
     if factor != 1:
@@ -395,29 +392,31 @@ def _with_proportional_scaling(
     return SchedulePrior(proportional, cost)
 
 
-def _is_unscaled(line: FittedLine) -> bool:
+def _is_unscaled(series: GeometricSeries) -> bool:
     """Return True if the first frequency is 1, as it is unless something multiplies all of them."""
-    first_frequency, error = line.first
+    first_frequency, error = series.first
     return math.isclose(first_frequency, 1, rel_tol=0, abs_tol=max(error, FLOAT32_ERROR))
 
 
-def _with_linear_scaling(schedule: FrequencySchedule, line: FittedLine) -> SchedulePrior:
+def _with_linear_scaling(schedule: FrequencySchedule, series: GeometricSeries) -> SchedulePrior:
     """Return a schedule that divides all frequencies by one factor: by 4 if the first is 0.25.
 
     If the first is 1, they are not divided, and the schedule is returned as it is.
     """
-    if _is_unscaled(line):
+    if _is_unscaled(series):
         return SchedulePrior(schedule)
-    factor = line.plainest_divisor
+    factor = series.plainest_divisor
     return SchedulePrior(replace(schedule, scaling=Linear(factor)), _cost_of_number(factor))
 
 
-def _with_multiplied_positions(schedule: FrequencySchedule, line: FittedLine) -> SchedulePrior:
+def _with_multiplied_positions(
+    schedule: FrequencySchedule, series: GeometricSeries
+) -> SchedulePrior:
     """Return a schedule that multiplies positions, by 1/3 if that is plainer than 0.333333."""
-    if _is_unscaled(line):
+    if _is_unscaled(series):
         return SchedulePrior(schedule)
-    factor = _plainest(line.first)
-    divisor = line.plainest_divisor
+    factor = _with_fewest_digits(series.first)
+    divisor = series.plainest_divisor
     if digits(divisor) < digits(factor):
         return SchedulePrior(replace(schedule, scale=1 / divisor), _cost_of_number(divisor))
     return SchedulePrior(replace(schedule, scale=factor), _cost_of_number(factor))
@@ -428,7 +427,7 @@ def _inverse(fit: Fit) -> Fit:
     return Fit(1 / fit.value, fit.error / fit.value**2)
 
 
-def _plainest(fit: Fit) -> float:
+def _with_fewest_digits(fit: Fit) -> float:
     """Return the number with the fewest digits within the error of a fitted one: 500000 for 499998 ± 5."""
     return plainest_number(fit.value, fit.error)
 
@@ -440,22 +439,30 @@ def _count_rotating_pairs(measured: MeasuredFrequencies) -> int:
     return last_rotating + 1
 
 
-def _with_bases(prior: SchedulePrior, measured: MeasuredFrequencies) -> Iterator[SchedulePrior]:
-    """Yield a schedule with each base that somebody may have written for the measured one.
+def _with_possible_bases(
+    candidate: SchedulePrior, measured: MeasuredFrequencies
+) -> Iterator[SchedulePrior]:
+    """Yield a schedule with each base that somebody may have written for the one that frequencies show.
 
-    A base of 499,998 ± 5 may be 500,000. Frequencies without any other scaling may also be those of
-    NTK scaling, which does nothing but change the base.
+    If they show 499,998 ± 5, somebody may have written 500,000. If they show 40889.94, it may be the
+    base 10000 with NTK scaling, which replaces the base.
+
+    Args:
+        candidate: A schedule with a first guess of its base, how unlikely its other numbers are (its
+            cost), and what the frequencies do not show (its doubts).
+        measured: The frequencies of a table.
     """
-    schedule = prior.schedule
-    base_fit = _fit_base(schedule, measured)
-    if base_fit is None:
+    schedule = candidate.schedule
+    measured_base = _fit_base(schedule, measured)
+    if measured_base is None:
         return
-    doubts = (*prior.doubts, *_doubts_of_base(base_fit))
-    for base in _possible_bases(schedule, base_fit, measured):
-        yield SchedulePrior(schedule.having("base", base), prior.cost + _cost_of_base(base), doubts)
+    doubts = (*candidate.doubts, *_doubts_of_base(measured_base))
+    for base in _possible_bases(schedule, measured_base, measured):
+        cost = candidate.cost + _cost_of_base(base)
+        yield SchedulePrior(schedule.having("base", base), cost, doubts)
     is_unscaled = schedule.scaling == NO_SCALING and schedule.scale == 1
-    if is_unscaled:
-        yield from _ntk_schedules(schedule, base_fit)
+    if is_unscaled:  # NTK schedules have costs and doubts of their own.
+        yield from _ntk_schedules(schedule, measured_base)
 
 
 def _doubts_of_base(base_fit: Fit) -> Iterator[str]:
@@ -476,7 +483,7 @@ def _possible_bases(
     bases = [*OtherBase.plain_values_near(base_fit.value, base_fit.error)]
     sharp_fit = _fit_base(schedule.having("base", base_fit.value), measured.sharpened)
     if sharp_fit is not None:
-        bases += [_plainest(sharp_fit), sharp_fit.value]
+        bases += [_with_fewest_digits(sharp_fit), sharp_fit.value]
     return list(dict.fromkeys(bases))
 
 
@@ -512,7 +519,7 @@ def _ntk_schedules(unscaled: FrequencySchedule, measured_base: Fit) -> Iterator[
         if measured_base.value / usual_base <= MIN_STRETCH:
             continue  # It is the usual base, or smaller: NTK scaling only makes bases larger.
         fitted_factor = _ntk_factor(measured_base, usual_base, unscaled.denominator)
-        factor = _plainest(fitted_factor)
+        factor = _with_fewest_digits(fitted_factor)
         # Some factor of many digits leads from any usual base to any other base, by chance.
         if digits(factor) <= MAX_NTK_DIGITS:
             yield SchedulePrior(
@@ -602,35 +609,36 @@ def _may_show_a_bend(measured: MeasuredFrequencies, known_pairs: Indices) -> boo
 def _blend_factors(
     unscaled: FrequencySchedule, measured: MeasuredFrequencies, known_pairs: Indices
 ) -> Iterator[float]:
-    """Yield factors by which slow frequencies of a schedule may have been divided, the fitted one first.
+    """Yield factors by which Llama3 or YaRN scaling may have divided frequencies, the fitted one first.
 
-    Llama3 and YaRN scaling by 8 leave fast pairs 1 of their unscaled frequency, slow pairs 1/8, and pairs
-    between them something between. So no factor is yielded if some pair has more than 1, and only
-    factors that are so large that no pair has less than 1/factor.
+    Scaling by 8 divides slow frequencies by 8, fast ones by 1, and those between by 1 to 8. So no
+    ratio of a scaled frequency to the unscaled one is below 1/8 or above 1.
 
     Args:
         unscaled: The schedule without scaling.
         measured: The frequencies of the table, and their errors.
         known_pairs: The indices of the frequencies that are known and not 0, the slowest last.
     """
-    expected = unscaled.frequencies[known_pairs]
-    shares = measured.values[known_pairs] / expected  # 1 1 0.7 0.125 0.125, for example
-    errors = MAX_SIGMAS * measured.errors[known_pairs] / expected + FLOAT32_DRIFT
-    is_more_than_1 = shares > 1 + errors
-    if is_more_than_1.any():
+    unscaled_frequencies = unscaled.frequencies[known_pairs]
+    ratios = measured.values[known_pairs] / unscaled_frequencies  # 1 1 0.7 0.125 0.125, for 8
+    # Ratios may be off by so many standard errors, and by the float32 powers of the model.
+    allowed_errors = MAX_SIGMAS * measured.errors[known_pairs]
+    tolerance = allowed_errors / unscaled_frequencies + FLOAT32_POWER_ERROR
+    is_above_1 = ratios > 1 + tolerance
+    if is_above_1.any():
         return
-    fitted_factor = _plainest_factor(share_of_slowest=float(shares[-1]))
-    factors_to_try = dict.fromkeys((fitted_factor, *FACTORS))  # each once
+    fitted_factor = _factor_of_slowest_pair(ratio=float(ratios[-1]))
+    factors_to_try = dict.fromkeys((fitted_factor, *USUAL_FACTORS))  # each once
     for factor in factors_to_try:
-        is_divided_by_more = shares < 1 / factor - errors
+        is_divided_by_more = ratios < 1 / factor - tolerance
         if factor > MIN_FACTOR and not is_divided_by_more.any():
             yield factor
 
 
-def _plainest_factor(share_of_slowest: float) -> float:
-    """Return the plainest factor by which the slowest pair may have been divided: 8 if it has 0.1249."""
-    factor = 1 / max(share_of_slowest, SMALLEST_RATIO)
-    return _plainest(Fit(factor, BLEND_FACTOR_ERROR * factor))
+def _factor_of_slowest_pair(ratio: float) -> float:
+    """Return the plainest factor by which the slowest frequency may have been divided: 8 for a ratio of 0.1249."""
+    factor = 1 / max(ratio, SMALLEST_RATIO)
+    return _with_fewest_digits(Fit(factor, BLEND_FACTOR_ERROR * factor))
 
 
 def _bases_of_fast_pairs(
@@ -659,25 +667,31 @@ def _bases_of_fast_pairs(
 def _bases_fitted_to_fast_pairs(
     measured: MeasuredFrequencies, known_pairs: Indices, denominator: float
 ) -> Iterator[float]:
-    """Yield the bases by which frequencies fall from pair 0 to three later pairs, with as few digits as possible.
+    """Yield up to three fitted bases, each from the frequencies of two pairs: pair 0 and a later one.
 
-    A later pair gives a sharper base, but may already be divided by the scaling. So the next pair, a
-    sixth and a third of all pairs are tried. Nothing is yielded if the frequency of pair 0 is not known.
+    If the frequency falls from 1 in pair 0 to 0.1 in pair 1 of 4, the base is 10000. Nothing is yielded
+    if the frequency of pair 0 is not known.
     """
     if known_pairs[0] != 0:
         return
-    count = len(known_pairs)
-    indices_of_later_pairs = dict.fromkeys((1, count // 6 + 1, count // 3 + 1))
-    for index in indices_of_later_pairs:
-        base = _base_of_pair(measured, int(known_pairs[index]), denominator)
+    # A later pair gives a sharper base, but its frequency may already be divided by the scaling.
+    next_pair = known_pairs[1]
+    after_a_sixth = known_pairs[len(known_pairs) // 6 + 1]
+    after_a_third = known_pairs[len(known_pairs) // 3 + 1]
+    later_pairs = dict.fromkeys((next_pair, after_a_sixth, after_a_third))  # each once
+    for pair in later_pairs:
+        base = _base_between_pair_0_and(int(pair), measured, denominator)
         if base is not None:
-            yield _plainest(base)
+            yield _with_fewest_digits(base)
 
 
-def _base_of_pair(measured: MeasuredFrequencies, pair: int, denominator: float) -> Fit | None:
-    """Return the base of the line from pair 0 to another one; None if it is too large for any model.
+def _base_between_pair_0_and(
+    pair: int, measured: MeasuredFrequencies, denominator: float
+) -> Fit | None:
+    """Return the base that the frequencies of pair 0 and another one show; None if no model has such a base.
 
-    The logarithm of a frequency falls by ln(base)/denominator from pair to pair.
+    The frequency of pair i is base^(−i/denominator). So its logarithm falls by ln(base)/denominator
+    from pair to pair.
     """
     relative_errors = measured.errors / np.maximum(measured.values, 1e-300)
     fall = (math.log(measured.values[0]) - math.log(measured.values[pair])) / pair
@@ -723,7 +737,7 @@ def _lengths_that_agree(schedule: FrequencySchedule, measured: MeasuredFrequenci
 
     All lengths are tried at once, one per row: the frequencies are then (lengths, pairs).
     """
-    lengths = np.array(LENGTHS)
+    lengths = np.array(USUAL_LENGTHS)
     one_per_row: Any = {"original_max_position_embeddings": lengths[:, None]}
     scaling = replace(schedule.scaling, **one_per_row)
     frequencies = replace(schedule, scaling=scaling).frequencies
@@ -770,9 +784,8 @@ def _divisors_of_longrope(
 ) -> tuple[float, ...] | None:
     """Return the numbers by which LongRoPE divided the frequencies of a schedule; None if it did not.
 
-    Its divisors differ from pair to pair and have two or three decimals, as Phi-3's 1.05, 1.1, … 64.5.
-    (Linear scaling divides all by one number.) The measured ones are 1.0501 ± 0.0002, …. Those with
-    small errors decide whether they are LongRoPE's, and there must be enough of these.
+    LongRoPE divides each frequency by a number of its own, with two or three decimals: 1.05, 1.1, … 64.5
+    in Phi-3. Only divisors that are measured sharply, such as 1.0501 ± 0.0002, can show so few decimals.
 
     Args:
         unscaled: The schedule without scaling, of a base that is tried.
@@ -780,15 +793,18 @@ def _divisors_of_longrope(
     """
     divisors, errors = _measured_divisors(unscaled, measured)
     is_sharp = (errors < SHARP_DIVISOR) & measured.is_known
-    are_enough_sharp = np.count_nonzero(is_sharp) >= MIN_DIVISORS
-    if not are_enough_sharp or not _are_in_usual_range(divisors[measured.is_known]):
+    if np.count_nonzero(is_sharp) < MIN_DIVISORS:
+        return None
+    if not _are_of_usual_size(divisors[measured.is_known]):
         return None
     if not _are_different_decimals(divisors[is_sharp], errors[is_sharp]):
-        return None
-    return _written_divisors(divisors, errors, is_sharp)
+        return None  # Linear scaling has one divisor for all pairs, and YaRN's have many decimals.
+    return _divisors_with_few_digits(divisors, errors, is_sharp)
 
 
-def _written_divisors(divisors: Floats, errors: Floats, is_sharp: Flags) -> tuple[float, ...]:
+def _divisors_with_few_digits(
+    divisors: Floats, errors: Floats, is_sharp: Flags
+) -> tuple[float, ...]:
     """Return the plainest number near each divisor: 1.08 for 1.0803 ± 0.0001.
 
     Divisors that are known well get the plainest number within four errors, and others the nearest one
@@ -797,7 +813,7 @@ def _written_divisors(divisors: Floats, errors: Floats, is_sharp: Flags) -> tupl
     allowed_errors_of_others = np.maximum(errors / 16, HALF_HUNDREDTH)
     allowed_errors = np.where(is_sharp, 4 * errors, allowed_errors_of_others)
     fits = map(Fit, divisors.tolist(), allowed_errors.tolist())
-    return tuple(map(_plainest, fits))
+    return tuple(map(_with_fewest_digits, fits))
 
 
 class MeasuredDivisors(NamedTuple):
@@ -823,8 +839,8 @@ def _measured_divisors(
     return MeasuredDivisors(divisors, np.abs(divisors) * relative_errors)
 
 
-def _are_in_usual_range(divisors: Floats) -> bool:
-    """Return True if divisors are of a size that LongRoPE's search gives."""
+def _are_of_usual_size(divisors: Floats) -> bool:
+    """Return True if all divisors are between 0.5 and 2000, as those that LongRoPE's search finds."""
     smallest = float(divisors.min())
     largest = float(divisors.max())
     return SMALLEST_DIVISOR <= smallest <= largest <= LARGEST_DIVISOR

@@ -180,11 +180,11 @@ def _explain_both_wrong(scheme: Scheme, waves: Tensors, atol: float) -> list[Exp
 def _best_explanation(
     scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int
 ) -> Explanation | None:
-    """Return the shortest explanation of tensors that belong together; None if nothing explains them.
+    """Return the shortest explanation of how tensors differ from a scheme's; None if nothing explains it.
 
-    The numbers of a file can be read in several ways (see `_ways_to_read`): uint16 numbers may be the
-    bits of bfloat16. The first way in which anything explains them is the answer. An explanation without
-    edits says that the tensors are right.
+    An explanation is a list of differences, such as «base is 10000». It is empty for right tensors. The
+    arrays of a file may stand for other numbers: uint16 may hold the bits of bfloat16. So several ways
+    to read them are tried, and the first that leads to an explanation is the answer.
 
     Args:
         scheme: What should have made the tensors.
@@ -196,12 +196,13 @@ def _best_explanation(
     sinusoidal = _explain_as_sinusoidal(scheme, tensors, atol)
     if sinusoidal is not None:
         return sinusoidal
-    for way in _ways_to_read(tensors):
-        check_time()
-        shortest_first = _explain_as_read(way, scheme, atol, most_mistakes)
+    for way_to_read in _ways_to_read(tensors):
+        check_time()  # It raises an error if the time limit of the search is over.
+        shortest_first = _explain_as_read(way_to_read, scheme, atol, most_mistakes)
         if shortest_first:
-            best = _first_with_a_difference(shortest_first, scheme)
-            return _named_as_in_file(best, tensors)
+            # One that only states the scheme's own dtype, «stored in bfloat16», says nothing new.
+            shortest = _first_with_a_difference(shortest_first, scheme)
+            return _named_as_in_file(shortest, tensors)
     return None
 
 

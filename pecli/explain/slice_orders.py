@@ -17,18 +17,18 @@ MATCHED_ELEMENTS = 2048
 """Elements of each row or channel that are compared to match it."""
 
 FEW_MATCHED = 64
-"""Rows that are matched before all are: if most have no source, there is no order."""
+"""Rows that are matched before all are: if most match no expected one, there is no order."""
 
 PROJECTIONS = 24
 """Random sums by which rows are compared: they find the nearest of thousands of rows."""
 
 NEAR = 0.02
-"""Share of the usual square of a row within which its source lies."""
+"""Share of the usual square of a row within which the row that it matches lies."""
 
 MAX_PADDING = 0.25
-"""Share of rows that may have no source: they are padding, which is one number."""
+"""Share of rows that may match no expected one: they are padding, which is one number."""
 
-MIN_SOURCES = 4
+MIN_DIFFERENT = 4
 """Different rows that an order has to use: fewer repeat by chance."""
 
 
@@ -46,25 +46,29 @@ class Slices(Enum):
         return (cls.CHANNELS, cls.ROWS, cls.HEADS)[axis_from_the_last]
 
 
-def with_slices_in_order_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
-    """Yield an array with its rows, channels or heads in the order that they have in the found one.
+def reordered_as_found(candidate: Candidate, found: Array) -> Iterator[Candidate]:
+    """Yield the array of a candidate with its rows, columns or heads reordered as those of a found array.
 
-    A table whose rows are reversed, or whose heads 0 and 1 are exchanged, is such an array. Each
-    axis is looked at alone: its slices are matched with the nearest ones of the found array. Nothing
-    is yielded for complex numbers.
+    If its rows are a b c d, and the rows of the found array are nearest to d c b a, its rows are reversed.
+    Rows, columns and heads are reordered one kind at a time. Nothing is yielded for complex numbers.
+
+    Args:
+        candidate: An expected array, and the edits that made it.
+        found: The array of a file.
     """
+    # An axis of length 1 has no order. Without such axes, (1, 64, 32) and (64, 32) can be compared.
     expected = squeezed(candidate.array)
     squeezed_found = squeezed(found)
     has_same_axes = expected.ndim == squeezed_found.ndim and expected.ndim in (2, 3)
     if not has_same_axes or expected.dtype.kind == "c":
         return
     for axis in range(expected.ndim):
-        for reordered in _with_slices_along(axis, expected, squeezed_found):
-            edits = (*candidate.edits, *reordered.edits)
-            yield Candidate(edits, reordered.array.reshape(found.shape))
+        for reordered in _reordered_along(axis, expected, squeezed_found):
+            with_all_axes = reordered.array.reshape(found.shape)
+            yield Candidate((*candidate.edits, *reordered.edits), with_all_axes)
 
 
-def _with_slices_along(axis: int, expected: Array, found: Array) -> Iterator[Candidate]:
+def _reordered_along(axis: int, expected: Array, found: Array) -> Iterator[Candidate]:
     """Yield the expected array with its rows (or columns, or heads) in the order of the found one.
 
     If the rows a b c d are expected and d c b a are found, d c b a is yielded, with the edit
@@ -103,19 +107,21 @@ def _reordered(expected: Array, found: Array, slices: Slices) -> Iterator[Candid
         found: Those of the other array, whose number may differ.
         slices: What they are: rows, channels or heads.
     """
-    yield from _in_order_of_found(expected, found, slices, sign=1)
-    for reordered in _in_order_of_found(expected, found, slices, sign=-1):
-        yield reordered._replace(edits=(Negated("all"), *reordered.edits))
+    not_negated = _in_order_of_found(expected, found, slices, sign=1)
+    if not_negated is not None:
+        yield not_negated
+    negated = _in_order_of_found(expected, found, slices, sign=-1)
+    if negated is not None:
+        yield negated._replace(edits=(Negated("all"), *negated.edits))
 
 
 def _in_order_of_found(
     expected: Array, found: Array, slices: Slices, sign: int
-) -> Iterator[Candidate]:
-    """Yield the expected slices, times a sign, in the order in which they were found.
+) -> Candidate | None:
+    """Return the expected slices, times a sign, in the order of the found ones; None if it has no name.
 
-    Found slices that are near to no expected one are padding, if all of them hold one number: of the
-    expected rows a b c d, the found rows 0 0 a b c d are «padded» by 2. Nothing is yielded for the
-    expected order, and for one that no edit can name.
+    If the rows a b c d are expected, d c b a are «reversed», and 0 0 a b c d «padded». The expected order
+    has no name either.
 
     Args:
         expected: The slices along the first axis, in their right order.
@@ -123,15 +129,15 @@ def _in_order_of_found(
         slices: What they are: rows, channels or heads.
         sign: −1 if the found slices are supposed to be negated, or else 1.
     """
-    # For each found slice, the index of the expected one that it is; −1 if it is none of them.
-    sources = _matching_slices(expected, found, sign)
-    order = _order_edit(sources, len(expected), slices)
+    # For each found slice, the index of the expected one that it equals: 3 2 1 0, or −1 −1 0 1 2 3.
+    indices = _matching_slices(expected, found, sign)
+    order = _order_edit(indices, len(expected), slices)
     if order is None:
-        return
-    padding = widened(found[sources < 0])
-    if not _are_one_number(padding):
-        return
-    yield Candidate((order,), _slices_at(sources, sign * widened(expected), padding))
+        return None
+    unmatched = widened(found[indices < 0])
+    if not _are_one_number(unmatched):  # Padding is one number, usually 0.
+        return None
+    return Candidate((order,), _slices_at(indices, sign * widened(expected), unmatched))
 
 
 def _are_one_number(values: Floats) -> bool:
@@ -139,14 +145,14 @@ def _are_one_number(values: Floats) -> bool:
     return values.size == 0 or bool(np.ptp(values) == 0)
 
 
-def _slices_at(sources: Indices, slices: Floats, padding: Floats) -> Floats:
+def _slices_at(indices: Indices, slices: Floats, padding: Floats) -> Floats:
     """Return slices in the order of their indices, with padding for each index −1.
 
     Of slices a b c, the indices −1 2 0 give padding, c and a.
     """
     # The first slice stands in for padding until it is replaced.
-    reordered = slices[np.maximum(sources, 0)]
-    reordered[sources < 0] = padding
+    reordered = slices[np.maximum(indices, 0)]
+    reordered[indices < 0] = padding
     return reordered
 
 
@@ -162,7 +168,7 @@ def _with_added_rows(expected: Array, found: Array, slices: Slices) -> Iterator[
         found: Those of the other array.
         slices: What they are: rows, channels or heads. Nothing is yielded unless they are rows.
     """
-    may_have_added_rows = MIN_SOURCES <= len(expected) < len(found)
+    may_have_added_rows = MIN_DIFFERENT <= len(expected) < len(found)
     if slices is not Slices.ROWS or not may_have_added_rows:
         return
     # The place of each expected row among the found ones, 0 2 3 4; −1 for a row that is not there.
@@ -224,48 +230,48 @@ def _nearest(sources: Floats, targets: Floats) -> Indices:
     return np.where(is_near, nearest, -1)
 
 
-def _order_edit(sources: Indices, count: int, slices: Slices) -> Edit | None:
+def _order_edit(indices: Indices, count: int, slices: Slices) -> Edit | None:
     """Return the order of rows, channels or heads in the vocabulary of results, such as «reversed».
 
     None is returned for the expected order, and if too few slices were recognised.
 
     Args:
-        sources: The index of the expected slice that each found one is; −1 for none: 3 2 1 0.
+        indices: The index of the expected slice that each found one equals; −1 for none: 3 2 1 0.
         count: The number of expected slices.
         slices: What they are.
     """
-    if not _are_enough(sources, count) or np.array_equal(sources, np.arange(count)):
+    if not _are_enough(indices, count) or np.array_equal(indices, np.arange(count)):
         return None
     if slices is Slices.ROWS:
-        return _order_of_rows(sources, count)
-    return _permutation(sources, count, slices)
+        return _order_of_rows(indices, count)
+    return _permutation(indices, count, slices)
 
 
-def _are_enough(sources: Indices, count: int) -> bool:
+def _are_enough(indices: Indices, count: int) -> bool:
     """Return True if most found slices equal an expected one, and use several of them, or only one.
 
-    Few sources in a mixture, such as 0 1 1 0, may be chance.
+    Few slices in a mixture, such as 0 1 1 0, may be chance.
 
     Args:
-        sources: The index of the expected slice that each found one is; −1 for none.
+        indices: The index of the expected slice that each found one equals; −1 for none.
         count: The number of expected slices.
     """
-    matched = sources[sources >= 0]
-    is_constant = not np.ptp(sources)
-    are_several = is_constant or len(np.unique(matched)) >= min(MIN_SOURCES, count)
-    return are_several and len(matched) >= (1 - MAX_PADDING) * len(sources)
+    matched = indices[indices >= 0]
+    is_constant = not np.ptp(indices)
+    are_several = is_constant or len(np.unique(matched)) >= min(MIN_DIFFERENT, count)
+    return are_several and len(matched) >= (1 - MAX_PADDING) * len(indices)
 
 
-def _permutation(sources: Indices, count: int, slices: Slices) -> Channels | Heads | None:
+def _permutation(indices: Indices, count: int, slices: Slices) -> Channels | Heads | None:
     """Return the order of channels or heads, which can only be permuted: (1, 0, 2) if 0 and 1 are exchanged."""
-    if not np.array_equal(np.sort(sources), np.arange(count)):
+    if not np.array_equal(np.sort(indices), np.arange(count)):
         return None
-    is_reversed = np.array_equal(sources, np.arange(count)[::-1])
-    order = "reversed" if is_reversed else tuple(sources.tolist())
+    is_reversed = np.array_equal(indices, np.arange(count)[::-1])
+    order = "reversed" if is_reversed else tuple(indices.tolist())
     return Channels(order) if slices is Slices.CHANNELS else Heads(order)
 
 
-def _order_of_rows(sources: Indices, count: int) -> Rows | SomeRows | None:
+def _order_of_rows(indices: Indices, count: int) -> Rows | SomeRows | None:
     """Return the edit that names the order in which rows were found; None if the order has no name.
 
     Six rows 0 1 2 3 4 5 are expected. Found as 0 1 2 3, they are «cut», as −1 −1 0 1 2 3 «padded» (−1 is
@@ -273,49 +279,53 @@ def _order_of_rows(sources: Indices, count: int) -> Rows | SomeRows | None:
     0 2 1 3 5 4 «permuted». If only some are there, each once, they are listed: 4 1 2.
 
     Args:
-        sources: The index of the expected row that each found row equals; −1 for padding.
+        indices: The index of the expected row that each found row equals; −1 for padding.
         count: The number of expected rows.
     """
-    for named_order, sources_in_order in _named_orders(sources, count).items():
-        if np.array_equal(sources, sources_in_order):
+    for named_order, indices_in_order in _named_orders(indices, count).items():
+        if np.array_equal(indices, indices_in_order):
             return named_order
-    has_padding = (sources < 0).any()
-    is_each_there_once = not has_padding and len(np.unique(sources)) == len(sources)
+    has_padding = (indices < 0).any()
+    is_each_there_once = not has_padding and len(np.unique(indices)) == len(indices)
     if not is_each_there_once:
         return None
-    are_all_there = len(sources) == count
-    return Rows("permuted") if are_all_there else SomeRows(tuple(sources.tolist()))
+    are_all_there = len(indices) == count
+    return Rows("permuted") if are_all_there else SomeRows(tuple(indices.tolist()))
 
 
-def _named_orders(sources: Indices, count: int) -> dict[Rows, Indices]:
-    """Return each order that has a name, with the sources that the found rows have if it is theirs.
+def _named_orders(indices: Indices, count: int) -> dict[Rows, Indices]:
+    """Return every order of rows that has a name, as indices of expected rows: 3 2 1 0 for «reversed».
 
-    Most orders have a number, which the found rows show. Sources of −1 −1 0 1 have two rows of padding:
-    if they are «padded», then by 2. Rows that are padded by 2 have just these sources, so that they are.
-    Rows that are «wrapped» have 0 1 0 1, so that they are not. The caller makes this comparison.
+    Some orders have a number. It is the one that the found rows would have in that order: with two rows
+    of padding, «padded» has the number 2 and the indices −1 −1 0 1 2. The caller compares these indices with
+    those of the found rows.
 
     Args:
-        sources: The index of the expected row that each found row equals; −1 for padding.
+        indices: The index of the expected row that each found row equals; −1 for padding.
         count: The number of expected rows.
     """
-    length = len(sources)
-    first_source = int(sources[0])
-    padding_rows = int(np.count_nonzero(sources < 0))
+    length = len(indices)
+    first_index = int(indices[0])
+    padding_rows = int(np.count_nonzero(indices < 0))
     padding = np.full(padding_rows, -1)
     rows_beside_padding = np.arange(length - padding_rows)
-    period = _period_of(sources)
+    period = _period_of(indices)
     return {
-        Rows("cut", length): np.arange(length),  # 0 1 2 3
-        Rows("padded", padding_rows): np.append(padding, rows_beside_padding),  # −1 −1 0 1
+        # 0 1 2 3: the number of rows that are left
+        Rows("cut", length): np.arange(length),
+        # −1 −1 0 1 and 0 1 −1 −1: the number of rows of padding
+        Rows("padded", padding_rows): np.append(padding, rows_beside_padding),
         Rows("padded at the end", padding_rows): np.append(rows_beside_padding, padding),
-        Rows("constant", first_source): np.full(length, first_source),  # 2 2 2 2
-        Rows("wrapped", period): _wrapped_rows(first_source, period, length),  # 0 1 0 1
+        # 2 2 2 2: the index of the row that is repeated
+        Rows("constant", first_index): np.full(length, first_index),
+        # 0 1 0 1: the number of rows after which they begin again
+        Rows("wrapped", period): _wrapped_rows(first_index, period, length),
         Rows("reversed"): np.arange(count)[::-1],  # 3 2 1 0
     }
 
 
 def _wrapped_rows(first: int, period: int, length: int) -> Indices:
-    """Return the sources of rows that begin again after a period: 2 3 4 2 3 4 2 for 2, 3 and 7.
+    """Return the indices of rows that begin again after a period: 2 3 4 2 3 4 2 for 2, 3 and 7.
 
     Wrapped rows do not begin with padding (−1). If the found ones do, 0 stands in its place, so that
     they differ from these.
@@ -323,8 +333,8 @@ def _wrapped_rows(first: int, period: int, length: int) -> Indices:
     return max(first, 0) + np.arange(length) % period
 
 
-def _period_of(sources: Indices) -> int:
-    """Return after how many rows the first source comes again: 3 for 2 3 4 2 3 4; 1 if it never does."""
-    is_first_again = sources[1:] == sources[0]
+def _period_of(indices: Indices) -> int:
+    """Return after how many rows the first index comes again: 3 for 2 3 4 2 3 4; 1 if it never does."""
+    is_first_again = indices[1:] == indices[0]
     index_of_first_true = int(is_first_again.argmax())  # argmax is 0 if all are False.
     return index_of_first_true + 1

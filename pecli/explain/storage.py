@@ -236,12 +236,11 @@ def decimals(digits: int) -> StepStorage:
 
 
 def storages_of(values: Floats, dtype: str) -> list[Storage]:
-    """Return the coarser ways in which values of a dtype may have been stored before.
+    """Return the coarser formats in which the values of a file may have been stored before.
 
-    The float32 numbers 0.25, 0.5 and 0.75 are also float8 numbers, numbers of two decimals, and multiples
-    of 1/128. Such a set of numbers is called a grid: of each of the three kinds of grids, the first on
-    which all values lie is returned. If they lie on none, they may be integers with a scale of their own
-    (0.0023).
+    The float32 numbers 0.25, 0.5 and 0.75 may come from float8, from text with two decimals, and from
+    multiples of 1/128. Of each of these three kinds, the coarsest format that can hold all values is
+    returned.
 
     Args:
         values: The numbers of a table.
@@ -250,13 +249,13 @@ def storages_of(values: Floats, dtype: str) -> list[Storage]:
     sample = _sample_of_finite(values)
     are_whole = bool((sample == np.rint(sample)).all())
     if are_whole:
-        return []  # Whole numbers, also zeros only, lie on nearly every grid.
-    coarsest_grids: list[Storage] = []
-    for grids in _kinds_of_grids(dtype):
-        coarsest_grids += _coarsest(grids, sample)
-    if not coarsest_grids:
-        coarsest_grids += _coarsest(_scaled_integers(sample), sample)
-    return coarsest_grids
+        return []  # Nearly every format can hold whole numbers, also zeros only.
+    storages: list[Storage] = []
+    for coarsest_first in _coarser_storages_by_kind(dtype):
+        storages += _first_that_holds(sample, coarsest_first)
+    if not storages:  # They may be integers with a scale of their own, such as 0.0023.
+        storages += _first_that_holds(sample, _scaled_integers(sample))
+    return storages
 
 
 def _sample_of_finite(values: Floats) -> Floats:
@@ -266,28 +265,27 @@ def _sample_of_finite(values: Floats) -> Floats:
     return np.asarray(finite[::stride])
 
 
-def _kinds_of_grids(dtype: str) -> Iterator[Sequence[Storage]]:
-    """Yield the grids that are coarser than a dtype: those of other dtypes, decimals, and fractions of 1."""
+def _coarser_storages_by_kind(dtype: str) -> Iterator[Sequence[Storage]]:
+    """Yield all formats that are coarser than a dtype: first other dtypes, then decimals, then fractions of 1."""
     bits = SIGNIFICANT_BITS.get(dtype, SIGNIFICANT_BITS["float32"])
     yield [FloatStorage(name) for name in SIGNIFICANT_BITS if SIGNIFICANT_BITS[name] < bits]
     yield [decimals(digits) for digits in range(1, MAX_DECIMALS)]
     yield [StepStorage(1.0 / count) for count in LEVELS]
 
 
-def _coarsest(grids: Sequence[Storage], values: Floats) -> list[Storage]:
-    """Return the first grid that holds values, in a list; an empty list if none does.
-
-    Steps of more than a tenth of the largest value are passed over, since they hold nearly anything.
+def _first_that_holds(values: Floats, storages: Sequence[Storage]) -> list[Storage]:
+    """Return a list with the first format that can hold all values; an empty list if none can.
 
     Args:
-        grids: Grids of one kind, in the order to try them.
         values: The numbers of a table.
+        storages: Formats of one kind, in the order to try them.
     """
+    # With steps of more than a tenth of the largest value, nearly any values could be explained.
     largest_step = MAX_STEP * float(np.abs(values).max())
-    for grid in grids:
-        is_too_coarse = isinstance(grid, StepStorage) and grid.step > largest_step
-        if not is_too_coarse and grid.holds(values):
-            return [grid]
+    for storage in storages:
+        is_too_coarse = isinstance(storage, StepStorage) and storage.step > largest_step
+        if not is_too_coarse and storage.holds(values):
+            return [storage]
     return []
 
 

@@ -209,11 +209,10 @@ def _scheme_of_parameters(computation: SchemeComputation, specification: Scheme)
 
 @scheme_of.register
 def _scheme_of_waves(computation: WaveComputation, specification: Scheme) -> Scheme | None:
-    """Return the scheme that makes cosines and sines, or their frequencies, as they were found in a file.
+    """Return the scheme that makes the cosines and sines, or the frequencies, of a file.
 
-    If `pecli rope --base 10000` is expected and the frequencies have the base 500000, the scheme has that
-    base. If the expected rows are not consecutive, but on a grid or in a list, it is returned as it is:
-    other frequencies of such schemes are not searched for.
+    If `pecli rope --base 10000` is expected and the file has the base 500000, it is the scheme of
+    `pecli rope --base 500000`.
 
     Args:
         computation: The steps that made the numbers of the file, such as the frequencies of base 500000.
@@ -222,21 +221,22 @@ def _scheme_of_waves(computation: WaveComputation, specification: Scheme) -> Sch
     Returns:
         The scheme; None if no scheme has the frequencies.
     """
-    has_consecutive_rows = specification.is_range
-    if not has_consecutive_rows:
+    has_consecutive_positions = specification.is_range
+    if not has_consecutive_positions:
+        # Other frequencies are not searched for in rows on a grid, or at listed positions.
         return specification
-    schedule = computation.schedule
-    if schedule is None or not _has_parameters(schedule):
+    schedule = computation.schedule  # the formula of the frequencies
+    if schedule is None or not _can_schemes_have(schedule):
         return None
-    if computation.places_tokens:  # The rows are tokens: queries or keys.
+    if computation.are_rows_tokens:  # The file holds queries or keys.
         return _scheme_of_rotation(specification, schedule, computation)
-    if isinstance(computation.form, Columns):  # The rows are those of a table.
+    if isinstance(computation.form, Columns):  # It holds a table of cosines and sines.
         return _scheme_of_table(specification, schedule, computation, computation.form)
-    return _scheme_of_vector(specification, schedule)
+    return _scheme_of_vector(specification, schedule)  # It holds one row of frequencies.
 
 
-def _has_parameters(schedule: FrequencySchedule) -> bool:
-    """Return True if a scheme has parameters for the formula of some frequencies.
+def _can_schemes_have(schedule: FrequencySchedule) -> bool:
+    """Return True if a scheme can have frequencies of some formula, since it has parameters for it.
 
     It has none for a scaling that is applied twice, or that uses another dimension than the exponents.
     """
@@ -249,10 +249,10 @@ def _scheme_of_table(
     computation: WaveComputation,
     columns: Columns,
 ) -> Scheme | None:
-    """Return the scheme that makes a table of cosines and sines as it was found, mistakes included.
+    """Return the scheme that makes a file's table of cosines and sines, mistakes included.
 
-    A table that should be `pecli rope --base 10000` and has the base 500000 and rows from position 1
-    on is made by `pecli rope --base 500000 --offset 1`.
+    A table that should be `pecli rope --base 10000` may have the base 500000, and rows from position 1
+    on. Then it is made by `pecli rope --base 500000 --offset 1`.
 
     Args:
         specification: The scheme that should have made the table: rotary or sinusoidal, as the found one.
@@ -263,18 +263,17 @@ def _scheme_of_table(
     Returns:
         The scheme; None if none has such parameters: sinusoidal tables have no scaling, for example.
     """
-    found_table = _description_of_table(schedule, computation, columns)
-    is_sinusoidal = specification.applied_as != "rotation"
-    if is_sinusoidal:
-        # Its one tensor holds both functions, in either order; `cos` and `sin` of rotary schemes are two.
-        found_table = found_table._replace(separate=False, cos_first=columns.cos_first)
-    return scheme_of_waves(found_table, dtype=specification.dtype)
+    is_rotary = specification.applied_as == "rotation"
+    found_numbers = _numbers_of_table(schedule, computation, columns)
+    # Rotary schemes have two tensors, `cos` and `sin`. A sinusoidal one holds both functions.
+    found_numbers = found_numbers._replace(separate=is_rotary)
+    return scheme_of_waves(found_numbers, dtype=specification.dtype)
 
 
-def _description_of_table(
+def _numbers_of_table(
     schedule: FrequencySchedule, computation: WaveComputation, columns: Columns
 ) -> WaveTable:
-    """Return the numbers that describe a table as two tensors of cosines and sines: base, offset, ….
+    """Return the numbers that describe a table of cosines and sines: its base, its offset and so on.
 
     If positions begin at 1 and values are multiplied by 1.1, it has the offset 1 and the amplitude 1.1.
 
@@ -287,7 +286,10 @@ def _description_of_table(
     positions = computation.positions[0]
     from_position_0 = waves_of_schedule(schedule, columns.dim, rows=len(positions))
     return from_position_0._replace(
-        amplitude=computation.amplitude, offset=_offset_of(positions), layout=columns.layout
+        amplitude=computation.amplitude,
+        offset=_offset_of(positions),
+        layout=columns.layout,
+        cos_first=columns.cos_first,
     )
 
 
@@ -301,37 +303,38 @@ def _offset_of(positions: Floats) -> int:
 
 
 def _scheme_of_rotation(
-    expected: Scheme, found_frequencies: FrequencySchedule, rotation: WaveComputation
+    specification: Scheme, schedule: FrequencySchedule, computation: WaveComputation
 ) -> Scheme | None:
     """Return the scheme that rotates queries or keys as those of a file were rotated, mistakes included.
 
-    If `pecli rope --base 10000` is expected, and a file was rotated with the base 500000 from position 1
-    on, the scheme is that of `pecli rope --base 500000 --offset 1`.
+    Queries should be rotated by `pecli rope --base 10000`. If they were rotated with the base 500000, from
+    position 1 on, the scheme is that of `pecli rope --base 500000 --offset 1`.
 
     Args:
-        expected: The scheme that should have rotated them.
-        found_frequencies: The formula of the frequencies by which they were rotated.
-        rotation: The steps of their rotation, with its positions, and the factor of cosines and sines.
+        specification: The scheme that should have rotated them.
+        schedule: The formula of the frequencies by which they were rotated.
+        computation: The steps of their rotation, with its positions, and the factor of cosines and sines.
 
     Returns:
         The scheme; None if none has such parameters.
     """
-    expected_table = _table_of(expected)
-    found_offset = _offset_of(rotation.positions[0])
-    are_frequencies_expected = found_frequencies == schedule_of(expected_table)
-    is_amplitude_expected = rotation.amplitude == expected_table.amplitude
-    if are_frequencies_expected and is_amplitude_expected:
-        # Only positions may differ. The command keeps all options of the expected scheme.
-        return with_parameter(expected, "offset", found_offset)
-    found_table = with_frequencies_of(found_frequencies, expected_table)._replace(
-        dim=2 * found_frequencies.pairs,  # A pair is two channels.
-        amplitude=rotation.amplitude,
-        offset=found_offset,
+    # The base, the amplitude and all other numbers from which cosines and sines are computed.
+    expected_numbers = _numbers_of(specification)
+    offset = _offset_of(computation.positions[0])
+    has_expected_frequencies = schedule == schedule_of(expected_numbers)
+    has_expected_amplitude = computation.amplitude == expected_numbers.amplitude
+    if has_expected_frequencies and has_expected_amplitude:
+        # Only positions may differ. This keeps all other options of the expected command.
+        return with_parameter(specification, "offset", offset)
+    found_numbers = with_frequencies_of(schedule, expected_numbers)._replace(
+        dim=2 * schedule.pairs,  # A pair is two channels.
+        amplitude=computation.amplitude,
+        offset=offset,
     )
-    return scheme_of_waves(found_table, dtype=expected.dtype)
+    return scheme_of_waves(found_numbers, dtype=specification.dtype)
 
 
-def _table_of(scheme: Scheme) -> WaveTable:
+def _numbers_of(scheme: Scheme) -> WaveTable:
     """Return the numbers that describe the cosines and sines of a scheme: base, amplitude, offset, ….
 
     The frequencies of the scheme must have a formula: then it has cosines and sines.
@@ -346,10 +349,10 @@ def _scheme_of_vector(specification: Scheme, schedule: FrequencySchedule) -> Sch
 
     Frequencies do not show an amplitude: it is the default of their scaling.
     """
-    found_table = with_frequencies_of(schedule, _table_of(specification))._replace(
+    found_numbers = with_frequencies_of(schedule, _numbers_of(specification))._replace(
         amplitude=schedule.scaling.attention_value
     )
-    return scheme_of_waves(found_table, dtype=specification.dtype)
+    return scheme_of_waves(found_numbers, dtype=specification.dtype)
 
 
 def with_parameter(scheme: SchemeT, name: str, value: int) -> SchemeT:

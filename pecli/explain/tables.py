@@ -270,27 +270,28 @@ class ReadBias(NamedTuple):
 
 
 def _possible_biases(scheme: Alibi, array: Array) -> Iterator[ReadBias]:
-    """Yield an array as a bias (heads, queries, keys) in each way that its shape allows.
+    """Yield an array as a bias (heads, queries, keys), with its axes in each order that its shape allows.
 
-    A matrix is the bias of one head, or one row of keys per head. Three axes may also be (queries,
-    keys, heads), or (heads, keys, queries) if both are equally long. Nothing is yielded for other
-    numbers of axes; copies for each sequence of a batch, which are a fourth axis, were taken for
-    one before.
+    The axes of (64, 64, 8) may be (queries, keys, heads). With as many queries as keys, (8, 64, 64) may
+    also be (heads, keys, queries). Nothing is yielded unless the array has two or three axes.
     """
     heads = scheme.shard_heads
+    bias = array
     if array.ndim == 2:
-        array = array[None] if heads == 1 else array[:, None]
-    if array.ndim != 3:
+        # The only head has a row per query. With several heads, all queries share a row per head.
+        axis_to_add = 0 if heads == 1 else 1
+        bias = np.expand_dims(array, axis_to_add)
+    if bias.ndim != 3:
         return
-    yield ReadBias(array)
-    has_heads_last = array.shape[2] == heads and array.shape[0] != heads
+    yield ReadBias(bias)
+    has_heads_last = bias.shape[2] == heads and bias.shape[0] != heads
     if has_heads_last:
         heads_first = (2, 0, 1)
-        yield ReadBias(array.transpose(heads_first), (Transposed(heads_first),))
-    has_as_many_queries_as_keys = array.shape[1] == array.shape[2] > 1
+        yield ReadBias(bias.transpose(heads_first), (Transposed(heads_first),))
+    has_as_many_queries_as_keys = bias.shape[1] == bias.shape[2] > 1
     if has_as_many_queries_as_keys:
-        keys_for_queries = (0, 2, 1)
-        yield ReadBias(array.transpose(keys_for_queries), (Transposed(keys_for_queries),))
+        keys_before_queries = (0, 2, 1)
+        yield ReadBias(bias.transpose(keys_before_queries), (Transposed(keys_before_queries),))
 
 
 def _sizes_of_heads(scheme: Alibi, heads: int) -> dict[str, int]:

@@ -45,7 +45,7 @@ FIT_STEPS = 9
 SLOW_FIT_STEPS = 12
 """Gauss-Newton steps for channels of less than one turn, which converge more slowly."""
 
-LARGEST_PHASE_MOVE = 0.5
+LARGEST_PHASE_CHANGE = 0.5
 """Radians by which one of these steps may turn a row: derivatives say nothing about waves far away."""
 
 LEAST_SLOPE = 1e-3
@@ -288,11 +288,15 @@ def _estimate_frequency_of_cos_and_sin(phasors: Complex) -> Floats:
 def _measured_waves(
     fit: WaveFit, errors: "FitErrors", *, has_both_functions: bool
 ) -> MeasuredWaves:
-    """Return fitted waves with their errors, and with their phases at the whole row nearest to their centre.
+    """Return fitted waves with their errors, and with their phases at the whole row nearest to the centre.
 
-    A wave that turns by f per row and one that turns by f + 2π have the same values in all rows 0, 1, 2, …
-    So they must have the same phase as well. At row 32, the faster one has made 32 turns more, which do not
-    show in its phase. At row 31.5, it would be half a turn ahead.
+    Waves of the frequencies f and f + 2π cannot be distinguished: from row to row, the second makes just one
+    more turn. So both must get the same phase. They have it at row 31 or 32, but not at a centre of 31.5.
+
+    Args:
+        fit: The waves that were fitted to the data, with their phases at the middle of all rows.
+        errors: The standard errors of their frequencies and phases.
+        has_both_functions: Whether the data are cos + i·sin, not only one of the two.
     """
     whole_row = float(round(fit.centre))
     return MeasuredWaves(
@@ -395,14 +399,7 @@ class CosineWaves(NamedTuple):
 def _measure_one_function(data: Floats, rows: Floats, run_length: int) -> MeasuredWaves:
     """Return the wave amplitude · cos(frequency · row + phase) nearest to each column of a table.
 
-    It is for tables that hold only cosines, or only sines.
-
-    1. The consecutive rows at the beginning show each frequency roughly, and ever more rows sharpen
-       it. All rows at once would not do: with an error of 0.01 radians per row, the angle at row 314
-       is off by half a turn.
-    2. With its frequency known, each column shows its phase and its amplitude.
-    3. A column of less than one turn does not show its amplitude. It is fitted again, with the
-       amplitude of the others, since a table has only one.
+    The table holds only cosines, or only sines.
 
     Args:
         data: The table, (rows, channels).
@@ -410,30 +407,53 @@ def _measure_one_function(data: Floats, rows: Floats, run_length: int) -> Measur
         run_length: The number of consecutive positions at the beginning.
     """
     rows_from_0 = rows - rows[0]
-    frequency = _estimate_frequency_of_one_function(data[:run_length])
-    for count in _growing_row_counts(rows, run_length):
-        frequency = _refined_frequency(data[:count], rows_from_0[:count], frequency)
+    frequency = _frequency_of_one_function(data, rows_from_0, run_length)
     waves = _nearest_cosines(data, rows_from_0, frequency)
+    # A column of less than one turn hardly shows its amplitude, but all columns of a table have the same.
+    amplitude = _shown_amplitude(waves, data, rows_from_0)
+    waves = _refit_slow_columns(waves, ~amplitude.is_shown_by, data, rows_from_0)
+    return _measured_cosines(waves, data, rows_from_0, amplitude.error)
+
+
+def _frequency_of_one_function(data: Floats, rows_from_0: Floats, run_length: int) -> Floats:
+    """Return the frequency of each column of only cosines or only sines, in radians per row.
+
+    The consecutive rows at the beginning show it roughly, and ever more rows sharpen it. All rows at once
+    would not do: with an error of 0.01 radians per row, the angle at row 314 is off by half a turn.
+
+    Args:
+        data: The columns, (rows, channels).
+        rows_from_0: The rows, counted from the first.
+        run_length: The number of consecutive rows at the beginning.
+    """
+    frequency = _estimate_frequency_of_one_function(data[:run_length])
+    for count in _growing_row_counts(rows_from_0, run_length):
+        frequency = _frequency_of_nearest_sinusoid(data[:count], rows_from_0[:count], frequency)
+    return frequency
+
+
+class ShownAmplitude(NamedTuple):
+    """The columns that show the amplitude of all columns, and its relative error."""
+
+    is_shown_by: Flags  # per column
+    error: float
+
+
+def _shown_amplitude(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> ShownAmplitude:
+    """Return which columns show the amplitude: all that turn at least once, or else the fastest.
+
+    An amplitude that is known from less than one turn has an error. Otherwise it is taken to be exact.
+    """
     radians_turned = np.abs(waves.frequency) * (rows_from_0[-1] + 1)
     turns_less_than_once = radians_turned < 2 * np.pi
-    if turns_less_than_once.all():
-        return _measure_slow_cosines(waves, data, rows_from_0)
-    waves = _refit_slow_columns(waves, turns_less_than_once, data, rows_from_0)
-    return _measured_cosines(waves, data, rows_from_0, amplitude_error=0.0)
-
-
-def _measure_slow_cosines(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> MeasuredWaves:
-    """Return waves of less than one turn each, with the amplitude that the fastest of them shows.
-
-    Their errors include that of the amplitude, since it is known from less than one turn.
-    """
+    if not turns_less_than_once.all():
+        return ShownAmplitude(~turns_less_than_once, error=0.0)
     fastest = [int(np.abs(waves.frequency).argmax())]
-    is_slower = np.ones(len(waves.frequency), bool)
-    is_slower[fastest] = False
+    is_fastest = np.zeros(len(waves.frequency), bool)
+    is_fastest[fastest] = True
     offsets = rows_from_0 - rows_from_0.mean()
-    amplitude_error = _amplitude_error(data[:, fastest], offsets, waves.frequency[fastest])
-    waves = _refit_slow_columns(waves, is_slower, data, rows_from_0)
-    return _measured_cosines(waves, data, rows_from_0, amplitude_error)
+    error = _amplitude_error(data[:, fastest], offsets, waves.frequency[fastest])
+    return ShownAmplitude(is_fastest, error)
 
 
 def _nearest_cosines(data: Floats, rows_from_0: Floats, frequency: Floats) -> CosineWaves:
@@ -535,6 +555,14 @@ class Sinusoid(NamedTuple):
         by_frequency = np.asarray(offsets[:, None] * slope)
         return self.cos, self.sin, by_frequency
 
+    def changes_towards(self, data: Floats, offsets: Floats) -> Floats:
+        """Return the changes of a, b and f, (3, channels), by which the curve comes nearer to data.
+
+        What the curve leaves of the data is nearly a sum of its derivatives by a, b and f, each times the
+        change of that number. Least squares find these changes: it is a Gauss-Newton step.
+        """
+        return _least_squares(self.derivatives(offsets), self.subtracted_from(data))
+
 
 def _fit_sinusoid(data: Floats, offsets: Floats, frequency: Floats) -> Sinusoid:
     """Return the curve of a known frequency that is nearest to each column of data."""
@@ -543,31 +571,30 @@ def _fit_sinusoid(data: Floats, offsets: Floats, frequency: Floats) -> Sinusoid:
     return Sinusoid(cosine_part, sine_part, cos, sin)
 
 
-def _refined_frequency(data: Floats, rows_from_0: Floats, frequency: Floats) -> Floats:
+def _frequency_of_nearest_sinusoid(
+    data: Floats, rows_from_0: Floats, first_guess: Floats
+) -> Floats:
     """Return the frequencies f at which a·cos(f·p) + b·sin(f·p) comes nearest to each column of data.
 
-    Over 100 rows, a first guess of 0.3 is off by half a radian at the end if 0.305 is right. It is
-    improved by Gauss-Newton steps: what the curve leaves of the data is nearly a sum of its derivatives
-    by a, b and f, each times the change that this number needs. Every step finds these changes by least
-    squares. Steps lead to the right frequency if the guess is off by less than about a quarter turn at
-    the first and last rows, so that the caller begins with few rows.
+    A few steps change a, b and f until the curve is nearest. They find the right f if the guess turns the
+    first and last rows by less than a quarter turn too far. So the caller begins with few rows.
 
     Args:
         data: Columns of only cosines or only sines, (rows, channels).
         rows_from_0: The rows, counted from the first.
-        frequency: A first guess per channel, in radians per row.
+        first_guess: A frequency per channel, in radians per row.
     """
     # Rows are counted from the middle one, so that a change of f turns no row more than it has to.
     offsets = rows_from_0 - float(rows_from_0.mean())
-    # Derivatives hold for small changes: no step turns the last row by more than a quarter turn.
+    # No step turns the last row by more than a quarter turn: steps lead nearer only if they are small.
     largest_change = np.pi / (2 * rows_from_0[-1])
-    # With a = b = 0, f changes nothing: the first step finds a and b for the guess, others all three.
+    frequency = first_guess
+    # The curve is 0 at first, whatever f is. So the first step changes only a and b.
     a = np.zeros(data.shape[1])
     b = np.zeros(data.shape[1])
     for _ in range(FIT_STEPS):
         curve = Sinusoid(a, b, *_cos_sin(offsets, frequency))
-        changes = _least_squares(curve.derivatives(offsets), curve.subtracted_from(data))
-        change_of_a, change_of_b, change_of_f = changes
+        change_of_a, change_of_b, change_of_f = curve.changes_towards(data, offsets)
         a = a + change_of_a
         b = b + change_of_b
         frequency = frequency + np.clip(change_of_f, -largest_change, largest_change)
@@ -632,31 +659,40 @@ def _refit_slow_columns(
         phase=waves.phase[is_slow],
         amplitude=np.full(np.count_nonzero(is_slow), shared_amplitude),
     )
-    slow_waves = _fit_slow_waves(guess, data[:, is_slow], rows_from_0)
+    slow_waves = _with_fitted_frequency_and_phase(guess, data[:, is_slow], rows_from_0)
     return waves.with_some(is_slow, slow_waves)
 
 
-def _fit_slow_waves(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> CosineWaves:
-    """Return waves of known amplitude with the frequency and phase that come nearest to the data.
+def _with_fitted_frequency_and_phase(
+    guess: CosineWaves, data: Floats, rows_from_0: Floats
+) -> CosineWaves:
+    """Return waves amplitude·cos(f·p + phase) with the f and phase that come nearest to the data.
 
-    By Gauss-Newton steps: the data less a wave are nearly a sum of the wave's derivatives, by the
-    phase −amplitude·sin(f·p + phase), and by the frequency p times that. Neither change turns a row by
-    more than half a radian at once, since derivatives say nothing about waves far away.
+    Each Gauss-Newton step improves f and the phase. What a wave leaves of the data is nearly a sum of its
+    derivatives by f and by the phase, each times the change of that number. Least squares find the changes.
+
+    Args:
+        guess: The first frequency and phase of each channel, and its amplitude, which is not changed.
+        data: Columns of only cosines or only sines, (rows, channels).
+        rows_from_0: The rows, counted from the first.
     """
-    frequency, phase, amplitude = waves
+    frequency, phase, amplitude = guess
+    # p is the distance from the middle row, where the phase is that of the wave.
     offsets = rows_from_0 - float(rows_from_0.mean())
-    largest_frequency_move = LARGEST_PHASE_MOVE / rows_from_0[-1]
+    # No step turns a row by much: derivatives hold only for small changes.
+    largest_frequency_change = LARGEST_PHASE_CHANGE / rows_from_0[-1]
     for _ in range(SLOW_FIT_STEPS):
         cos, sin = _cos_sin(offsets, frequency, phase)
         derivative_by_phase = -amplitude * sin
         derivative_by_frequency = derivative_by_phase * offsets[:, None]
         residual = data - amplitude * cos
-        tangents = (derivative_by_frequency, derivative_by_phase)
-        frequency_move, phase_move = _least_squares(tangents, residual)
-        frequency = frequency + np.clip(
-            frequency_move, -largest_frequency_move, largest_frequency_move
+        frequency_change, phase_change = _least_squares(
+            (derivative_by_frequency, derivative_by_phase), residual
         )
-        phase = phase + np.clip(phase_move, -LARGEST_PHASE_MOVE, LARGEST_PHASE_MOVE)
+        frequency = frequency + np.clip(
+            frequency_change, -largest_frequency_change, largest_frequency_change
+        )
+        phase = phase + np.clip(phase_change, -LARGEST_PHASE_CHANGE, LARGEST_PHASE_CHANGE)
     return CosineWaves(frequency, phase, amplitude)
 
 
@@ -768,9 +804,8 @@ class UnitColumns(NamedTuple):
 def _estimate_frequency_of_one_function(data: Floats) -> Floats:
     """Return a first estimate of each frequency of only cosines or only sines, from consecutive rows.
 
-    It is measured over lags of 1, 2, 4, … rows. A column that turns by 0.1 per row turns by 0.8 over
-    8 rows, which divides the error of the angle by 8; the estimate of shorter lags selects its sign
-    and whole turns. Each column keeps the lag with the smallest error.
+    A column that turns by 0.1 per row turns by 0.8 over 8 rows, which divides the error of a measured angle
+    by 8. So angles are measured over 1, 2, 4, … rows, and each column keeps the lag with the smallest error.
     """
     frequency: Floats = np.zeros(data.shape[1])
     smallest_error = np.full(data.shape[1], np.inf)
@@ -779,7 +814,8 @@ def _estimate_frequency_of_one_function(data: Floats) -> Floats:
     lag = 1
     while lag <= longest_lag:
         turned = _angle_over_lag(data, lag)
-        angle = _nearest_turn(turned.angle, estimate=lag * frequency)
+        # The data show only its cosine, which many angles have: 0.8 and −0.8, and both with whole turns.
+        angle = _nearest_with_same_cosine(turned.angle, estimate=lag * frequency)
         error = turned.error / lag
         is_better: Flags = error < smallest_error
         frequency = np.where(is_better, angle / lag, frequency)
@@ -796,31 +832,28 @@ class TurnedAngle(NamedTuple):
 
 
 def _angle_over_lag(data: Floats, lag: int) -> TurnedAngle:
-    """Return the angle by which each column (rows, channels) turns over a lag, without sign and whole turns.
+    """Return the angle from 0 to π by which each column (rows, channels) turns over a lag of k rows.
 
-    A cosine or sine x of frequency f has x[p + k] + x[p − k] = 2·cos(k·f)·x[p] at a lag of k. With y for
-    the sums on the left, this is a line y = m·x through 0, whose slope m = 2·cos(k·f) is Σ x·y / Σ x² by
-    least squares. Its standard error is √(Σ r² / n / Σ x²), if the line leaves r of y in n rows. The
-    cosine is half of the slope, and so is its error. Noise of neighbours cancels in Σ x·y, so that the
-    true error is smaller still; this one ranks lags.
+    A cosine or sine x of frequency f has the mean (x[p + k] + x[p − k]) / 2 = cos(k·f) · x[p] of its
+    neighbours. So the means are a line through 0 over x. Its slope is cos(k·f), by least squares
+    Σ mean·x / Σ x², with the standard error √(Σ r² / n / Σ x²) if the line leaves r in n rows. Noise of
+    neighbours cancels in Σ mean·x, so that the true error is smaller still; this one ranks lags.
     """
     x = data[lag:-lag]
-    y = data[2 * lag :] + data[: -2 * lag]  # the sums of both neighbours of each x
+    means = (data[2 * lag :] + data[: -2 * lag]) / 2
     sum_of_squares = np.maximum((x**2).sum(axis=0), TINY)
-    slope = (x * y).sum(axis=0) / sum_of_squares
-    cosine = np.clip(slope / 2, -1, 1)
-    residual = y - 2 * cosine * x
+    cosine = np.clip((means * x).sum(axis=0) / sum_of_squares, -1, 1)
+    residual = means - cosine * x
     row_count = max(1, len(residual))
-    error_of_slope = np.sqrt((residual**2).sum(axis=0) / sum_of_squares / row_count)
-    error_of_cosine = error_of_slope / 2
+    error_of_cosine = np.sqrt((residual**2).sum(axis=0) / sum_of_squares / row_count)
     angle = np.arccos(cosine)
-    # The cosine changes by sin(angle) per radian. Near 0, that says nothing about the angle.
+    # The cosine changes by sin(angle) per radian. That is 0 at its top, where it does not show the angle.
     change_per_radian = np.maximum(np.sin(angle), LEAST_SLOPE)
     return TurnedAngle(angle, np.asarray(error_of_cosine / change_per_radian))
 
 
-def _nearest_turn(angle: Floats, estimate: Floats) -> Floats:
-    """Return ± angle, whole turns apart, whichever is nearest to an estimate."""
+def _nearest_with_same_cosine(angle: Floats, estimate: Floats) -> Floats:
+    """Return the angle nearest to an estimate that has the cosine of a given one: 2π − 0.8 for 0.8 and 5.4."""
     forward = wrap(angle - estimate)
     backward = wrap(-angle - estimate)
     return np.asarray(estimate + np.where(np.abs(forward) <= np.abs(backward), forward, backward))

@@ -105,35 +105,35 @@ class WaveReading:
         return {}
 
     @property
-    def waves_of_unknown_frequency(self) -> WaveComputation:
-        """The computation of cosines and sines that lie in columns as in this reading, for measuring them.
-
-        A computation states how a table is made: from frequencies, positions, an amplitude and an order
-        of columns. It can also measure the frequencies of a table that has this order. That is its use
-        here: its own frequencies are not known yet, and are zeros.
-        """
-        form = Columns(
+    def columns(self) -> Columns:
+        """The cosine or the sine that each column holds."""
+        return Columns(
             tensors=tuple(self.tensors),
             layout=self.layout,
             pairs=self.pairs,
             dim=self.width,
             cos_first=self.cos_first,
         )
+
+    @property
+    def unmeasured_computation(self) -> WaveComputation:
+        """The steps that make a table with these columns, at positions 0, 1, 2, ….
+
+        Its frequencies are zeros until they are measured.
+        """
         return WaveComputation(
             frequencies=np.zeros(self.pairs),
             axes=np.zeros(self.pairs, np.intp),
             positions=np.arange(self.rows, dtype=np.float64)[None],
             amplitude=1.0,
-            form=form,
+            form=self.columns,
         )
 
     def measured_frequencies(self) -> tuple[MeasuredFrequencies, ...]:
         """Return one measurement of the frequencies of all pairs; none if the columns are not waves."""
         even = self.even
-        observed = even.observations
-        measured = even.waves_of_unknown_frequency.measured_frequencies(
-            observed.sample, observed.sampled_rows
-        )
+        rows = even.observations
+        measured = even.unmeasured_computation.measured_frequencies(rows.sample, rows.sampled_rows)
         return () if measured is None else (measured,)
 
 

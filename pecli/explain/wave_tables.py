@@ -20,16 +20,16 @@ USUAL_SHIFTS = (0.0, 0.5, 1.0)
 class WaveTable(NamedTuple):
     """Cosines and sines of consecutive positions.
 
-    The frequency of pair i is scale · base^(−i/exponent) after the scaling, and 0 from pair
-    `rotating` on.
+    The frequency of pair i is scale · base^(−i/denominator), changed by the scaling, and 0 from pair
+    `rotating_pairs` on.
     """
 
     dim: int
-    exponent: float
+    denominator: float
     base: float
     scale: float
     scaling: Scaling
-    rotating: int
+    rotating_pairs: int
     amplitude: float
     offset: int
     length: int
@@ -64,11 +64,11 @@ def _table_of_rope(scheme: Rope) -> WaveTable | None:
         return None
     return WaveTable(
         dim=scheme.rotary_dim,
-        exponent=scheme.exponent_dim / 2,  # Pair i has base^(−2i/exponent_dim).
+        denominator=scheme.exponent_dim / 2,  # Pair i has base^(−2i/exponent_dim).
         base=scheme.base,
         scale=1.0,  # Rotary schemes do not multiply positions.
         scaling=scheme.scaling_value,
-        rotating=scheme.rotating_pairs,
+        rotating_pairs=scheme.rotating_pairs,
         amplitude=scheme.attention_factor_value(),
         offset=scheme.offset,
         length=scheme.seq_len,
@@ -90,11 +90,11 @@ def _table_of_sinusoidal(scheme: Sinusoidal) -> WaveTable | None:
     (only_axis,) = scheme.axis_blocks
     return WaveTable(
         dim=scheme.dim,
-        exponent=float(only_axis.denominator),
+        denominator=float(only_axis.denominator),
         base=scheme.base,
         scale=scheme.scale,
         scaling=Scaling(),
-        rotating=only_axis.pairs,
+        rotating_pairs=only_axis.pairs,
         amplitude=scheme.amplitude,
         offset=scheme.offset,
         length=scheme.seq_len,
@@ -109,7 +109,7 @@ def scheme_of_waves(waves: WaveTable, **other_parameters: Any) -> Positioned | N
 
     Args:
         waves: The numbers from which the table was computed: base, positions, layout and so on.
-        other_parameters: Parameters of the scheme that these do not tell, such as its dtype.
+        other_parameters: Parameters of the scheme that are not among these numbers, such as its dtype.
     """
     try:
         if waves.separate:
@@ -122,21 +122,19 @@ def scheme_of_waves(waves: WaveTable, **other_parameters: Any) -> Positioned | N
 def _rope_of_waves(waves: WaveTable, other_parameters: dict[str, Any]) -> Rope | None:
     """Return the rotary scheme that makes a table of cosines and sines; None if no rotary scheme does.
 
-    Rotary schemes have the frequencies base^(−i/32) for 32 pairs. They have no parameter for another
-    denominator than the number of pairs, nor for a number by which positions are multiplied.
-
     Args:
         waves: The numbers from which the table was computed.
-        other_parameters: Parameters of the scheme that these do not tell, such as its dtype.
+        other_parameters: Parameters of the scheme that are not among these numbers, such as its dtype.
     """
     pairs = waves.dim // 2
-    has_rotary_frequencies = waves.exponent == pairs and waves.scale == 1
+    # Rotary schemes have base^(−i/pairs) for pair i, and do not multiply positions by a scale.
+    has_rotary_frequencies = waves.denominator == pairs and waves.scale == 1
     if not has_rotary_frequencies:
         return None
     parameters = _scaling_parameters(waves.scaling, waves.amplitude, pairs)
     parameters.update(other_parameters)
-    is_partial = waves.rotating < pairs  # Only the first pairs rotate.
-    if is_partial:
+    do_only_first_pairs_rotate = waves.rotating_pairs < pairs
+    if do_only_first_pairs_rotate:
         parameters["partial_rotary_factor"] = _rotating_share(waves)
     return Rope(
         seq_len=waves.length,
@@ -154,9 +152,9 @@ def _rotating_share(waves: WaveTable) -> float:
     A scheme multiplies the dim by the share and rounds down. For 15 of 22 pairs, 44 · (15/22) is
     29.999999999999996 in floating point: that loses a pair, unless the share is the next larger number.
     """
-    share = waves.rotating / (waves.dim // 2)
+    share = waves.rotating_pairs / (waves.dim // 2)
     _, rotating_pairs = waves.scaling.rotary(waves.dim, share)
-    return share if rotating_pairs == waves.rotating else math.nextafter(share, 2.0)
+    return share if rotating_pairs == waves.rotating_pairs else math.nextafter(share, 2.0)
 
 
 def _scaling_parameters(scaling: Scaling, amplitude: float, pairs: int) -> dict[str, Any]:
@@ -217,12 +215,12 @@ def has_longrope_for_amplitude(scheme: Scheme) -> bool:
 def _sinusoidal_of_waves(waves: WaveTable, other_parameters: dict[str, Any]) -> Sinusoidal | None:
     """Return the sinusoidal scheme that makes a table of sines and cosines.
 
-    A table has the frequencies base^(−i/exponent), a scheme has base^(−i/(dim/2 − freq_shift)).
-    In fairseq, 512 channels have the exponent 255, so that freq_shift is 256 − 255 = 1.
+    A table has the frequencies base^(−i/denominator), a scheme has base^(−i/(dim/2 − freq_shift)).
+    In fairseq, 512 channels have the denominator 255, so that freq_shift is 256 − 255 = 1.
 
     Args:
         waves: The numbers from which the table was computed.
-        other_parameters: Parameters of the scheme that these do not tell, such as its dtype.
+        other_parameters: Parameters of the scheme that are not among these numbers, such as its dtype.
 
     Returns:
         The scheme; None if the frequencies are scaled (YaRN, NTK), as only rotary schemes do it.
@@ -238,7 +236,7 @@ def _sinusoidal_of_waves(waves: WaveTable, other_parameters: dict[str, Any]) -> 
         base=waves.base,
         layout=waves.layout,
         cos_first=waves.cos_first,
-        freq_shift=half_dim - waves.exponent,
+        freq_shift=half_dim - waves.denominator,
         offset=waves.offset,
         scale=waves.scale,
         amplitude=waves.amplitude,
@@ -253,7 +251,7 @@ def wave_edit(scheme: Scheme, field: str, expected: float, found: float) -> Wave
     Most fields, such as `base`, are parameters of the same name. The denominator of exponents, 32 for 64
     channels, is half of the parameter `exponent_dim`.
     """
-    if field == "exponent":
+    if field == "denominator":
         return WaveEdit("exponent_dim", 2 * expected, 2 * found)
     return WaveEdit(field, expected, found)
 
@@ -277,6 +275,6 @@ def _edit_of_sinusoidal(scheme: Sinusoidal, field: str, expected: float, found: 
     If 256 is expected for 512 channels and 255 found, freq_shift is 1 instead of 0.
     """
     shift_found = scheme.freq_shift + expected - found
-    if field == "exponent" and shift_found in USUAL_SHIFTS:
+    if field == "denominator" and shift_found in USUAL_SHIFTS:
         return WaveEdit("freq_shift", scheme.freq_shift, shift_found)
     return _any_wave_edit(scheme, field, expected, found)

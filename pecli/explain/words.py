@@ -49,13 +49,14 @@ from pecli.engine.edits import (
     Swapped,
     Transposed,
     UninitialisedValues,
+    applied_twice,
 )
 from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import number, spelled
 from pecli.explain.explanation import ComparedRows, Explanation
 
-NO_OPTIONS = ("position_axis", "inv_freq", "distance", "slopes", "pi")
+PARAMETERS_WITHOUT_OPTION = ("position_axis", "inv_freq", "distance", "slopes", "pi")
 """Names of edits that look like parameters, and that no option of a command changes."""
 
 CUT_SHORT = "the time limit ended the search: a shorter reason may exist"
@@ -141,8 +142,8 @@ class _Template(NamedTuple):
     """Words for a parameter, with the fields {name}, {expected}, {found} and {agreement}."""
 
     text: str
-    is_quoted: bool = False
-    """True if the expected value follows as an aside, as the reference quotes it."""
+    adds_expected: bool = False
+    """True if the expected value follows in brackets: «(the spec says 500000)»."""
 
 
 _DISPLAY_NAMES = {
@@ -151,18 +152,18 @@ _DISPLAY_NAMES = {
     "exponent_dim": "dimension in the exponent",
 }
 _BY_NAME = {
-    "scale": _Template("positions are multiplied by {found}", is_quoted=True),
+    "scale": _Template("positions are multiplied by {found}", adds_expected=True),
     "positions": _Template("positions are not those given"),
     "axis_frequencies": _Template(
         "axes share the frequencies of the whole dim in sections, as in M-RoPE"
     ),
-    "axes of positions": _Template("positions are those of the axes {found}", is_quoted=True),
+    "axes of positions": _Template("positions are those of the axes {found}", adds_expected=True),
     "padding_idx": _Template("the row of position {found} is zeros"),
     "pi": _Template("arguments of cosines and sines are reduced with π = {found}"),
     "position_axis": _Template("positions are along axis {found}, not {expected}"),
     "divisors": _Template("{found} is used where {expected} belongs"),
     "inv_freq": _Template("inv_freq holds {found}, not {expected}"),
-    "exponent_dim": _Template("frequencies are over {found} channels", is_quoted=True),
+    "exponent_dim": _Template("frequencies are over {found} channels", adds_expected=True),
     "slopes of heads": _Template("slopes are the first {expected} of those of {found} heads"),
     "slopes": _Template("slopes are rounded to {found} before they are multiplied"),
     "distance": _Template("distances are off by one: {found}, not {expected}"),
@@ -191,7 +192,7 @@ _BY_CHANGE: Mapping[tuple[str, Any, Any], _Template] = {
     ),
     ("scale", 1, math.pi / 180): _Template("angles are in degrees, not radians"),
     ("scale", 1, 2): _Template(
-        "positions are multiplied by 2, as by a second rotation", is_quoted=True
+        "positions are multiplied by 2, as by a second rotation", adds_expected=True
     ),
     ("positions", "those of the grid", "others"): _Template("positions are not those of the grid"),
 }
@@ -214,20 +215,20 @@ def _parameter(edit: Parameter, context: Context) -> Clause:
 
 
 def _parameter_by_template(edit: Parameter, context: Context) -> Clause:
-    """Return the words for another value of a parameter: «base is 10000», with the aside «the spec says 500000».
+    """Return the words for a parameter that has another value than expected.
 
-    The statement is a template, such as «{name} is {found}», with the values filled in. The aside quotes the
-    expected value, unless the statement names it already or nothing was expected.
+    If the base should be 500000, they are the statement «base is 10000» and the aside «the spec says 500000».
     """
     template = _parameter_template(edit)
     expected = format_value(edit.expected)
+    # «{name} is {found}» becomes «base is 10000».
     statement = template.text.format(
         name=_display_name(edit.name, context),
         expected=expected,
         found=format_value(edit.found),
-        agreement=context.reference.agreement,
+        agreement=context.reference.agreement,  # «, as the spec says», for an expected value
     )
-    if not template.is_quoted:
+    if not template.adds_expected:  # The statement may name the expected value itself.
         return Clause(statement)
     return Clause(statement, aside=context.reference.quoted(expected))
 
@@ -240,15 +241,15 @@ def _display_name(name: str, context: Context) -> str:
 
 
 def _parameter_template(edit: Parameter) -> _Template:
-    """Return the words for another value of a parameter, with fields for the values.
+    """Return a template of words for the value that a parameter has in a file.
 
-    For the base, they are «{name} is {found}»: «base is 10000».
+    For most parameters, it is «{name} is {found}», which becomes «base is 10000».
     """
-    if edit.expected == edit.found:
-        # A factor is stated beside another kind of scaling: «factor is 4, as the spec says».
+    is_as_expected = edit.expected == edit.found
+    if is_as_expected:
+        # Beside another kind of scaling, its factor is stated: «factor is 4, as the spec says».
         return _Template("{name} is {found}{agreement}")
-    is_scaling_applied_twice = edit.found == f"{edit.expected}, applied twice"
-    if is_scaling_applied_twice:
+    if edit.found == applied_twice(edit.expected):
         return _Template("the {expected} scaling is applied twice")
     if edit.name == "attention_factor" and _is_square(edit.found, edit.expected or 1.0):
         return _Template("the attention factor is applied twice: {found}, not {expected}")
@@ -261,7 +262,7 @@ def _most_special_template(edit: Parameter) -> _Template:
     A scale of 2 where 1 is expected has words of its own: «… as by a second rotation». Any other scale has
     the words for its name, «positions are multiplied by 3». A base is in no table: «base is 10000».
     """
-    general = _Template("{name} is {found}", is_quoted=edit.expected is not None)
+    general = _Template("{name} is {found}", adds_expected=edit.expected is not None)
     by_name = _BY_NAME.get(edit.name, general)
     by_found = _BY_FOUND.get((edit.name, edit.found), by_name)
     return _BY_CHANGE.get((edit.name, edit.expected, edit.found), by_found)
@@ -694,42 +695,42 @@ def undetermined(explanation: Explanation) -> tuple[str, ...]:
     return (*explanation.open, f"{_rows_of(explanation.compared)} were compared")
 
 
-def lacking(edits: Sequence[Edit], scheme: Scheme) -> tuple[Edit, ...]:
+def not_made_by_command(edits: Sequence[Edit], scheme: Scheme) -> tuple[Edit, ...]:
     """Return the edits that the command for a scheme does not make, such as negated sines."""
-    return tuple(edit for edit in _stated(edits) if not _is_reproduced(edit, scheme))
+    return tuple(edit for edit in _stated(edits) if not _is_made_by_command(edit, scheme))
 
 
-def _is_reproduced(edit: Edit, scheme_of_command: Scheme) -> bool:
-    """Return True if the command of a scheme makes its tables with a difference that a file has.
+def _is_made_by_command(edit: Edit, scheme_of_command: Scheme) -> bool:
+    """Return True if a command makes tables with one of the differences between expected tables and a file.
 
-    If the file has another base, `pecli rope --base 500000` makes such tables. No option negates sines:
-    a difference like this is stated beside the command.
+    The difference may be the base 500000: `pecli rope --base 500000` makes tables that have it. But no
+    command makes negated sines.
 
     Args:
-        edit: A difference between the expected tables and those of a file.
-        scheme_of_command: The scheme with the values that the file has, such as the base 500000.
+        edit: The difference.
+        scheme_of_command: The scheme of the command, with values of the file such as the base 500000.
     """
     match edit:
-        case Parameter():
-            return _is_parameter_reproduced(edit, scheme_of_command)
-        case Layout(found=layout):
+        case Parameter():  # `--base`, for example
+            return _has_value_of_file(edit, scheme_of_command)
+        case Layout(found=layout):  # `--layout`
             return _makes_columns(scheme_of_command, layout)
-        case Positions():
+        case Positions():  # `--positions`
             return _lists_positions(scheme_of_command)
-        case Swapped():  # Sinusoidal commands have `--cos-first`.
+        case Swapped():  # `--cos-first`, which only sinusoidal commands have
             return "cos_first" in scheme_of_command.parameters()
-        case Scaled(by=factor):  # A rotary command scales by its attention factor.
+        case Scaled(by=factor):  # `--attention-factor`, which multiplies all cosines and sines
             return scheme_of_command.attention_factor_value() == factor
-        case Recipe(found=recipe):
+        case Recipe(found=recipe):  # `--recipe`
             return bool(scheme_of_command.value_of("recipe", "exact") == recipe)
-        case Runtime():
-            return True  # The command names it: `--runtime vllm`.
+        case Runtime():  # `--runtime`
+            return True
         case Rotation():
-            # Queries were rotated by a wrong formula, but with these tables, which the command makes.
+            # Queries were rotated by a wrong formula, but with the right tables: those of the command.
             return True
         case _:
-            # How values were stored, in four decimals for example, does not matter: the command has to
-            # make the numbers only. No option makes any other difference, such as negated sines.
+            # A command must make the same numbers, but may store them differently (`storage`): it need
+            # not round them to four decimals. No command makes any other difference.
             return edit.storage
 
 
@@ -748,54 +749,52 @@ def _lists_positions(scheme_of_command: Scheme) -> bool:
     return scheme_of_command.value_of("positions", None) is not None
 
 
-def _is_parameter_reproduced(edit: Parameter, scheme_of_command: Scheme) -> bool:
-    """Return True if the command that is printed for a file gives a parameter the value that the file has.
+def _has_value_of_file(edit: Parameter, scheme_of_command: Scheme) -> bool:
+    """Return True if a command has the value of a file for one parameter, such as `--base 500000`.
 
-    The command was made for the file, and has its value of nearly every parameter, such as
-    `--base 500000`. Only the exceptions are named here.
+    The command was made from the values of the file, so that it has nearly all of them. Four parameters
+    may be exceptions.
 
     Args:
         edit: The name of the parameter, and the value that the file has (`found`).
-        scheme_of_command: The scheme that the command stands for.
+        scheme_of_command: The scheme of the command.
     """
-    if edit.name in NO_OPTIONS:
+    if edit.name in PARAMETERS_WITHOUT_OPTION:
         return False
     value_in_file = edit.found
     match edit.name:
-        case "attention_factor":  # Linear scaling has no option for it: it is 1 in the command.
+        case "attention_factor":  # Linear scaling has no option for it: the command has 1.
             return bool(scheme_of_command.attention_factor_value() == value_in_file)
-        case "offset":  # No option sets one below 0: it is 0 in the command for a file from −1 on.
+        case "offset":  # No option is below 0: the command has 0 for a file from −1 on.
             return bool(scheme_of_command.first_position == value_in_file)
-        case "padding_idx":  # A command that was made from measured numbers leaves it out.
+        case "padding_idx":  # A command that was made from measured frequencies has none.
             return bool(scheme_of_command.value_of("padding_idx") == value_in_file)
         case "positions":  # The value is in words, such as «others», and cannot be compared.
             return _lists_positions(scheme_of_command)
-        case _:
+        case _:  # The command was made with the value of the file.
             return True
 
 
 def reproduction(explanation: Explanation) -> Iterator[str]:
     """Yield a line with the command that makes the table of a file again, mistakes included.
 
-    The line is «reproduce with pecli rope … --base 10000» for a table with this wrong base. Nothing is
-    yielded for a right table, for mistakes that no option of a command makes, and for a command that is too
-    long to be read.
+    For a table with a wrong base, it is «reproduce with pecli rope … --base 10000». No line is yielded
+    unless the command makes at least one mistake of the file.
     """
     scheme = explanation.scheme
     if scheme is None:
         return
-    edits_without_option = lacking(explanation.edits, scheme)
-    # Edits are mistakes, and ways in which values were stored, which need no command.
-    has_reproduced_mistake = any(edit not in edits_without_option for edit in explanation.mistakes)
-    if not has_reproduced_mistake:
+    makes_a_mistake = any(_is_made_by_command(edit, scheme) for edit in explanation.mistakes)
+    if not makes_a_mistake:
         return
     command = command_of(scheme, output=False)
-    if is_readable(command):
-        yield f"{_exception_for(edits_without_option)}reproduce with {command}"
+    if is_readable(command):  # Commands with long lists of numbers are not.
+        edits_apart = not_made_by_command(explanation.edits, scheme)
+        yield f"{_words_for_edits_apart(edits_apart)}reproduce with {command}"
 
 
-def _exception_for(edits: Sequence[Edit]) -> str:
-    """Return «apart from that (sin is negated), », what a command does not make; empty without edits."""
+def _words_for_edits_apart(edits: Sequence[Edit]) -> str:
+    """Return «apart from that (sin is negated), » for what a command does not make; empty without edits."""
     if not edits:
         return ""
     statements = [_statement_of(edit) for edit in edits]

@@ -82,7 +82,10 @@ def test_a_scheme_is_recovered_from_its_waves(scheme: Scheme) -> None:
     for name, table in scheme.tables().items():
         assert tables[name].tobytes() == table.tobytes()
     if waves.scaling == Scaling():
-        angles = [waves.scale * waves.base ** (-i / waves.exponent) for i in range(waves.rotating)]
+        angles = [
+            waves.scale * waves.base ** (-i / waves.denominator)
+            for i in range(waves.rotating_pairs)
+        ]
         assert scheme.angular_frequencies() == pytest.approx(angles, rel=1e-14)
 
 
@@ -101,12 +104,12 @@ LINEAR = waves_of(Rope(4, 8, layout="halves", scaling="linear", factor=2.0))
 @pytest.mark.parametrize(
     "waves",
     [
-        pytest.param(ROTARY._replace(exponent=3.0), id="exponents over 3 pairs of 4"),
+        pytest.param(ROTARY._replace(denominator=3.0), id="exponents over 3 pairs of 4"),
         pytest.param(ROTARY._replace(base=-1.0), id="a negative base"),
         pytest.param(ROTARY._replace(separate=False), id="one compact table of both functions"),
         pytest.param(LINEAR._replace(separate=False), id="one scaled table of both functions"),
         pytest.param(
-            waves_of(Sinusoidal(4, 8))._replace(separate=True, exponent=3.0),
+            waves_of(Sinusoidal(4, 8))._replace(separate=True, denominator=3.0),
             id="sinusoidal, with exponents over 3 pairs of 4",
         ),
     ],
@@ -137,7 +140,9 @@ def test_the_number_of_rotating_pairs_is_kept_although_its_share_is_rounded(
     for example, may fall just below 15, but 15 pairs must rotate.
     """
     waves = waves_of(Rope(2, 8, scaling="proportional", partial_rotary_factor=0.5))
-    rope = scheme_of_waves(waves._replace(dim=2 * pairs, exponent=pairs, rotating=rotating))
+    rope = scheme_of_waves(
+        waves._replace(dim=2 * pairs, denominator=pairs, rotating_pairs=rotating)
+    )
 
     assert isinstance(rope, Rope)
     assert rope.rotating_pairs == rotating
@@ -146,7 +151,7 @@ def test_the_number_of_rotating_pairs_is_kept_although_its_share_is_rounded(
 def test_a_share_of_pairs_is_a_plain_number_if_it_can_be() -> None:
     """One of the four pairs of 8 channels rotates: partial_rotary_factor is 0.25 exactly."""
     waves = waves_of(Rope(2, 8, scaling="proportional", partial_rotary_factor=0.5))
-    rope = scheme_of_waves(waves._replace(rotating=1))
+    rope = scheme_of_waves(waves._replace(rotating_pairs=1))
 
     assert rope is not None
     assert rope.value_of("partial_rotary_factor") == 0.25
@@ -172,24 +177,24 @@ class ChangedField(NamedTuple):
 
 CHANGED_FIELDS = {
     "one pair less in the exponents is a shift": ChangedField(
-        Sinusoidal(4, 8), "exponent", 4.0, 3.0, ParameterChange("freq_shift", 0.0, 1.0)
+        Sinusoidal(4, 8), "denominator", 4.0, 3.0, ParameterChange("freq_shift", 0.0, 1.0)
     ),
     "half a pair less is a shift": ChangedField(
-        Sinusoidal(4, 8), "exponent", 4.0, 3.5, ParameterChange("freq_shift", 0.0, 0.5)
+        Sinusoidal(4, 8), "denominator", 4.0, 3.5, ParameterChange("freq_shift", 0.0, 0.5)
     ),
     "a missing shift": ChangedField(
         Sinusoidal(4, 8, freq_shift=1.0),
-        "exponent",
+        "denominator",
         3.0,
         4.0,
         ParameterChange("freq_shift", 1.0, 0.0),
     ),
     "exponents of half of the channels": ChangedField(
-        Sinusoidal(4, 8), "exponent", 4.0, 2.0, ParameterChange("exponent_dim", 8.0, 4.0)
+        Sinusoidal(4, 8), "denominator", 4.0, 2.0, ParameterChange("exponent_dim", 8.0, 4.0)
     ),
     "exponents of all channels where half of them rotate": ChangedField(
         Rope(4, 16, partial_rotary_factor=0.5),
-        "exponent",
+        "denominator",
         4.0,
         8.0,
         ParameterChange("exponent_dim", 8.0, 16.0),

@@ -34,7 +34,7 @@ from pecli.explain.words import (
     clause,
     command_of,
     format_value,
-    lacking,
+    not_made_by_command,
     reproduction,
     sentence,
     undetermined,
@@ -182,10 +182,10 @@ def test_without_a_reference_nothing_is_quoted(edit: Edit, words: str) -> None:
 
 @pytest.mark.parametrize("layout", ["compact", "stacked", "cos alone", "sin alone"])
 def test_a_command_lacks_nothing_for_its_own_layout_and_parts_of_it(layout: str) -> None:
-    """`lacking` returns the edits that no option of a command makes. Rope(4, 8) is compact: its
+    """`not_made_by_command` returns the edits that no option of a command makes. Rope(4, 8) is compact: its
     command writes cosines and sines, which may be stacked, or one taken alone.
     """
-    assert lacking([Layout("compact", layout)], ROPE_4_BY_8) == ()
+    assert not_made_by_command([Layout("compact", layout)], ROPE_4_BY_8) == ()
 
 
 @pytest.mark.parametrize(
@@ -204,11 +204,11 @@ def test_a_command_lacks_nothing_for_its_own_layout_and_parts_of_it(layout: str)
     ],
 )
 def test_an_edit_without_an_option_is_lacking_in_a_command(edit: Edit, scheme: Any) -> None:
-    """A reason prints a command, «pecli rope …», that makes the wrong table; `lacking` returns the
+    """A reason prints a command, «pecli rope …», that makes the wrong table; `not_made_by_command` returns the
     edits that none of its options makes. Here these are swapped functions of a rotary table, another
     layout than Rope(4, 8) has, an attention factor without a scaling, a negative offset, and so on.
     """
-    assert lacking([edit], scheme) == (edit,)
+    assert not_made_by_command([edit], scheme) == (edit,)
 
 
 @pytest.mark.parametrize(
@@ -224,18 +224,18 @@ def test_an_edit_without_an_option_is_lacking_in_a_command(edit: Edit, scheme: A
     ],
 )
 def test_an_edit_with_an_option_is_not_lacking_in_a_command(edit: Edit, scheme: Any) -> None:
-    """A reason prints a command, «pecli rope …», that makes the wrong table; `lacking` returns the
+    """A reason prints a command, «pecli rope …», that makes the wrong table; `not_made_by_command` returns the
     edits that none of its options makes, here none. Swapped functions of a sinusoidal table are
     --cos-first, and YARN has the attention factor 1.1, by which the values are scaled.
     """
-    assert lacking([edit], scheme) == ()
+    assert not_made_by_command([edit], scheme) == ()
 
 
 def test_a_recipe_that_a_runtime_implies_is_not_lacking_in_a_command() -> None:
-    """A reason prints a command that makes the wrong table; `lacking` returns the edits that none of
+    """A reason prints a command that makes the wrong table; `not_made_by_command` returns the edits that none of
     its options makes. Without a runtime, the recipe float32 is one; --runtime vllm implies it.
     """
-    assert lacking([Recipe("float32"), Runtime("vllm")], ROPE_4_BY_8) == ()
+    assert not_made_by_command([Recipe("float32"), Runtime("vllm")], ROPE_4_BY_8) == ()
 
 
 def test_a_command_reproduces_parameters() -> None:

@@ -33,7 +33,7 @@ def is_table_or_vector(waves: WaveComputation) -> bool:
 
 def places_rows(waves: WaveComputation) -> bool:
     """Return True if rows are those of a table: tokens have mistakes of their own."""
-    return not waves.places_tokens
+    return not waves.are_rows_tokens
 
 
 def has_one_axis(waves: WaveComputation) -> bool:

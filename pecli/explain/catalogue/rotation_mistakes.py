@@ -45,8 +45,8 @@ FORMULAS: Mapping[Edit, Formula] = {
     Rotation("no minus"): Formula(ProductSigns(1.0, 1.0), ProductSigns(1.0, 1.0)),
     Rotation("two minuses"): Formula(ProductSigns(1.0, -1.0), ProductSigns(1.0, -1.0)),
     Rotation("in place"): Formula(in_place=True),
-    Rotation("first half"): Formula(second=None),
-    Rotation("second half"): Formula(first=None),
+    Rotation("first half"): Formula(second_signs=None),
+    Rotation("second half"): Formula(first_signs=None),
 }
 """Formulas of known mistakes, by what they are called."""
 

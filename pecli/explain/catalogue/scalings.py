@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pecli.engine.arrays import Floats
-from pecli.engine.edits import Edit, Parameter
+from pecli.engine.edits import Edit, Parameter, applied_twice
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.scalings.linear import Linear
 from pecli.engine.scalings.longrope import LongRope
@@ -31,7 +31,7 @@ from pecli.explain.numbers import plain_numbers
 COMMON_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
 """Factors that many models have: one is easily taken for the next."""
 
-FACTORS = (*COMMON_FACTORS, 64.0, 10.0, 2.5, 3.0)
+USUAL_FACTORS = (*COMMON_FACTORS, 64.0, 10.0, 2.5, 3.0)
 """Factors that some public model has: they cost no digits."""
 
 MAX_FACTOR = 1000.0
@@ -42,7 +42,7 @@ LINEAR_WEIGHT = 1.05
 its tables.
 """
 
-LENGTHS = (*(float(1 << k) for k in range(8, 21)), 1e6, 128000.0, 100000.0, 32000.0)
+USUAL_LENGTHS = (*(float(1 << k) for k in range(8, 21)), 1e6, 128000.0, 100000.0, 32000.0)
 
 YARN_LENGTHS = (32768, 4096, 8192, 2048, 16384, 65536, 131072)
 """Trained lengths of models that YaRN is applied to, the likeliest first."""
@@ -70,7 +70,7 @@ class OtherFactor(ParameterMistake):
     seen_in = ("llama.cpp --rope-freq-scale 8 for 0.125", "vLLM --rope-scaling overrides")
     smallest = 0.009
     largest = 1e4
-    usual_values = FACTORS
+    usual_values = USUAL_FACTORS
 
     @classmethod
     def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
@@ -90,7 +90,7 @@ class OtherOriginalLength(ParameterMistake):
     smallest = 63.0
     largest = 2.0**22
     is_whole = True
-    usual_values = LENGTHS
+    usual_values = USUAL_LENGTHS
 
     @classmethod
     def suggested_values(cls, schedule: FrequencySchedule) -> Iterator[float]:
@@ -108,7 +108,7 @@ class OtherTrainedLength(ParameterMistake):
     smallest = 63.0
     largest = 2.0**22
     is_whole = True
-    usual_values = LENGTHS
+    usual_values = USUAL_LENGTHS
 
 
 class OtherLength(ParameterMistake):
@@ -120,7 +120,7 @@ class OtherLength(ParameterMistake):
     smallest = 1.0
     largest = 2.0**22
     is_whole = True
-    usual_values = LENGTHS
+    usual_values = USUAL_LENGTHS
     weight = 0.95
 
 
@@ -346,7 +346,7 @@ class ScalingTwice(ScheduleMistake):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         name = case.expected_schedule.scaling_name
-        return (Parameter("scaling", name, f"{name}, applied twice"),)
+        return (Parameter("scaling", name, applied_twice(name)),)
 
 
 def have_specified_scaling(case: Case) -> bool:
@@ -379,7 +379,7 @@ class OtherScaling(ScheduleMistake):
     @property
     def cost(self) -> float:
         """Linear scaling by a usual factor is more likely than positions that are multiplied."""
-        if self.factor not in FACTORS:
+        if self.factor not in USUAL_FACTORS:
             return super().cost
         return LINEAR_WEIGHT if isinstance(self.scaling, Linear) else self.weight
 
@@ -406,7 +406,7 @@ class OtherScaling(ScheduleMistake):
         """
         # Hundreds of factors are tried, so all other numbers get their defaults once, before.
         scaled_schedule = replace(schedule.unscaled(), scaling=scaling.complete())
-        fit = fitted_parameter(scaled_schedule, "factor", measured, FACTORS)
+        fit = fitted_parameter(scaled_schedule, "factor", measured, USUAL_FACTORS)
         # Scalings extend the context, so that a factor is above 1; it is NaN if none fits.
         is_possible = 1 < fit.value < MAX_FACTOR
         if not is_possible:

@@ -301,7 +301,9 @@ class OtherExponentDim(ScheduleMistake):
                 yield cls(size)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        edit = wave_edit(case.scheme, "exponent", case.expected_schedule.denominator, self.dim / 2)
+        edit = wave_edit(
+            case.scheme, "denominator", case.expected_schedule.denominator, self.dim / 2
+        )
         return (Parameter(edit.parameter, _as_integer(edit.expected), _as_integer(edit.found)),)
 
 
