@@ -100,7 +100,7 @@ class NtkFixed(Scaling):
     def float32_base(self, base: float, dim: int) -> float:
         return base * self.factor
 
-    def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+    def float32_frequencies(self, powers: Singles, base: float, dim: int) -> Singles:
         divisor = numerics.power(Fraction(self.factor), Fraction(2, dim), _BITS) / (1 << _BITS)
         return reciprocal(powers) / powers.dtype.type(divisor)
 

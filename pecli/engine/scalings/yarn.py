@@ -300,7 +300,7 @@ class Yarn(Scaling):
         ramp: Singles = (pairs - np.float32(low)) / np.float32(high - low)
         return np.float32(1) - np.clip(ramp, 0, 1)
 
-    def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+    def float32_frequencies(self, powers: Singles, base: float, dim: int) -> Singles:
         """Return the inverse frequencies, each step rounded to float32 as in transformers.
 
         YaRN keeps the frequencies of pairs up to a limit, such as pair 8, and divides those from
