@@ -120,7 +120,9 @@ SHARED_OPTIONS = (
 _DECIDED_BY_INPUT = frozenset({"seq_len", "dim", "heads", "slopes", "dtype", "relative"})
 """Parameters of added tables that the shape of the input decides, or that would change nothing."""
 
-_ROTARY = options.without(Rope.parameters(), {"seq_len", "layout", "dtype", "recipe", "positions"})
+_ROPE_RULES = options.without(
+    Rope.parameters(), {"seq_len", "layout", "dtype", "recipe", "positions"}
+)
 """Parameters of rope that the input does not decide, and that mean the same as for a table."""
 
 
@@ -181,7 +183,7 @@ def _alibi_command() -> AnyCommand:
 @cache
 def _rope_command() -> AnyCommand:
     summary = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
-    others = Rope.parameters().keys() - _ROTARY.keys()
+    others = Rope.parameters().keys() - _ROPE_RULES.keys()
     special_options = scheme_options.parameter_options(Rope, {*others, "dim"})
     return _apply_command("rope", _rotate_inputs, summary, [DIM, *special_options, *ROPE_OPTIONS])
 
@@ -240,7 +242,7 @@ def _apply_and_write(scheme: str, apply: Apply, **values: Any) -> None:
     shows_progress = options.shows_progress(values)
     total_bytes = sum(table.nbytes for table in tables)
     with progress.counting(scheme, total_bytes, wanted=shows_progress) as advance:
-        save_tables(output, tables, None, metadata=metadata, on_block=advance)
+        save_tables(output, tables, spec=None, metadata=metadata, on_block=advance)
 
     def answer_as_json() -> JsonObject:
         return {
@@ -493,7 +495,7 @@ def _rotation_request(inputs: Sequence[Input], values: Values) -> _RotationReque
         seq_axis=values["seq_axis"],
     )
     _check_same_dim(inputs, rotation_fields.get("seq_axis", SEQ_AXIS))
-    rope_parameters = options.parsed(_ROTARY, values)
+    rope_parameters = options.parsed(_ROPE_RULES, values)
     position_options = _read_position_options(values)
     rows = row_positions(
         positions=position_options.ids,
@@ -658,7 +660,7 @@ def _rotated_span(inputs: Sequence[Input], rotation: RowRotation) -> str:
 
 def _rotation_parameters(rotation: RowRotation, values: Values) -> NamedValues:
     """Return the parameters of a rotation for JSON: those of the rope, and how it was applied."""
-    rope_parameters = {name: getattr(rotation.rope, name) for name in _ROTARY}
+    rope_parameters = {name: getattr(rotation.rope, name) for name in _ROPE_RULES}
     return {
         **rope_parameters,
         "layout": rotation.layout,

@@ -141,8 +141,8 @@ class _Conversion(NamedTuple):
 def _convert_by_options(file: LoadedFile, values: options.Values) -> Converted:
     """Return the tensors of a file in another layout of pairs, another dtype, or both.
 
-    With `--heads` or a model, the tensors are weights of q and k, whose rows are reordered. Without,
-    they are cos and sin tables, whose columns are reordered.
+    With `--heads` or a model, the tensors are weights of q and k, whose rows are reordered.
+    Without, they are cos and sin tables, whose columns are reordered.
 
     Args:
         file: The file.

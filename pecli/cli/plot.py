@@ -20,7 +20,6 @@ from pecli.files.load import SHARD_KINDS, open_tensors
 from pecli.models.config_files import config_file, is_config
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import NamedModel, find_model, named_model
-from pecli.views.pictures import kinds as figures
 from pecli.views.pictures import plot_sources as plotted
 from pecli.views.pictures.figure_files import check_suffix, is_page, save
 from pecli.views.pictures.figure_size import (
@@ -34,6 +33,8 @@ from pecli.views.pictures.figure_size import (
 )
 from pecli.views.pictures.identification import identified
 from pecli.views.pictures.kinds import KINDS
+from pecli.views.pictures.kinds import check as check_kind
+from pecli.views.pictures.kinds import titled as titled_picture
 from pecli.views.pictures.panels import Picture
 from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
 from pecli.views.pictures.titles import labelled
@@ -127,13 +128,15 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
     destination = _destination(output, style)  # a terminal, a page, or a figure
     plot_request = destination.plot_request(values, is_animated=is_animated)
 
-    sources = _SourceReader(kind, values["flags"]).read(what, values["label"])  # the tables
+    reader = _SourceReader(kind, values["flags"])
+    sources = reader.read(what, values["label"])  # tables of schemes, models and files
+    # The scheme of a file without a spec is searched for: it names rows and columns.
     sources = [identified(source, kind) for source in sources]
     if is_animated and output is None:
         raise _animation_in_terminal_error(kind, sources)
 
-    picture = figures.titled(sources, plot_request, kind, values["title"])
-    picture = with_range(picture, value_range)
+    whole_picture = titled_picture(sources, plot_request, kind, values["title"])
+    picture = with_range(whole_picture, value_range)
     metadata = provenance(["plot", *what], {"kind": kind, **values})
     metadata["specs"] = _labelled_specs(sources)
     print_result = destination.draw_and_write(picture, sources, metadata)
@@ -175,7 +178,7 @@ def _is_animated(kind: str | None) -> bool:
     """Return True for a kind of picture that moves; raise ParameterError if there is no such kind."""
     if kind is None:
         return False
-    figures.check(kind)
+    check_kind(kind)
     return KINDS[kind].moves
 
 
@@ -302,7 +305,7 @@ def _default_dpi(output: str | None) -> int:
 def _animation_in_terminal_error(kind: str | None, sources: Sequence[PlotSource]) -> ParameterError:
     """Return the error for an animation without a file, if the kind fits the sources at all."""
     if kind is not None:
-        figures.check(kind, sources)
+        check_kind(kind, sources)
     rule = "it is not drawn in a terminal"
     return ParameterError("kind", kind, rule, "write it to a file with -o x.gif")
 

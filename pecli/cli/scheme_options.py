@@ -209,7 +209,7 @@ def _table_of_model(scheme_type: type[Scheme], values: Values, parameters: Named
 
 
 def _no_such_table(model: ModelEncodings, scheme_type: type[Scheme]) -> ParameterError:
-    """Return the error for a model without a table of some scheme, which names those that it has."""
+    """Return the error for a model without a table of a scheme; it names the model's schemes."""
     schemes = ", ".join(dict.fromkeys(encoding.scheme for encoding in model))
     encodings_of_model = schemes or "no encoding that pecli makes"
     rule = f"it has no {scheme_type.name} table, but {encodings_of_model}"
@@ -236,7 +236,7 @@ def _rotary_scheme(values: Values, parameters: NamedValues) -> Scheme:
     return Bundle(tuple(rope_by_layer_type.items()), dtype=dtype)
 
 
-_NOT_IN_MODEL = frozenset(
+_ONLY_OF_TABLES = frozenset(
     (
         "seq_len",
         "offset",
@@ -252,7 +252,7 @@ _NOT_IN_MODEL = frozenset(
         "grid_scale",
     )
 )
-"""Parameters that no model defines. All others, given beside a model, replace its own."""
+"""Parameters of tables that no model defines. All others, given beside a model, replace its own."""
 
 
 class ModelRopes(NamedTuple):
@@ -313,8 +313,8 @@ def _with_given_parameters(
         parameters: The given parameters: `base` replaces the model's base, for example, and
             `seq_len` is only one of the table that is made.
     """
-    table_parameters = options.only(parameters, _NOT_IN_MODEL)
-    replaced = options.without(parameters, _NOT_IN_MODEL)
+    table_parameters = options.only(parameters, _ONLY_OF_TABLES)
+    replaced = options.without(parameters, _ONLY_OF_TABLES)
     if not replaced:
         return ModelRopes(model, encodings, table_parameters)
     # One note is enough: it compares with the first type of layers.

@@ -364,12 +364,13 @@ class _RotationJob:
     def _multiply_pairs(self, share: _Share, factors: AnyArray) -> None:
         """Rotate interleaved pairs of a share by one complex product.
 
-        A pair (u, v) of neighbouring channels lies in memory as the complex number u + iv does. So the
-        channels are viewed as complex numbers, half as many, without a copy.
+        A pair (u, v) of neighbouring channels lies in memory as the complex number u + iv does. So
+        the channels are viewed as complex numbers, half as many, without a copy.
 
         Args:
             share: The positions and the batches.
-            factors: The complex factors cos + i·sin (positions, d/2), or (1, d/2) for all positions.
+            factors: The complex factors cos + i·sin (positions, d/2), or (1, d/2) for all
+                positions.
         """
         batches = slice(share.batches.start, share.batches.stop)
         rotary_dim = 2 * factors.shape[-1]  # A factor turns a pair of channels.

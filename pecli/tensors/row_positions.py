@@ -66,8 +66,8 @@ class RowPositions:
 
         Args:
             length: The number of positions if they are consecutive.
-            rope_parameters: The names of parameters that were given. With `positions` or `grid`, these
-                state the rows, and None is returned.
+            rope_parameters: The names of parameters that were given. With `positions` or `grid`,
+                these state the rows, and None is returned.
         """
         if "positions" in rope_parameters or "grid" in rope_parameters:
             return None

@@ -101,8 +101,8 @@ class AxisFiller:
         """Keep the arguments; nothing is computed before the first `fill`.
 
         Args:
-            make_waves: `make_waves(unit)` returns the exact frequencies in radians per unit of
-                positions. For the unit 1/256, these are the frequencies per position divided by 256.
+            make_waves: `make_waves(unit)` returns the exact frequencies per unit of positions. For
+                the unit 1/256, they are those per position, divided by 256.
             axis_of_wave: The axis whose positions each frequency is multiplied by: 0 0 1 1 1 if two
                 frequencies follow axis 0, and three follow axis 1.
             coordinates: The positions of the rows on each axis.
@@ -209,8 +209,8 @@ class AxisFiller:
     ) -> Array:
         """Return the cosines or sines at any rational positions, a row per position.
 
-        A position is a whole number of some unit: 3/4 is 192 units of 1/256. Frequencies per unit take
-        long to compute, so that all positions of one unit are computed together.
+        A position is a whole number of some unit: 3/4 is 192 units of 1/256. Frequencies per unit
+        take long to compute, so that all positions of one unit are computed together.
 
         Args:
             function: "cos" or "sin".
@@ -249,8 +249,8 @@ class AxisFiller:
     ) -> Array:
         """Return the cosines or sines at whole numbers of a unit, a row per number.
 
-        The angle at 192 units of 1/256 is 192 times a frequency per unit. That is exact, although the
-        position 3/4 is no integer.
+        The angle at 192 units of 1/256 is 192 times a frequency per unit. That is exact, although
+        the position 3/4 is no integer.
 
         Args:
             function: "cos" or "sin".

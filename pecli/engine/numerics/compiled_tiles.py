@@ -74,11 +74,11 @@ class CompiledTile(Tile):
     is_compiled = True
 
     def __init__(self, factors: Factors, columns: int, loops: ModuleType) -> None:
-        """Allocate memory for the arguments of a compiled loop, which makes some thousand rows a call.
+        """Allocate the arguments of a compiled loop, which makes some thousand rows per call.
 
-        A row is a product of two directions cos + i·sin. With an anchor at every 64th position, the row
-        at position 100 is anchor 1 (position 64) times the direction at position 36. The loop multiplies
-        real numbers: the parts of these directions.
+        A row is a product of two directions cos + i·sin. With an anchor at every 64th position, the
+        row at position 100 is anchor 1 (position 64) times the direction at position 36. The loop
+        multiplies real numbers: the parts of these directions.
 
         Args:
             factors: The directions at positions 0 … 63, and at anchors.
@@ -128,8 +128,9 @@ class CompiledTile(Tile):
 
         They are numbered row by row: with 64 columns, element 130 is in column 2 of row 2.
 
-        With the angle A at an anchor, and B from it to the row, cos(A + B) = cos A · cos B + (−sin A) ·
-        sin B. So an element is a sum of two products.
+        An element is a sum of two products. With the angle A at an anchor, and B from it to the row,
+
+            cos(A + B) = cos A · cos B + (−sin A) · sin B.
 
         Args:
             first_row: The number of the first row, counted from the first anchor.

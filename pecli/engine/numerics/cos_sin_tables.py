@@ -54,7 +54,8 @@ class ExactFiller:
         Args:
             functions: "cos" or "sin" for one column per frequency, "cos,sin" or "sin,cos" for two.
             first: The position of the first row.
-            out: The array to fill; with two columns per frequency, the very last one may be missing.
+            out: The array to fill; with two columns per frequency, the very last one may be
+                missing.
             dtype: The name of the dtype of `out`.
         """
         if not out.size:
@@ -67,14 +68,14 @@ class ExactFiller:
                 columns_of_function = out[:, place :: len(names)]
                 self._fill_float64(function, first, columns_of_function)
             return
-        # Float64 decides nearly all roundings to a narrower dtype. The few others are computed again.
+        # Float64 decides nearly all roundings to a narrower dtype.
         doubtful = self._fill_from_float64(functions, first, out, dtype)
         self._compute_doubtful(functions, first, out, dtype, doubtful)
 
     def _fill_from_float64(
         self, functions: str, first: int, out: Array, dtype: str
     ) -> list[Doubtful]:
-        """Write cosines and sines, computed in float64; return the places that may be rounded wrongly.
+        """Write cosines and sines, computed in float64; return places that may be rounded wrongly.
 
         The columns of 512 frequencies are made at a time, in memory that is called a tile.
 

@@ -162,10 +162,11 @@ class _WaveMaker(threading.local):
     def _write_pairs(
         self, loops: ModuleType, angles: Singles, pairs: Singles, *, sine_first: bool
     ) -> Doubtful:
-        """Write (cosine, sine) of angles by a compiled loop; return those that may be rounded wrongly.
+        """Write (cosine, sine) of angles by a compiled loop; return the numbers in doubt.
 
-        The loop takes the cosine and sine of the nearest of 8192 angles from a table, and turns them by
-        the rest of the angle.
+        The loop takes the cosine and sine of the nearest of 8192 angles from a table, and turns
+        them by the rest of the angle. A number is in doubt if its error may change how it is
+        rounded.
 
         Args:
             loops: The module of compiled loops.

@@ -202,13 +202,13 @@ class Float64Tiles:
         # For positions from 2,048 on, `_anchors_of` turns these by the angle of 2,048, 4,096, ….
         self._first_anchors = self._directions(positions_of_anchors)
 
-        # A number is split into a head of 26 bits and a small tail, because the product of two heads,
-        # of 52 bits, is exact in float64. Up to 1, heads are multiples of 2**-26.
+        # A number is split into a head of 26 bits and a small tail, because the product of two
+        # heads, of 52 bits, is exact in float64. Up to 1, heads are multiples of 2**-26.
         self._row_cosines = _split(rows.cosines, _HEAD_UNIT)
         self._row_sines = _split(rows.sines, _HEAD_UNIT)
 
-        # Anchors are multiplied by the amplitude. With 1.5, they are below 2, so that heads of 26 bits
-        # are multiples of 2 · 2**-26, and errors are twice as large.
+        # Anchors are multiplied by the amplitude. With 1.5, they are below 2, so that heads of 26
+        # bits are multiples of 2 · 2**-26, and errors are twice as large.
         self._amplitude = waves.amplitude_factor
         amplitude_bound = _power_of_two_bound(float(waves.amplitude_factor.hi))
         self._anchor_head_unit = amplitude_bound * _HEAD_UNIT
@@ -220,10 +220,10 @@ class Float64Tiles:
     def fill(self, function: str, first: int, out: Array) -> Iterator[Doubtful]:
         """Write "cos" or "sin" of positions first, first + 1, … into `out`; yield places in doubt.
 
-        The caller computes elements in doubt with more digits: their error leaves two roundings open.
+        An element is in doubt if its error leaves two roundings open; the caller computes it again.
 
-        Every 32nd position, for example, is an anchor. The rows after it are made together: position
-        100 = 96 + 4 from the cosine and sine of 96, the anchor, and of 4.
+        Every 32nd position, for example, is an anchor. The rows after it are made together:
+        position 100 = 96 + 4 from the cosine and sine of 96, the anchor, and of 4.
 
         Args:
             function: "cos" or "sin".
@@ -280,8 +280,11 @@ class Float64Tiles:
     ) -> _Elements:
         """Return cosines or sines of some rows after an anchor, and which of them are in doubt.
 
-        With the angles A of the anchor and B from it to a row, cos(A + B) = cos A · cos B − sin A · sin
-        B. Each number is a head h of 26 bits and a small tail t, so that a product is
+        With the angles A of the anchor and B from it to a row,
+
+            cos(A + B) = cos A · cos B − sin A · sin B.
+
+        Each number is a head h of 26 bits and a small tail t, so that a product is
 
             (h + t) · (h' + t') = h·h' + [(h + t)·t' + t·h'].
 

@@ -82,8 +82,9 @@ class ExactWaves:
     ) -> ExactWaves:
         """Return the waves amplitude · cos and sin of position · scale · frequency.
 
-        Frequencies become turns per position, of 2π radians each: whole turns of an angle can then be
-        dropped. They are integers over 2**bits. With 8 bits, 1 radian (0.159 turns) would be 40 / 2**8.
+        Frequencies become turns per position, of 2π radians each: whole turns of an angle can then
+        be dropped. They are integers over 2**bits. With 8 bits, 1 radian would be 40: 40 / 2**8 is
+        0.156, and the exact number of turns is 0.159.
 
         Args:
             frequencies: Radians per position, or turns per position if `in_turns` is set.
@@ -194,8 +195,8 @@ class Directions(NamedTuple):
 def sectors() -> Directions:
     """Return the cosines and sines of 257 angles in equal steps, from 0 to a whole turn.
 
-    Each is a sum of two float64 numbers, of about 106 bits. Only a quarter of the circle is computed:
-    cos(a + 90°) = −sin a, and sin(a + 90°) = cos a.
+    Each is a sum of two float64 numbers, of about 106 bits. Only a quarter of the circle is
+    computed: cos(a + 90°) = −sin a, and sin(a + 90°) = cos a.
     """
     bits = 160  # `numerics.cos_sin` takes and returns integers over 2**bits.
     angles_in_turns = [(sector << bits) // SECTORS for sector in range(SECTORS // 4)]

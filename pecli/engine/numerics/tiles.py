@@ -94,8 +94,8 @@ def _tile_sizes(wave_count: int, count: int) -> TileSizes:
     """Return how many rows of a table are computed at a time, as powers of two.
 
     Every 64th row, for example, is an anchor, whose cosines and sines are computed. The rows after
-    it are products with them. A tile is the rows that are made at once, and a segment the rows whose
-    anchors are in memory at once.
+    it are products with them. A tile is the rows that are made at once, and a segment the rows
+    whose anchors are in memory at once.
 
     The comments have the numbers for 64 waves and 100,000 positions.
 
@@ -147,9 +147,9 @@ class Factors:
     def __init__(self, waves: ExactWaves, columns: slice, functions: str, count: int) -> None:
         """Compute two small tables of cos + i·sin, whose products are rows of a large table.
 
-        The direction at position p is E(p) = cos + i·sin of its angle, and E(a + b) = E(a) · E(b). So
-        the rows E(0) … E(127) and the anchors E(0), E(128), E(256), … give all others: E(7,232) is
-        E(7,168) · E(64).
+        The direction at position p is E(p) = cos + i·sin of its angle, and E(a + b) = E(a) · E(b).
+        So the rows E(0) … E(127) and the anchors E(0), E(128), E(256), … give all others: E(7,232)
+        is E(7,168) · E(64).
 
         Args:
             waves: The frequencies and the amplitude of the large table.
@@ -276,8 +276,8 @@ class Tile:
     def __init__(self, factors: Factors, columns: int, dtype: str) -> None:
         """Allocate memory in which rows of a table are made, some hundred at a time.
 
-        A row is a product of two directions cos + i·sin. With an anchor at every 64th position, the row
-        at position 300 is anchor 4 (position 256) times the direction at position 44.
+        A row is a product of two directions cos + i·sin. With an anchor at every 64th position, the
+        row at position 300 is anchor 4 (position 256) times the direction at position 44.
 
         Args:
             factors: The directions at positions 0 … 63, and at anchors.
@@ -309,12 +309,12 @@ class Tile:
         return has_same_shape and self.factors is factors and self.is_compiled == is_compiled
 
     def fill(self, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write positions first, first + 1, … into the rows of `out`; yield places in doubt.
+        """Write the rows of positions first, first + 1, … into `out`; yield places in doubt.
 
-        The caller computes elements in doubt with more digits: their error leaves two roundings open.
+        An element is in doubt if its error leaves two roundings open; the caller computes it again.
 
-        The rows after an anchor, which is every 64th position, for example, are products with its cos +
-        i·sin. A segment is the positions whose anchors are in memory at once, some thousand.
+        The rows after an anchor, which is every 64th position, for example, are products with its
+        cos + i·sin. A segment is the positions whose anchors are in memory at once, some thousand.
         """
         segments = self._segments_of(first, len(out))
         starts = self._starts_of_new_segments(segments)
@@ -365,8 +365,8 @@ class Tile:
     def _parts_in_segment(self, segment: int, first: int, count: int) -> Iterator[_TilePart]:
         """Yield the rows that lie in a segment of positions, in parts that are made at once.
 
-        The memory for a part begins at an anchor, which is every 128th position, for example. If it has
-        1,024 rows, the rows from position 300 of the segment on have two parts:
+        The memory for a part begins at an anchor, which is every 128th position, for example. If it
+        has 1,024 rows, the rows from position 300 of the segment on have two parts:
 
             positions 300 … 1,279: from 44 rows after anchor 2 (position 256), 1,024 − 44 rows
             positions 1,280 … 2,303: from anchor 10 (position 1,280), 1,024 rows
@@ -393,8 +393,8 @@ class Tile:
     def _rows_in_segment(self, segment: int, first: int, count: int) -> slice:
         """Return which of `count` rows lie in a segment, if row 0 is at the position `first`.
 
-        If segment 1 has the positions 16384 … 32767, and 1000 rows begin at position 16000, they are the
-        rows 384 … 999.
+        If segment 1 has the positions 16384 … 32767, and 1000 rows begin at position 16000, they
+        are the rows 384 … 999.
         """
         rows_per_segment = self.factors.sizes.rows_per_segment
         position_of_segment = segment * rows_per_segment

@@ -68,8 +68,9 @@ def _with_attention_of_mscales(yarn: Yarn) -> Yarn:
 def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
     """Return LongRoPE as mlx-lm computes it, with the causes why it differs from the model.
 
-    LongRoPE has two lists of divisors of the frequencies. The model takes the short list for prompts
-    up to its original length, and the long one for longer prompts. mlx-lm always takes the long one.
+    LongRoPE has two lists of divisors of the frequencies. The model takes the short list for
+    prompts up to its original length, and the long one for longer prompts. mlx-lm always takes the
+    long one.
     """
     longrope = definition.scaling
     original = longrope.original_max_position_embeddings

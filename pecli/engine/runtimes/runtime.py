@@ -141,13 +141,13 @@ def unchanged(encoding: ModelRope) -> Adaptation:
 
 
 def with_llama_3_length(encoding: ModelRope, length_read: int | None, place: str) -> Adaptation:
-    """Return the original length with which a runtime computes llama3 scaling, if not the model's.
+    """Return the original length of llama3 scaling that a runtime uses in place of the model's.
 
-    Configs have this length at one of two places, and such a runtime looks at only one. If it finds
-    nothing there, it assumes 8,192, the length of Llama 3.1.
+    Configs have this length at one of two places, and some runtimes look at only one. If there is
+    nothing, they assume 8,192, the length of Llama 3.1.
 
     Args:
-        encoding: The encoding of a model.
+        encoding: The encoding of a model, with any scaling.
         length_read: The length at that place; None if there is none.
         place: The place in words, such as «within rope_scaling».
     """

@@ -223,8 +223,11 @@ class Yarn(Scaling):
     def attention(self, bits: int) -> int:
         """Return the attention factor, which multiplies cos and sin, as an integer over 2**bits.
 
-        It is `attention_factor` if the config has one. Otherwise it is g(1), with g(m) = 0.1 · m · ln
-        factor + 1. With both mscales, as in DeepSeek-V3, it is g(mscale) / g(mscale_all_dim).
+        It is `attention_factor` if the config has one. Otherwise it is g(1), with
+
+            g(m) = 0.1 · m · ln factor + 1.
+
+        With both mscales, as in DeepSeek-V3, it is g(mscale) / g(mscale_all_dim).
         """
         if self.exact_attention is not None:  # a fraction: given, or 1
             return super().attention(bits)
@@ -266,8 +269,11 @@ class Yarn(Scaling):
     def _check_attention_of_mscales(self, mscale: float, mscale_all_dim: float) -> None:
         """Raise ParameterError unless the attention factor of two mscales is from 1e-30 to 1e6.
 
-        It is g(mscale) / g(mscale_all_dim), with g(m) = 0.1 · m · ln factor + 1. For factor 40 and the
-        mscales 1 and 0.5, these are 1.369 / 1.184. Both must be above 0.
+        It is g(mscale) / g(mscale_all_dim), and both of these must be above 0, with
+
+            g(m) = 0.1 · m · ln factor + 1.
+
+        For factor 40 and the mscales 1 and 0.5, it is 1.369 / 1.184.
 
         Args:
             mscale: The field of this name, which is not None here.

@@ -17,9 +17,9 @@ SchemeType = TypeVar("SchemeType", bound=type[Scheme])
 def with_aliases(kind: SchemeType) -> SchemeType:
     """Return a scheme class whose constructor accepts aliases: `Rope(theta=1e6)` for `base=1e6`.
 
-    It is the same class, with another `__init__` than that of its dataclass decorator. Its signature,
-    which `help` shows, lists the aliases and the true defaults. The decorator's lists UNSET for
-    parameters whose default depends on others.
+    It is the same class, with another `__init__` than that of its dataclass decorator. Its
+    signature, which `help` shows, lists the aliases and the true defaults. The decorator's lists
+    UNSET for parameters whose default depends on others.
     """
     dataclass_init = kind.__init__
 

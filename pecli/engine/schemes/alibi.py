@@ -241,8 +241,8 @@ class Alibi(Scheme):
     def _bias_filler(self, queries: int, keys: int) -> Callable[[int, Array], None]:
         """Return a function `fill(start_row, out)` that writes some rows of the biases into `out`.
 
-        A row has the biases of one query for all keys. The rows of head 0 come first, one per query,
-        then those of head 1, and so on.
+        A row has the biases of one query for all keys. The rows of head 0 come first, one per
+        query, then those of head 1, and so on.
         """
         slopes = self._fixed_slopes()
 
@@ -291,8 +291,8 @@ class Alibi(Scheme):
     def audited_rows(self) -> ByPosition:
         """Return the biases by distance for an audit of rounding errors: (distances, heads).
 
-        A bias depends only on the distance between its query and its key. So L rows, for the distances 0
-        … L − 1, have every value of the (L, L) matrix.
+        A bias depends only on the distance between its query and its key. So L rows, for the
+        distances 0 … L − 1, have every value of the (L, L) matrix.
         """
         if self.seq_len is None:
             raise self._wrong("seq_len", "an audit runs over distances", "say how far")

@@ -321,7 +321,7 @@ class GridStyle:
     def _check_resampling(
         self, name: str, values: Sequence[float] | None, grid: Sequence[int]
     ) -> None:
-        """Raise ParameterError for numbers that space the points of a grid in a way it does not allow.
+        """Raise ParameterError for numbers that cannot change the spacing of a grid's points.
 
         A grid 28x28 may have one number for both axes, such as 14, or two of them.
 
@@ -346,7 +346,8 @@ class GridStyle:
         """True if users may space the points of a grid differently than the style does.
 
         They may if the points are at 0, 1, 2, …, or if the style has a `grid_scale` of its own to
-        replace, as LTX-2's has. Other styles, such as those of points from −1 to 1, define the spacing.
+        replace, as LTX-2's has. Other styles, such as those of points from −1 to 1, define the
+        spacing.
         """
         return self.coordinate == "index" or bool(self.grid_scale)
 

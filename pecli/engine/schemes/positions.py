@@ -372,8 +372,8 @@ class Positioned(Scheme):
     def audited_rows(self) -> ByPosition:
         """Return the rows in which an audit measures rounding errors, frequency by frequency.
 
-        A row has the cosine and sine of each frequency, c0 s0 c1 s1 …, whatever layout the table has.
-        Sinusoidal tables may have the sines first. Pairs that do not rotate are left out.
+        A row has the cosine and sine of each frequency, c0 s0 c1 s1 …, whatever layout the table
+        has. Sinusoidal tables may have the sines first. Pairs that do not rotate are left out.
         """
         exact_scheme = self.computed_as("exact")
         all_frequencies = required(exact_scheme.inverse_frequencies())

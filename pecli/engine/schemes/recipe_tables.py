@@ -205,8 +205,8 @@ class RecipeFiller:
     def _all_pair_angles(self) -> list[PairAngles]:
         """Return the functions that compute angles, in the order of the pairs.
 
-        Making them computes float32 frequencies. A runtime may divide these by factors such as 1e39,
-        which are infinite in float32: that is no reason for a warning.
+        Making them computes float32 frequencies. A runtime may divide these by factors such as
+        1e39, which are infinite in float32: that is no reason for a warning.
         """
         with np.errstate(all="ignore"):
             return list(self._waves.angle_functions())
@@ -289,8 +289,8 @@ class RecipeFiller:
     ) -> None:
         """Write cos and sin of neighbouring pairs at some positions into `out`.
 
-        They are computed in float32, and rounded to the dtype in which the imitated program stores its
-        table, such as bfloat16. Then they are given in the dtype of `out`.
+        They are computed in float32, and rounded to the dtype in which the imitated program stores
+        its table, such as bfloat16. Then they are given in the dtype of `out`.
 
         Args:
             band: The pairs, and how their angles are computed.
@@ -315,8 +315,8 @@ class RecipeFiller:
     def _takes_float32_as_it_is(self, out: Array, column_count: int, dtype: str) -> bool:
         """Return True if float32 numbers can be written into `out` without rounding and copies.
 
-        `out` and the table of the imitated program are then float32, and `out` is one piece of memory
-        with so many columns.
+        `out` and the table of the imitated program are then float32, and `out` is one piece of
+        memory with so many columns.
         """
         needs_rounding = self._recipe.table_dtype not in ("", "float32") or dtype != "float32"
         if needs_rounding:
@@ -328,8 +328,8 @@ class RecipeFiller:
     ) -> None:
         """Write amplitude · cos and sin of position · scale · frequency, in float32.
 
-        Angles are computed for positions without a sign, so that they are rounded alike on both sides
-        of 0. Then the sines of negative positions are negated.
+        Angles are computed for positions without a sign, so that they are rounded alike on both
+        sides of 0. Then the sines of negative positions are negated.
 
         Args:
             band: The pairs, and how their angles are computed.

@@ -206,10 +206,10 @@ class Rope(RotaryParameters):
     def _angles_by_recipe(self, recipe: PrecisionRecipe) -> AngleFunction:
         """Return a function from positions to angles in float32, with the roundings of a recipe.
 
-        A recipe imitates one of two programs. transformers has a frequency base^(−2i/dim) for pair i.
-        ggml has no frequencies: from pair to pair, it multiplies the angle by base^(−2/dim).
+        A recipe imitates one of two programs. In transformers, pair i has the frequency
+        base^(−2i/dim). ggml multiplies the angle by base^(−2/dim) from pair to pair.
 
-        A scaling stretches the context: it makes the base larger (NTK), or changes frequencies (YaRN).
+        A scaling stretches the context by a larger base (NTK) or other frequencies (YaRN).
         """
         scaling = self.scaling_value
         dim = self.exponent_dim
@@ -332,7 +332,8 @@ class Rope(RotaryParameters):
             out: The rows to fill.
             filler: Computes the columns of the pairs that rotate.
             function: "cos" or "sin".
-            offset: The position of row 0. It is 0 if positions are listed; the filler then takes rows.
+            offset: The position of row 0. It is 0 if positions are listed; the filler then takes
+                rows.
         """
         columns, copies = self._columns_and_copies(out)
         rotating = columns[:, : self.rotating_pairs]
@@ -343,7 +344,7 @@ class Rope(RotaryParameters):
             copies[...] = columns
 
     def _columns_and_copies(self, out: Array) -> tuple[Array, Array | None]:
-        """Return a column for each pair in `out`, and the columns for copies of them, if there are any.
+        """Return a column of `out` for each pair, and the columns for copies, if there are any.
 
         Both are views. In c0 c0 c1 c1, the copies are the columns 1 and 3; in c0 c1 c0 c1, 2 and 3.
         """

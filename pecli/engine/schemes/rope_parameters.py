@@ -335,7 +335,8 @@ class RotaryParameters(Positioned):
         """The frequencies of each axis of positions, if each axis has its own; otherwise empty.
 
         An image has two axes, rows and columns. If each rotates 24 channels, each has a block of 12
-        frequencies. Text has one list of frequencies for all channels, which M-RoPE divides among axes.
+        frequencies. Text has one list of frequencies for all channels, which M-RoPE divides among
+        axes.
         """
         if (
             self.inv_freq is not None
@@ -373,10 +374,10 @@ class RotaryParameters(Positioned):
     def _with_larger_bases(
         self, blocks: tuple[AxisBlock, ...], factors: tuple[float, ...] | None
     ) -> tuple[AxisBlock, ...]:
-        """Return the frequencies of axes with the larger bases of NTK scaling, base · factor^(d/(d − 2)).
+        """Return the frequencies of axes with the larger bases of NTK scaling.
 
-        d is the number of channels of an axis. Cosmos has the factor 2 for time, and 1 for rows and
-        columns.
+        The base of an axis of d channels becomes base · factor^(d/(d − 2)). Cosmos has the factor 2
+        for time, and 1 for rows and columns.
 
         Args:
             blocks: The frequencies of each axis.
