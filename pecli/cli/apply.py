@@ -26,11 +26,16 @@ from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, listed
 from pecli.files import save_tables
 from pecli.files.formats import readable_suffixes
-from pecli.tensors import row_positions, row_rotation
 from pecli.tensors.apply import add_learned
 from pecli.tensors.inputs import SEQ_AXIS, Input, open_inputs, read_numbers
-from pecli.tensors.row_positions import RowPositions, given_options
-from pecli.tensors.row_rotation import RowRotation
+from pecli.tensors.row_positions import (
+    OFFSET,
+    SHIFT,
+    RowPositions,
+    given_options,
+    row_positions,
+)
+from pecli.tensors.row_rotation import AXIS, LAYOUT, RowRotation, head_counts, model_rotation
 from pecli.views import progress, screen
 
 MAX_LISTED = 4
@@ -88,19 +93,19 @@ LEARNED_OPTIONS = (
         "--offset",
         "INTEGER",
         "The row for the first position. (default: 0)",
-        rule=row_positions.OFFSET,
+        rule=OFFSET,
     ),
 )
 CAUSAL = options.flag("--causal", "The same as --form causal.")
 DIM = options.text("--dim", "INTEGER", _DIM)
 ROPE_OPTIONS = (
-    options.text("--layout", "NAME", _LAYOUT, rule=row_rotation.LAYOUT),
+    options.text("--layout", "NAME", _LAYOUT, rule=LAYOUT),
     options.flag("--trailing", "Rotate the trailing channels, if only some rotate."),
-    options.text("--seq-axis", "INTEGER", _AXIS, rule=row_rotation.AXIS),
+    options.text("--seq-axis", "INTEGER", _AXIS, rule=AXIS),
     options.text("--positions", "LIST|FILE", _POSITIONS),
     options.text("--attention-mask", "FILE", _MASK),
     options.flag("--inverse", "Undo the rotation, the attention factor included."),
-    options.text("--shift", "INTEGER", _SHIFT, rule=row_positions.SHIFT),
+    options.text("--shift", "INTEGER", _SHIFT, rule=SHIFT),
     *options.model_options(_MODEL),
 )
 SHARED_OPTIONS = (
@@ -115,7 +120,9 @@ SHARED_OPTIONS = (
 _DECIDED_BY_INPUT = frozenset({"seq_len", "dim", "heads", "slopes", "dtype", "relative"})
 """Parameters of added tables that the shape of the input decides, or that would change nothing."""
 
-_ROTARY = options.without(Rope.parameters(), {"seq_len", "layout", "dtype", "recipe", "positions"})
+_ROPE_RULES = options.without(
+    Rope.parameters(), {"seq_len", "layout", "dtype", "recipe", "positions"}
+)
 """Parameters of rope that the input does not decide, and that mean the same as for a table."""
 
 
@@ -124,7 +131,7 @@ class AppliedArrays(NamedTuple):
 
     arrays: Sequence[Array]  #: one per input
     parameters: NamedValues  #: for JSON
-    words: str  #: the parameters in brief: «halves (the default), positions 0 … 7 along axis 1»
+    description: str  #: «halves (the default), positions 0 … 7 along axis 1»
 
 
 Apply = Callable[[Sequence[Input], Values], AppliedArrays]
@@ -176,7 +183,7 @@ def _alibi_command() -> AnyCommand:
 @cache
 def _rope_command() -> AnyCommand:
     summary = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
-    others = Rope.parameters().keys() - _ROTARY.keys()
+    others = Rope.parameters().keys() - _ROPE_RULES.keys()
     special_options = scheme_options.parameter_options(Rope, {*others, "dim"})
     return _apply_command("rope", _rotate_inputs, summary, [DIM, *special_options, *ROPE_OPTIONS])
 
@@ -218,49 +225,44 @@ def _apply_command(
 
 
 def _apply_and_write(scheme: str, apply: Apply, **values: Any) -> None:
-    """Read the inputs, apply an encoding to them, write the results, and print what was done.
+    """Encode the tensors of some files, write the results, and print what was done.
 
     Args:
-        scheme: The name of the subcommand.
-        apply: The function that applies its encoding.
-        values: The values of its options: `files`, `tensor`, `output`, `json` and `quiet`, and
-            those that only `apply` reads.
+        scheme: The subcommand, such as "rope".
+        apply: Adds that encoding to tensors, or rotates them: `apply(tensors, values)`.
+        values: The values of all options by name, such as `files` and `output`.
     """
     inputs, metadata = open_inputs(values["files"], values["tensor"])
     output: str = values["output"]
     options.check_output(output, json=values["json"])
-    applied = apply(inputs, values)
+    encoded = apply(inputs, values)
     tables = [
-        table_of(tensor.name, array) for tensor, array in zip(inputs, applied.arrays, strict=True)
+        table_of(tensor.name, array) for tensor, array in zip(inputs, encoded.arrays, strict=True)
     ]
     shows_progress = options.shows_progress(values)
     total_bytes = sum(table.nbytes for table in tables)
     with progress.counting(scheme, total_bytes, wanted=shows_progress) as advance:
-        save_tables(output, tables, None, metadata=metadata, on_block=advance)
-    as_json = partial(_as_json, scheme, output, tables, applied.parameters, shows_progress)
-    show = partial(_show, scheme, output, tables, applied.words)
-    print_answer(as_json, show, json=values["json"], quiet=values["quiet"])
+        save_tables(output, tables, spec=None, metadata=metadata, on_block=advance)
+
+    def answer_as_json() -> JsonObject:
+        return {
+            "scheme": scheme,
+            "parameters": dict(encoded.parameters),
+            # Large tensors take time to describe, hence another progress bar.
+            "tensors": progress.described(scheme, tables, wanted=shows_progress),
+            "output": output,
+        }
+
+    def show_answer() -> None:
+        _print_written(scheme, output, tables, encoded.description)
+
+    print_answer(answer_as_json, show_answer, json=values["json"], quiet=values["quiet"])
 
 
-def _as_json(
-    scheme: str,
-    path: str,
-    tables: Sequence[Table],
-    parameters: NamedValues,
-    shows_progress: bool,
-) -> JsonObject:
-    """Return the answer of `--json`; large tensors take time to describe, hence the progress bar."""
-    return {
-        "scheme": scheme,
-        "parameters": dict(parameters),
-        "tensors": progress.described(scheme, tables, wanted=shows_progress),
-        "output": path,
-    }
-
-
-def _show(scheme: str, path: str, tables: Sequence[Table], words: str) -> None:
+def _print_written(scheme: str, path: str, tables: Sequence[Table], description: str) -> None:
+    """Print the file that was written, its tensors, and how they were made."""
     shapes = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables]
-    screen.print_written(path, f"{listed(shapes, MAX_LISTED)}, ", f"; {scheme}: {words}")
+    screen.print_written(path, f"{listed(shapes, MAX_LISTED)}, ", f"; {scheme}: {description}")
 
 
 def _span_in_words(first: int, stop: int) -> str:
@@ -294,43 +296,46 @@ def _axis_in_words(tensor: Input, seq_axis: int = SEQ_AXIS) -> str:
     return f"along axis {seq_axis % len(tensor.shape)} of {tensor.shape}"
 
 
-def _added_parameters(scheme_type: type[Scheme]) -> dict[str, ParameterRule]:
+def _parameters_without_input(scheme_type: type[Scheme]) -> dict[str, ParameterRule]:
+    """Return the parameters of a scheme that do not follow from the shape of an input."""
     return options.without(scheme_type.parameters(), _DECIDED_BY_INPUT)
 
 
 def _add_rows(scheme_type: type[Scheme], inputs: Sequence[Input], values: Values) -> AppliedArrays:
-    """Add a table to each input (…, L, D); the table has L rows and D columns.
+    """Add positional encodings to tensors (…, L, D): row p of a table to the vector at position p.
 
     Args:
-        scheme_type: The scheme that makes the tables, such as sinusoidal.
-        inputs: The inputs, at least one; each may have another L.
+        scheme_type: The scheme of the table, such as sinusoidal.
+        inputs: The tensors, at least one. Each gets a table of its own L rows and D columns.
         values: The options of the command.
     """
-    parameters = options.parsed(_added_parameters(scheme_type), values)
+    rules = _parameters_without_input(scheme_type)
+    given_parameters = options.parsed(rules, values)
     schemes: list[Scheme] = []
     arrays: list[Array] = []
     for tensor in inputs:
-        scheme = _scheme_for_input(scheme_type, tensor, parameters)
+        scheme = _scheme_for_input(scheme_type, tensor, given_parameters)
         schemes.append(scheme)
         arrays.append(scheme.applied_to(tensor.array))
-    # The parameters that do not follow from an input are those of every scheme.
+
+    # Only the shapes of the tables differ. All other parameters are reported from the first one.
     first_scheme = schemes[0]
-    spec = {name: getattr(first_scheme, name) for name in _added_parameters(scheme_type)}
-    added_positions = _added_span(first_scheme, spec.get("positions"), inputs)
-    words = f"positions {added_positions} {_axis_in_words(inputs[0])}"
-    if "layout" in spec:
-        words = f"{spec['layout']}, {words}"
-    return AppliedArrays(arrays, spec, words)
+    parameters = {name: getattr(first_scheme, name) for name in rules}
+    span = _span_of_added_rows(first_scheme, parameters.get("positions"), inputs)
+    description = f"positions {span} {_axis_in_words(inputs[0])}"
+    if "layout" in parameters:
+        description = f"{parameters['layout']}, {description}"
+    return AppliedArrays(arrays, parameters, description)
 
 
-def _added_span(
+def _span_of_added_rows(
     scheme: Scheme, listed_positions: PositionList | None, inputs: Sequence[Input]
 ) -> str:
     """Return the positions whose rows were added, in words: «0 … 7» for inputs of at most 8 rows."""
     if listed_positions is not None:
         return _listed_span(listed_positions)
-    longest = _longest(inputs, SEQ_AXIS)
-    return _span_in_words(scheme.first_position, scheme.first_position + longest)
+    stop = scheme.first_position + _longest_length(inputs, SEQ_AXIS)
+    return _span_in_words(scheme.first_position, stop)
 
 
 def _scheme_for_input(scheme_type: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
@@ -392,7 +397,9 @@ def _add_alibi(inputs: Sequence[Input], values: Values) -> AppliedArrays:
         arrays.append(_biased(tensor.array, scheme))
     last_shape = _score_shape(inputs[-1])
     last_scheme = Alibi(last_shape.heads, **parameters)
-    spec = {name: getattr(last_scheme, name) for name in ("heads", *_added_parameters(Alibi))}
+    spec = {
+        name: getattr(last_scheme, name) for name in ("heads", *_parameters_without_input(Alibi))
+    }
     words = f"{last_scheme.form}, {last_scheme.rule} slopes of {last_shape.heads} heads"
     if last_shape.queries < last_shape.keys:
         words += f", queries are the last {last_shape.queries} of {last_shape.keys} positions"
@@ -408,7 +415,7 @@ def _biased(scores: Array, scheme: Alibi) -> Array:
 
 def _alibi_parameters(values: Values) -> MutableValues:
     """Return the parameters of the biases; `--causal` is short for `--form causal`."""
-    parameters = options.parsed(_added_parameters(Alibi), values)
+    parameters = options.parsed(_parameters_without_input(Alibi), values)
     if values["causal"]:
         form = parameters.setdefault("form", "causal")
         if form != "causal":
@@ -447,10 +454,10 @@ def _rotate_inputs(inputs: Sequence[Input], values: Values) -> AppliedArrays:
     request = _rotation_request(inputs, values)
     model = options.model_name(values)
     if model is None:
-        rotation = _scheme_rotation(request)
+        rotation = _rotation_by_options(request)
         layout_source = "the default"
     else:
-        rotation, layout_source = _model_rotation(request, model, values)
+        rotation, layout_source = _rotation_by_model(request, model, values)
     if "layout" in request.rotation_fields:
         layout_source = "given"
     arrays = [rotation.apply(tensor) for tensor in inputs]
@@ -464,7 +471,7 @@ class _RotationRequest(NamedTuple):
     """A rotation as options state it; what they leave out follows from the inputs or from a model."""
 
     inputs: Sequence[Input]
-    rows: RowPositions
+    rows: RowPositions  #: the positions of their rows
     rotation_fields: NamedValues  #: fields of `RowRotation`, such as its layout
     rope_parameters: NamedValues  #: parameters of `Rope`, such as its base
 
@@ -475,31 +482,32 @@ class _RotationRequest(NamedTuple):
 
 
 def _rotation_request(inputs: Sequence[Input], values: Values) -> _RotationRequest:
-    """Return the rotation that options state; raise ParameterError for inputs that do not fit it.
+    """Return the rotation of q and k that the options describe.
 
-    `--positions` has one of two meanings. Whole numbers are row ids: the row of the rope's tables
-    that each row of the input takes. Other positions, such as 0.5 or places in a grid, become the
-    parameter `positions` of the rope, which then has a row for each of them.
+    Raises:
+        ParameterError: The inputs differ in D, or an option has a wrong value.
     """
-    fields = given_options(
+    rotation_fields = given_options(
         layout=values["layout"],
         trailing=values["trailing"],
         inverse=values["inverse"],
         shift=values["shift"],
         seq_axis=values["seq_axis"],
     )
-    _check_same_dim(inputs, fields.get("seq_axis", SEQ_AXIS))
-    rope_parameters = options.parsed(_ROTARY, values)
-    stated = _stated_positions(values)
-    rows = row_positions.row_positions(
-        positions=stated.row_ids,
-        attention_mask=stated.attention_mask,
+    _check_same_dim(inputs, rotation_fields.get("seq_axis", SEQ_AXIS))
+    rope_parameters = options.parsed(_ROPE_RULES, values)
+    position_options = _read_position_options(values)
+    rows = row_positions(
+        positions=position_options.ids,
+        attention_mask=position_options.attention_mask,
         shift=values["shift"],
+        # `--offset` is a parameter of the rope's tables, and here the position of the first row.
         offset=rope_parameters.get("offset"),
     )
-    if stated.rope_positions is not None:
-        rope_parameters["positions"] = stated.rope_positions
-    return _RotationRequest(inputs, rows, fields, rope_parameters)
+    if position_options.other_positions is not None:
+        # The rope's tables then have a row for each of these positions.
+        rope_parameters["positions"] = position_options.other_positions
+    return _RotationRequest(inputs, rows, rotation_fields, rope_parameters)
 
 
 def _check_same_dim(inputs: Sequence[Input], seq_axis: int) -> None:
@@ -512,100 +520,105 @@ def _check_same_dim(inputs: Sequence[Input], seq_axis: int) -> None:
             raise tensor.wrong(rule, "they must share D, the last axis")
 
 
-def _longest(inputs: Sequence[Input], seq_axis: int) -> int:
+def _longest_length(inputs: Sequence[Input], seq_axis: int) -> int:
+    """Return the largest number of positions that an input has."""
     return max(tensor.shape[seq_axis] for tensor in inputs)
 
 
-class _StatedPositions(NamedTuple):
-    """Positions of rows that options state.
+class _PositionOptions(NamedTuple):
+    """The values of `--positions` and `--attention-mask`; None for what was not given.
+
+    `--positions` has one of two meanings:
 
     Attributes:
-        row_ids: `--positions` if these are whole numbers, which may differ within a batch; else None.
-        rope_positions: `--positions` if these are others, such as 0.5; else None.
-        attention_mask: `--attention-mask`, None if it was not given.
+        ids: An array of position ids, which are row numbers of cos and sin tables: (batch, L), say.
+        other_positions: A list or an array of any other positions, such as 0.5.
+        attention_mask: 1 for tokens, 0 for padding.
     """
 
-    row_ids: Array | None
-    rope_positions: PositionList | None
+    ids: Array | None
+    other_positions: PositionList | None
     attention_mask: Array | None
 
 
-def _stated_positions(values: Values) -> _StatedPositions:
-    """Return the positions of rows that `--positions` and `--attention-mask` state.
-
-    A file of whole numbers from 0 has position ids, unless options give positions several axes.
-    A list, such as `--positions 0.5,1`, and files of other numbers are a parameter of the rope.
-    """
-    rule = Rope.parameters()["positions"]
-    row_ids: Array | None = None
-    rope_positions: PositionList | None = None
+def _read_position_options(values: Values) -> _PositionOptions:
+    """Return the values of `--positions` and `--attention-mask`, which may be lists or files."""
+    ids: Array | None = None
+    other_positions: PositionList | None = None
     if values["positions"] is not None:
+        rule = Rope.parameters()["positions"]
         numbers = options.value_or_array("positions", rule, values["positions"])
-        has_axes = values["style"] is not None or values["axes"] is not None
-        if _are_ids(numbers) and not has_axes:
-            row_ids = numbers
+        # With one of these options, (2, L) is a row and a column of L points, not a batch of ids.
+        have_axes = values["style"] is not None or values["axes"] is not None
+        if _can_be_ids(numbers) and not have_axes:
+            ids = numbers
         else:
-            rope_positions = rule.check("positions", numbers)
+            other_positions = rule.check("positions", numbers)
     attention_mask: Array | None = None
     if values["attention_mask"] is not None:
         attention_mask = read_numbers("attention_mask", values["attention_mask"])
-    return _StatedPositions(row_ids, rope_positions, attention_mask)
+    return _PositionOptions(ids, other_positions, attention_mask)
 
 
-def _are_ids(numbers: object) -> TypeGuard[Array]:
-    """Return True for an array that can hold position ids: integers that are not negative."""
+def _can_be_ids(numbers: object) -> TypeGuard[Array]:
+    """Return True for an array of integers from 0 on; a list from the command line is no array."""
     if not isinstance(numbers, np.ndarray):
         return False
     are_integers = np.issubdtype(numbers.dtype, np.integer)
     return bool(are_integers and numbers.min(initial=0) >= 0)
 
 
-def _scheme_rotation(request: _RotationRequest) -> RowRotation:
-    """Return the rotation by a rope whose parameters the options state, without a model.
+def _rotation_by_options(request: _RotationRequest) -> RowRotation:
+    """Return the rotation that options describe without a model.
 
-    What they leave out follows from the inputs. The rope is as long as the longest one, unless
-    `--positions` or `--grid` states a row for each position. All channels rotate, unless `--dim`,
-    `--axes` or `--inv-freq` states how many do.
+    Cos and sin tables need two sizes, which follow from the inputs if no option states them:
+
+    - `dim`, the number of channels that rotate: all of them;
+    - `seq_len`, the number of rows: the positions of the longest input.
     """
     parameters: MutableValues = dict(request.rope_parameters)
-    leaves_out_dim = parameters.keys().isdisjoint(("dim", "axes", "inv_freq"))
-    if leaves_out_dim:
-        first = request.inputs[0]
-        first.check_dim(Rope.parameters()["dim"], "or give the rotary dimension with --dim")
-        parameters["dim"] = first.shape[-1]
-    longest = _longest(request.inputs, request.seq_axis)
-    parameters["seq_len"] = request.rows.seq_len(longest, request.rope_parameters)
+    is_dim_open = parameters.keys().isdisjoint(("dim", "axes", "inv_freq"))
+    if is_dim_open:
+        first_input = request.inputs[0]
+        rule_of_dim = Rope.parameters()["dim"]
+        first_input.check_dim(rule_of_dim, "or give the rotary dimension with --dim")
+        parameters["dim"] = first_input.shape[-1]
+    longest_length = _longest_length(request.inputs, request.seq_axis)
+    # None if `--positions` or `--grid` states the rows.
+    parameters["seq_len"] = request.rows.table_rows(longest_length, request.rope_parameters)
     return RowRotation(Rope(**parameters), request.rows, **request.rotation_fields)
 
 
-class _ModelRotation(NamedTuple):
-    """The rotation of a model's layers."""
+class _SourcedRotation(NamedTuple):
+    """A rotation, and the source of its pair layout in words."""
 
     rotation: RowRotation
     layout_source: str  #: «as config.json has it»
 
 
-def _model_rotation(request: _RotationRequest, model: str, values: Values) -> _ModelRotation:
-    """Return the rotation that the layers of a model apply, with what options replace in it.
+def _rotation_by_model(
+    request: _RotationRequest, model_name: str, values: Values
+) -> _SourcedRotation:
+    """Return the rotation in a model's attention layers, with the source of its layout.
 
     Args:
-        request: The inputs, their positions, and the layout or other values that options state.
-        model: The model's name.
-        values: All options, some of which name the model and the type of its layers.
+        request: The inputs, and what the options change in the model's rotation.
+        model_name: The value of `--model` or `--config`.
+        values: All options; `layer_type` selects layers of the model.
     """
     resolved = scheme_options.only_model_encoding(values, request.rope_parameters)
     (encoding,) = resolved.encodings
-    file = resolved.model.file
-    rotation = row_rotation.model_rotation(
+    model_file = resolved.model.file
+    rotation = model_rotation(
         request.inputs,
-        file=file,
+        file=model_file,
         encoding=encoding,
         rows=request.rows,
-        heads=row_rotation.head_counts(model, values["layer_type"]),
+        heads=head_counts(model_name, values["layer_type"]),
         rotation_fields=request.rotation_fields,
-        **resolved.other_parameters,
+        **resolved.table_parameters,  # such as `offset`, which no model defines
     )
-    return _ModelRotation(rotation, layout_source=f"as {file} has it")
+    return _SourcedRotation(rotation, layout_source=f"as {model_file} has it")
 
 
 def _rotated_channels(tensor: Input, rotation: RowRotation) -> list[str]:
@@ -641,13 +654,13 @@ def _rotated_span(inputs: Sequence[Input], rotation: RowRotation) -> str:
     """
     if rotation.rope.positions is not None:
         return _listed_span(rotation.rope.positions)
-    first, stop = rotation.rows.span(_longest(inputs, rotation.seq_axis))
+    first, stop = rotation.rows.span(_longest_length(inputs, rotation.seq_axis))
     return _span_in_words(first, stop)
 
 
 def _rotation_parameters(rotation: RowRotation, values: Values) -> NamedValues:
     """Return the parameters of a rotation for JSON: those of the rope, and how it was applied."""
-    rope_parameters = {name: getattr(rotation.rope, name) for name in _ROTARY}
+    rope_parameters = {name: getattr(rotation.rope, name) for name in _ROPE_RULES}
     return {
         **rope_parameters,
         "layout": rotation.layout,

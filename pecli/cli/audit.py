@@ -28,8 +28,8 @@ EXAMPLES = (
     "pecli audit rope --model llama-3.1-8b --seq-len 131072 --recipes float32,float32-recurrence",
     "pecli audit alibi --heads 12 --seq-len 4096 --tolerance 0.01",
 )
-_OMITTED = ("recipe", "slopes")
-"""Options of the generators that an audit has no use for."""
+_OPTIONS_OF_GENERATORS_ONLY = ("recipe", "slopes")
+"""Options of `pecli rope`, … that `pecli audit rope`, … does not have: it measures all recipes."""
 _TOLERANCE = f"Absolute error up to which a position counts as right. (default: {DRIFT:g})"
 OPTIONS = (
     options.text("--recipes --recipe", "NAME,…", "Only these recipes. (default: all)", "Audit"),
@@ -51,7 +51,9 @@ def command(name: str) -> AnyCommand:
 def _audit_command(scheme_type: type[Scheme]) -> AnyCommand:
     """Return the subcommand of a scheme, such as `pecli audit rope`."""
     declared = [
-        option for option in scheme_options.options_of(scheme_type) if option.name not in _OMITTED
+        option
+        for option in scheme_options.options_of(scheme_type)
+        if option.name not in _OPTIONS_OF_GENERATORS_ONLY
     ]
     return command_of(
         scheme_type.name,
@@ -64,29 +66,35 @@ def _audit_command(scheme_type: type[Scheme]) -> AnyCommand:
 
 
 @dataclass
-class _Audits:
+class _AuditResult:
     """The audits of a scheme, one per layer type; the name is empty if there is only one."""
 
     scheme: Scheme
-    by_layer_type: dict[str, Audit]
+    audit_of_layer_type: dict[str, Audit]
 
     def as_json(self) -> JsonObject:
-        layers = {name: result.as_json() for name, result in self.by_layer_type.items()}
+        layers = {name: result.as_json() for name, result in self.audit_of_layer_type.items()}
         if "" in layers:
             return layers[""]
         return {**self.scheme.spec(), "layers": layers}
 
 
 def _run_audit(scheme_type: type[Scheme], **values: Any) -> None:
-    """Run `pecli audit`: measure how far each precision recipe drifts from the exact table.
+    """Run `pecli audit`: measure the rounding errors of less precise ways to compute a table.
 
-    A model may have several schemes, one per type of layer, which are audited one after the other.
-    The figure, if there is one, carries the command and the specs.
+    A model may have several types of layers, which are audited one after the other.
+
+    Args:
+        scheme_type: The scheme, such as rope.
+        values: The values of the options by name.
     """
-    # An audit lacks options of some parameters, which get the value that options have by default.
-    not_given = dict.fromkeys(_OMITTED)
-    scheme = scheme_options.scheme_from(scheme_type, {**not_given, **values})
+    # `scheme_from` reads all options of a generator: None means that one was not given.
+    missing_values = dict.fromkeys(_OPTIONS_OF_GENERATORS_ONLY)
+    scheme = scheme_options.scheme_from(scheme_type, {**values, **missing_values})
     audits = _audit_layer_types(scheme, values)
+
+    def show(result: _AuditResult) -> None:
+        drift.show_audits(result.audit_of_layer_type, details=values["details"])
 
     def save_figure(path: str) -> None:
         specs = [layer_scheme.spec() for _, layer_scheme in scheme.by_layer_type()]
@@ -94,8 +102,8 @@ def _run_audit(scheme_type: type[Scheme], **values: Any) -> None:
         figure_files.save(drift_pictures.audits_figure(audits), path, about=metadata)
 
     answer_with_figure(
-        result=_Audits(scheme, audits),
-        show=lambda result: drift.show_audits(result.by_layer_type, details=values["details"]),
+        result=_AuditResult(scheme, audits),
+        show=show,
         output=values["output"],
         save=save_figure,
         json=values["json"],

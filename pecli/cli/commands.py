@@ -194,30 +194,35 @@ def command_of(
 
 
 def _with_signature(run: Run, options: Iterable[Parameter]) -> Run:
-    """Return a function that runs a command, with its options as its signature.
+    """Return a function that runs a command, whose signature lists the command's options.
 
-    Typer reads the options from the signature. `--shape` and `--raw-dtype` apply to all files that
-    the command reads, and are not passed on.
+    Typer makes the options of the command line from a signature. A function with `**values` has
+    none that it could use, so that the signature is replaced.
+
+    Args:
+        run: The function of the command, called with the values of the options.
+        options: The options, as parameters of a function.
     """
 
     def call(
         *, shape: str | None = None, raw_dtype: str | None = None, **values: object
     ) -> int | None:
-        """Run the command, without its notes if it has `--quiet`.
+        """Run the command, and print the notes that the library makes meanwhile.
 
-        Notes that the library makes meanwhile are printed.
+        `--shape` and `--raw-dtype` apply to all files that are read, and are not passed on.
         """
-        with _raw_files(shape, raw_dtype), passed_to(print_note):
+        with _raw_files_read_as(shape, raw_dtype), passed_to(print_note):
             if values.get("quiet"):
                 return call_quietly(run, **values)
             return run(**values)
 
     call.__signature__ = Signature(list(options))  # type: ignore[attr-defined]
-    call.__annotations__ = {}  # Typer would take the types of options from them.
+    # The annotations above are those of `call`, which Typer would prefer to the signature's.
+    call.__annotations__ = {}
     return call
 
 
-def _raw_files(shape: str | None, raw_dtype: str | None) -> AbstractContextManager[None]:
+def _raw_files_read_as(shape: str | None, raw_dtype: str | None) -> AbstractContextManager[None]:
     """Return the context in which raw files are read as `--shape` and `--raw-dtype` state."""
     if shape is None and raw_dtype is None:
         return nullcontext()

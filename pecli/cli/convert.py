@@ -139,30 +139,34 @@ class _Conversion(NamedTuple):
 
 
 def _convert_by_options(file: LoadedFile, values: options.Values) -> Converted:
-    """Return the tensors of a file, converted as the options of the command describe.
+    """Return the tensors of a file in another layout of pairs, another dtype, or both.
 
-    `--from halves --to interleaved` moves the channels of a pair, 0 and 64 of 128, beside each other.
-    With `--heads` or a model, the tensors are weights, whose rows move. Without them, they are
-    tables, whose columns move.
+    With `--heads` or a model, the tensors are weights of q and k, whose rows are reordered.
+    Without, they are cos and sin tables, whose columns are reordered.
+
+    Args:
+        file: The file.
+        values: The options of the command.
     """
     head_options = options.parsed(HEAD_RULES, values)
     model = options.model_name(values)
-    old_layout = None  # Without `--from`, nothing moves, and only the dtype may change.
-    if values["source"]:  # of `--from`, which is a keyword of Python
+    old_layout = None  # Without `--from`, nothing is reordered.
+    if values["source"]:
         old_layout = options.parse("from", PAIRS, values["source"])
-        are_weights = model is not None or "heads" in head_options
-        if not are_weights:
+        are_tables = model is None and "heads" not in head_options
+        if are_tables:
+            # A table of pecli's states its layout, which `--from` must not contradict.
             _check_layout(file, old_layout)
     return converted(
         file.tensors,
         file.path,
-        old_layout,
-        values["to"],
-        model,
+        source=old_layout,
+        target=values["to"],
+        model=model,
         layer_type=values["layer_type"],
         include=values["include"],
         dtype=values["dtype"],
-        **head_options,
+        **head_options,  # such as the numbers of heads, which replace the model's
     )
 
 
@@ -315,23 +319,25 @@ def _source_of_heads(heads: HeadDivision) -> str:
 
 
 def _meaning_of_check(result: Converted, check: ScoreCheck) -> dict[str, object]:
-    """Return what `--check` proves, for JSON and in words.
+    """Return what a passed `--check` proves, for JSON and as a sentence.
 
-    Attention scores before and after the conversion are equal. That says nothing about a wrong
-    number of heads or a wrong `--from`, which would change both sides alike, so that the sentence
-    names them as assumptions: «2 layers with the 8 heads of m.json, if the input is halves, …».
+    It compares attention scores before and after a conversion. A wrong number of heads, or a wrong
+    `--from`, changes both alike and is not found. So the sentence names these two assumptions: «2
+    layers with the 8 heads of m.json, if the input is halves, as --from says».
     """
-    heads = result.heads
-    assert heads is not None  # only projections of heads have scores to check
-    # The number of heads is the model's, unless --heads replaces it.
-    model_confirms_heads = heads.model and "heads" not in heads.given
-    if model_confirms_heads:
-        source = f"of {heads.model}"
+    division = result.heads
+    assert division is not None  # Only weights of heads have scores to check.
+    is_number_from_model = division.model and "heads" not in division.given
+    if is_number_from_model:
+        source = f"of {division.model}"
     else:
         source = "given on the command line, which no model confirms"
     layers = counted(check.layers, "layer")
-    text = f"{layers} with the {heads.heads} heads {source}, if the input is {result.source}, as --from says"
+    sentence = (
+        f"{layers} with the {division.heads} heads {source}, "
+        f"if the input is {result.source}, as --from says"
+    )
     if check.unpaired:
         names = listed(check.unpaired, MAX_LISTED)
-        text += f"; not checked, because queries or keys are missing beside them: {names}"
-    return {"layers": check.layers, "unpaired": check.unpaired, "proves": text}
+        sentence += f"; not checked, because queries or keys are missing beside them: {names}"
+    return {"layers": check.layers, "unpaired": check.unpaired, "proves": sentence}

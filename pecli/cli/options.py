@@ -294,21 +294,23 @@ def one_model(values: Values) -> str:
 
 
 def model_name(values: Values) -> str | None:
-    """Return the model that `--model` or `--config` names, if any.
+    """Return the value of `--model` or `--config`; None if neither was given.
+
+    The full name of a model is printed if the user typed a short one: «mistral → mistral-7b-v0.3».
 
     Raises:
-        ParameterError: Both are given, or a layer type without a model.
+        ParameterError: Both were given, or `--layer-type` without a model.
     """
     names = _model_names(values)
+    if not names:
+        rule = "layers belong to a model"
+        refuse(values, ["layer_type"], rule, advice="add --config or --model", show=repr)
+        return None
     if len(names) > 1:
         rule = "the model is named by --config or --model, not both"
         raise ParameterError("model", repr(names[1]), rule)
-    if names:
-        (model,) = names
-        note_preset(model)
-        return model
-    refuse(values, ["layer_type"], "layers belong to a model", "add --config or --model", repr)
-    return None
+    note_preset(names[0])
+    return names[0]
 
 
 def _model_names(values: Values) -> list[str]:

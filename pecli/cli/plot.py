@@ -20,7 +20,6 @@ from pecli.files.load import SHARD_KINDS, open_tensors
 from pecli.models.config_files import config_file, is_config
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import NamedModel, find_model, named_model
-from pecli.views.pictures import kinds as figures
 from pecli.views.pictures import plot_sources as plotted
 from pecli.views.pictures.figure_files import check_suffix, is_page, save
 from pecli.views.pictures.figure_size import (
@@ -34,6 +33,8 @@ from pecli.views.pictures.figure_size import (
 )
 from pecli.views.pictures.identification import identified
 from pecli.views.pictures.kinds import KINDS
+from pecli.views.pictures.kinds import check as check_kind
+from pecli.views.pictures.kinds import titled as titled_picture
 from pecli.views.pictures.panels import Picture
 from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
 from pecli.views.pictures.titles import labelled
@@ -59,7 +60,7 @@ _WHAT = (
 )
 
 
-@command(
+_OPTIONS = (
     options.argument("what", "FILE…|SCHEME…|MODEL…", _WHAT, several=True),
     options.text("--kind -k", "NAME", _KIND, choices=tuple(KINDS)),
     options.output(
@@ -96,9 +97,17 @@ _WHAT = (
     options.text("--cmap", "NAME", "One of matplotlib's colour maps.", _LOOK),
     *options.RAW,
     options.QUIET,
-    shown=["", *(f"{name:<11}  {kind.summary}" for name, kind in KINDS.items())],
-    context_settings={"ignore_unknown_options": True},
 )
+_KINDS_IN_HELP = (
+    "",
+    "What each kind shows:",
+    "",
+    *(f"{name:<11}  {kind.summary}" for name, kind in KINDS.items()),
+)
+"""Lines at the end of the help."""
+
+
+@command(*_OPTIONS, shown=_KINDS_IN_HELP, context_settings={"ignore_unknown_options": True})
 def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **values: Any) -> None:
     """Draw tables: as colours, as curves, or what follows from them. Several are drawn beside each other.
 
@@ -111,22 +120,23 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
       pecli plot llama-2-7b --flags '--rope-freq-base 40000' --kind wavelengths
       pecli plot llama-3.1-8b --kind wavelengths -o sliders.html
       pecli plot vit.npy --kind patch --grid 14x14 --keep 1 -o patch.png
-
-      What each kind shows:
-
     """
-    # `values` are the options that have no parameter of their own, by name, such as "title".
+    # `values` has the other options by name, such as "title".
     style = _parse_style(output, values)
     value_range = parse_range(values["range"])
     is_animated = _is_animated(kind)
-    destination = _destination(output, style)
+    destination = _destination(output, style)  # a terminal, a page, or a figure
     plot_request = destination.plot_request(values, is_animated=is_animated)
-    sources = _SourceReader(kind, values["flags"]).read(what, values["label"])
+
+    reader = _SourceReader(kind, values["flags"])
+    sources = reader.read(what, values["label"])  # tables of schemes, models and files
+    # The scheme of a file without a spec is searched for: it names rows and columns.
     sources = [identified(source, kind) for source in sources]
     if is_animated and output is None:
-        raise _not_in_terminal(kind, sources)
-    picture = figures.titled(sources, plot_request, kind, values["title"])
-    picture = with_range(picture, value_range)
+        raise _animation_in_terminal_error(kind, sources)
+
+    whole_picture = titled_picture(sources, plot_request, kind, values["title"])
+    picture = with_range(whole_picture, value_range)
     metadata = provenance(["plot", *what], {"kind": kind, **values})
     metadata["specs"] = _labelled_specs(sources)
     print_result = destination.draw_and_write(picture, sources, metadata)
@@ -168,7 +178,7 @@ def _is_animated(kind: str | None) -> bool:
     """Return True for a kind of picture that moves; raise ParameterError if there is no such kind."""
     if kind is None:
         return False
-    figures.check(kind)
+    check_kind(kind)
     return KINDS[kind].moves
 
 
@@ -292,10 +302,10 @@ def _default_dpi(output: str | None) -> int:
     return GIF_DPI if is_gif else DEFAULT_DPI
 
 
-def _not_in_terminal(kind: str | None, sources: Sequence[PlotSource]) -> ParameterError:
+def _animation_in_terminal_error(kind: str | None, sources: Sequence[PlotSource]) -> ParameterError:
     """Return the error for an animation without a file, if the kind fits the sources at all."""
     if kind is not None:
-        figures.check(kind, sources)
+        check_kind(kind, sources)
     rule = "it is not drawn in a terminal"
     return ParameterError("kind", kind, rule, "write it to a file with -o x.gif")
 
@@ -372,25 +382,38 @@ class _SourceReader:
         return sources
 
     def _read_files_and_models(self, part: Sequence[str], words: Sequence[str]) -> list[PlotSource]:
-        """Return the sources of files and models, which may be mixed.
+        """Return the tables of some files and models, in the order of their names.
 
         Args:
-            part: Names of files and models, and `--grid` and `--keep` for the files.
+            part: Names of files and models, with `--grid` and `--keep` for the files.
             words: The whole command line, in which another file may have the same name.
         """
         names, grid_fields = _split_grid(part)
         sources: list[PlotSource] = []
         for name in names:
-            _refuse_option(name)
-            if _model_option(name):
+            _refuse_unknown_option(name)
+            if _option_for_model(name):  # not empty: the name is a model's
                 sources += self._read_named_model(name)
             else:
-                label = name if _is_ambiguous(name, words) else ""
-                tables = plotted.of_file(name, _opened(name), label)
-                tables = [table._replace(**grid_fields) for table in tables]
-                _refuse_undrawable_gguf(name, tables, self.kind)
-                sources += tables
+                sources += self._read_file(name, words, grid_fields)
         return sources
+
+    def _read_file(
+        self, name: str, words: Sequence[str], grid_fields: NamedValues
+    ) -> list[PlotSource]:
+        """Return the tables of a file, whose rows are those of a grid if `--grid` was given.
+
+        Args:
+            name: The file, or FILE:NAME.
+            words: The whole command line.
+            grid_fields: The fields `grid` and `keep` of the tables; none without `--grid`.
+        """
+        # By default, a label has no folder: pe.npy for ours/pe.npy.
+        label = name if _shares_base_name(name, words) else ""
+        tables = plotted.of_file(name, _opened(name), label)
+        tables_on_grid = [table._replace(**grid_fields) for table in tables]
+        _refuse_undrawable_gguf(name, tables_on_grid, self.kind)
+        return tables_on_grid
 
     def _read_named_model(self, name: str) -> list[PlotSource]:
         """Return the tables of a model, and keep its sizes for the schemes after it."""
@@ -465,7 +488,7 @@ def _split_grid(part: Sequence[str]) -> tuple[list[str], NamedValues]:
     return words, grid_fields
 
 
-def _refuse_option(word: str) -> None:
+def _refuse_unknown_option(word: str) -> None:
     """Raise ParameterError for an option among the names of files; `-` is standard input."""
     is_option = word.startswith("-") and word != "-"
     if is_option:
@@ -491,10 +514,10 @@ def _can_be_drawn(source: PlotSource, kind: str | None) -> bool:
     return has_rows_and_columns and kind in (None, *source.picture_kinds)
 
 
-def _is_ambiguous(name: str, words: Sequence[str]) -> bool:
+def _shares_base_name(name: str, words: Sequence[str]) -> bool:
     """Return True if another word is a file of the same name in another folder.
 
-    Then the label of each is its whole path: `ours/pe.npy theirs/pe.npy`.
+    The label of each is its whole path: `ours/pe.npy theirs/pe.npy`.
     """
     base = os.path.basename(name)
     paths = {word for word in words if os.path.basename(word) == base}
@@ -517,11 +540,11 @@ def _opened(name: str) -> LoadedFile:
 
 
 def _scheme_words(part: Sequence[str]) -> list[str]:
-    """Return words as a scheme with its options; empty if they only name files and models.
+    """Return words of a command line as a scheme and its options; empty for files and models.
 
-    The options of a scheme also apply to a model, and mean its rotary scheme:
+    Options beside a model are those of `rope`, which is then put first:
 
-        rope --dim 64                      is returned as it is
+        rope --dim 64                      stays as it is
         --model llama-2-7b --seq-len 64    becomes rope --model llama-2-7b --seq-len 64
         llama-2-7b --seq-len 64            becomes the same
         llama-2-7b                         is empty: all encodings of the model are drawn
@@ -534,12 +557,13 @@ def _scheme_words(part: Sequence[str]) -> list[str]:
     if first in SCHEMES:
         return [*part]
     if first.startswith("--"):
-        return ["rope", *part] if _has_model_option(part) else []
-    options_follow = bool(others) and others[0].startswith("--")
-    if not options_follow:
+        return ["rope", *part] if _contains_model_option(part) else []
+    if not others or not others[0].startswith("--"):
         return []
-    model_option = _model_option(first)  # --model or --config, without the name
-    return ["rope", model_option, first, *others] if model_option else []
+    model_option = _option_for_model(first)
+    if not model_option:  # `first` is a file.
+        return []
+    return ["rope", model_option, first, *others]
 
 
 def _only_model(part: Sequence[str]) -> str:
@@ -555,14 +579,14 @@ def _only_model(part: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else ""
 
 
-def _has_model_option(words: Sequence[str]) -> bool:
+def _contains_model_option(words: Sequence[str]) -> bool:
     """Return True if words have `--model NAME`, `--model=NAME`, or the same for `--config`."""
     names = {word.partition("=")[0] for word in words}
     return not names.isdisjoint(MODEL_OPTIONS)
 
 
-def _model_option(word: str) -> str:
-    """Return the option that names a model: `--config` for a path, `--model` for a preset.
+def _option_for_model(word: str) -> str:
+    """Return the option that takes a word: `--config` for a model's path, `--model` for a preset.
 
     It is empty if the word is not a model. A folder with a config.json and weights, and a .gguf,
     are not models here: their tensors are drawn.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pecli.checks.runtimes import LENGTH, NAME
-from pecli.checks.runtimes import runtimes as compare
+from pecli.checks.runtimes import runtimes as compare_runtimes
 from pecli.cli import options
 from pecli.cli.answers import answer_with_figure
 from pecli.cli.commands import command
@@ -17,8 +17,7 @@ from pecli.views import drift_pictures
 from pecli.views.pictures import figure_files
 from pecli.views.runtime_results import show_runtimes
 
-
-@command(
+_OPTIONS = (
     *options.MODEL_ARGUMENT,
     options.text(
         "--length",
@@ -45,6 +44,9 @@ from pecli.views.runtime_results import show_runtimes
     options.DRIFT_PICTURE,
     *options.ANSWER,
 )
+
+
+@command(*_OPTIONS)
 def runtimes(
     length: int | None,
     flags: str | None,
@@ -54,7 +56,7 @@ def runtimes(
     output: str | None,
     json: bool,
     quiet: bool,
-    **named: Any,
+    **model_options: Any,
 ) -> int:
     """Show what each runtime computes for a model: as the model defines it, or where, how far and why it deviates.
 
@@ -67,17 +69,22 @@ def runtimes(
       pecli runtimes --model llama-3.1-8b --strict --tolerance 1e-3
       pecli runtimes llama-2-7b --flags '--rope-scaling yarn --rope-scale 4 -c 16384'
     """
-    model = options.one_model(named)
-    comparison = compare(
-        find_model(None, model, flags),
+    model = options.one_model(model_options)
+    names = [NAME.check("runtime", name) for name in runtime or RUNTIMES]
+    comparison = compare_runtimes(
+        find_model(model=model, flags=flags),
         length,
-        layer_type=named["layer_type"],
-        names=[NAME.check("runtime", name) for name in runtime or RUNTIMES],
+        layer_type=model_options["layer_type"],
+        names=names,
         tolerance=tolerance,
     )
 
-    def save(path: str) -> None:
+    def save_figure(path: str) -> None:
         figure_files.save(drift_pictures.runtimes_figure(comparison), path)
 
-    code = answer_with_figure(comparison, show_runtimes, output, save, json=json, quiet=quiet)
-    return code if strict else Exit.DONE
+    exit_code = answer_with_figure(
+        comparison, show_runtimes, output, save_figure, json=json, quiet=quiet
+    )
+    if strict:
+        return exit_code  # 1 if a runtime deviates
+    return Exit.DONE

@@ -183,12 +183,15 @@ def scheme_from(scheme_type: type[Scheme], values: Values) -> Scheme:
 
 
 def _table_of_model(scheme_type: type[Scheme], values: Values, parameters: NamedValues) -> Scheme:
-    """Return a model's table of a scheme that is not rotary, such as the learned table of gpt2.
+    """Return the table of a model that does not rotate, such as the learned table of gpt2.
 
     Args:
-        scheme_type: The scheme.
-        values: The options that name the model and its layers.
+        scheme_type: The scheme of the table.
+        values: The options, of which `model`, `config` and `layer_type` count.
         parameters: Parameters that replace the model's own.
+
+    Raises:
+        ParameterError: The model has no such table, or several without a layer type.
     """
     from pecli.models.find import find_model
 
@@ -197,13 +200,20 @@ def _table_of_model(scheme_type: type[Scheme], values: Values, parameters: Named
     names = (scheme_type.name, scheme_type.name.removesuffix("-init"))
     encodings = tuple(encoding for encoding in model if encoding.scheme in names)
     if not encodings:
-        schemes = ", ".join(dict.fromkeys(encoding.scheme for encoding in model))
-        encodings_of_model = schemes or "no encoding that pecli makes"
-        rule = f"it has no {scheme_type.name} table, but {encodings_of_model}"
-        raise ParameterError("model", repr(model.file), rule)
-    encoding = replace(model, encodings=encodings).one(values["layer_type"])
-    parameters_of_model = options.only(encoding.parameters, scheme_type.parameters())
-    return scheme_type(**{**parameters_of_model, **parameters})
+        raise _no_such_table(model, scheme_type)
+    model_with_these = replace(model, encodings=encodings)
+    encoding = model_with_these.one(values["layer_type"])
+    model_parameters = options.only(encoding.parameters, scheme_type.parameters())
+    combined = {**model_parameters, **parameters}
+    return scheme_type(**combined)
+
+
+def _no_such_table(model: ModelEncodings, scheme_type: type[Scheme]) -> ParameterError:
+    """Return the error for a model without a table of a scheme; it names the model's schemes."""
+    schemes = ", ".join(dict.fromkeys(encoding.scheme for encoding in model))
+    encodings_of_model = schemes or "no encoding that pecli makes"
+    rule = f"it has no {scheme_type.name} table, but {encodings_of_model}"
+    return ParameterError("model", repr(model.file), rule)
 
 
 def _rotary_scheme(values: Values, parameters: NamedValues) -> Scheme:
@@ -216,17 +226,17 @@ def _rotary_scheme(values: Values, parameters: NamedValues) -> Scheme:
         raise ParameterError("seq_len", "missing", rule)
     resolved = model_encodings(values, parameters)
     rope_by_layer_type = {
-        encoding.layer_type: encoding.rope(**resolved.other_parameters)
+        encoding.layer_type: encoding.rope(**resolved.table_parameters)
         for encoding in resolved.encodings
     }
     if len(rope_by_layer_type) == 1:
         (rope,) = rope_by_layer_type.values()
         return rope
-    dtype = resolved.other_parameters.get("dtype", "float32")
+    dtype = resolved.table_parameters.get("dtype", "float32")
     return Bundle(tuple(rope_by_layer_type.items()), dtype=dtype)
 
 
-_NOT_IN_MODEL = frozenset(
+_ONLY_OF_TABLES = frozenset(
     (
         "seq_len",
         "offset",
@@ -242,15 +252,21 @@ _NOT_IN_MODEL = frozenset(
         "grid_scale",
     )
 )
-"""Parameters that no model defines. All others, given beside a model, replace its own."""
+"""Parameters of tables that no model defines. All others, given beside a model, replace its own."""
 
 
 class ModelRopes(NamedTuple):
-    """The rotary encodings of a model, with the parameters that options replaced."""
+    """The rotary encodings of a model, as options change them.
+
+    Attributes:
+        model: The model, unchanged.
+        encodings: Its rotary encodings of the chosen layers, with the parameters of the options.
+        table_parameters: Parameters of the options that no model defines, such as `seq_len`.
+    """
 
     model: ModelEncodings
     encodings: tuple[Encoding, ...]
-    other_parameters: NamedValues  #: that were given, and that no model defines
+    table_parameters: NamedValues
 
 
 def model_encodings(values: Values, parameters: NamedValues) -> ModelRopes:
@@ -263,7 +279,7 @@ def model_encodings(values: Values, parameters: NamedValues) -> ModelRopes:
         parameters: Parameters that were given.
     """
     model = _rotary_model(values)
-    return _with_parameters(model, model.ropes_of(values["layer_type"]), parameters)
+    return _with_given_parameters(model, model.ropes_of(values["layer_type"]), parameters)
 
 
 def only_model_encoding(values: Values, parameters: NamedValues) -> ModelRopes:
@@ -273,7 +289,7 @@ def only_model_encoding(values: Values, parameters: NamedValues) -> ModelRopes:
         ParameterError: The model has several, and no layer type selects one.
     """
     model = _rotary_model(values)
-    return _with_parameters(model, (model.one(values["layer_type"]),), parameters)
+    return _with_given_parameters(model, (model.one(values["layer_type"]),), parameters)
 
 
 def _rotary_model(values: Values) -> ModelEncodings:
@@ -286,20 +302,27 @@ def _rotary_model(values: Values) -> ModelEncodings:
     return model
 
 
-def _with_parameters(
+def _with_given_parameters(
     model: ModelEncodings, encodings: tuple[Encoding, ...], parameters: NamedValues
 ) -> ModelRopes:
-    """Return encodings of a model in which parameters replace the model's own.
+    """Return rotary encodings of a model in which given parameters replace the model's own.
 
-    Parameters that no model defines, such as `seq_len`, are returned beside them.
+    Args:
+        model: The model, whose file and context are needed.
+        encodings: Its encodings of the chosen layers, at least one.
+        parameters: The given parameters: `base` replaces the model's base, for example, and
+            `seq_len` is only one of the table that is made.
     """
-    others = options.only(parameters, _NOT_IN_MODEL)
-    changes = options.without(parameters, _NOT_IN_MODEL)
-    if not changes:
-        return ModelRopes(model, encodings, others)
-    _note_changes(model.file, encodings[0], changes)
-    changed = tuple(_overridden(encoding, changes, model.context) for encoding in encodings)
-    return ModelRopes(model, changed, others)
+    table_parameters = options.only(parameters, _ONLY_OF_TABLES)
+    replaced = options.without(parameters, _ONLY_OF_TABLES)
+    if not replaced:
+        return ModelRopes(model, encodings, table_parameters)
+    # One note is enough: it compares with the first type of layers.
+    _note_changes(model.file, encodings[0], replaced)
+    changed_encodings = tuple(
+        _overridden(encoding, replaced, model.context) for encoding in encodings
+    )
+    return ModelRopes(model, changed_encodings, table_parameters)
 
 
 def _not_rotary(model: ModelEncodings, option: str) -> ParameterError:

@@ -261,7 +261,7 @@ _INTERPOLATION = ("to", "method", "antialias", "align_corners", "scale_offset")
 """Options about a table that was resized."""
 
 
-def _refuse_target(target: Mapping[str, str]) -> None:
+def _refuse_target_options(target: Mapping[str, str]) -> None:
     """Raise ParameterError for any option that describes the expected tensors."""
     every_option = target.keys()
     options.refuse(target, every_option, _DEFINED_BY_SUITE, "leave it out", repr)
@@ -278,23 +278,25 @@ def _checks_of_command_line(
     """Return the checks of a command line; all its options are checked before anything runs.
 
     Args:
-        files: Files, folders and manifests.
-        golden: The folder of a golden suite, whose cases the files answer.
-        target: Options that describe the expected tensors.
+        files: Tensors, manifests (lists of checks), and folders of golden suites.
+        golden: The folder of a golden suite, with which all files are compared; None without one.
+        target: Options that describe the expected tensors, such as `model`.
         tolerances: Tolerances that were given.
         reasons: Explain failures.
     """
     if golden is not None:
-        _refuse_target(target)
+        _refuse_target_options(target)
         return _answer_checks(golden, files, tolerances)
     if all(map(is_manifest, files)):
-        _refuse_target(target)  # Manifests state targets of their own; other files need this one.
+        # A manifest has targets of its own, so that there is no file to which the options apply.
+        _refuse_target_options(target)
     verifier = _Verifier(_target(target), Tolerance(**tolerances), reasons)
     group = "the command line" if len(files) > 1 else ""
     checks: list[Check] = []
     for file in files:
         if is_manifest(file):
             checks += _manifest_checks(file, tolerances, reasons=reasons)
+        # With a target, the folder is compared with that, as one of any other tensors is.
         elif not target and _is_golden_suite(file):
             checks += _suite_checks(file)
         else:
@@ -358,16 +360,17 @@ def _target(target_options: Mapping[str, str]) -> _Target:
 
 
 def _expected_spec(target_options: Mapping[str, str]) -> str | ModelEncodings | Array | None:
-    """Return the argument `spec` of `pecli.verify`, with which files are compared.
+    """Return what files are compared with: a learned table, or a model's name or encodings.
 
-    It is the name of a model, a model with server flags applied, or a learned table (`--table`). It
-    is None if files are compared with something else: with the table of `--resized-from`, for which
-    `pecli.verify` has an argument of its own, or each with the spec that it carries itself, the
-    parameters that it was made with.
+    It is None in two cases: `--resized-from` names the table, or nothing is named. In the latter
+    case, every file is compared with the parameters in its own metadata, its spec.
+
+    Args:
+        target_options: The options that were given, by name.
 
     Raises:
-        ParameterError: The model or the type of its layers does not exist, or options describe
-            tensors of a model that is not named. This is found out before any file is read.
+        ParameterError: The model or its type of layers does not exist, or options contradict each
+            other. No file has been read then.
     """
     if "table" in target_options:
         return _read_learned_table(target_options)
@@ -375,10 +378,10 @@ def _expected_spec(target_options: Mapping[str, str]) -> str | ModelEncodings | 
     if "resized_from" in target_options:
         return None
     model = options.model_name(target_options)
-    if model is not None:
-        return _expected_model(model, target_options)
-    _refuse_options_of_models(target_options)
-    return None
+    if model is None:
+        _refuse_options_of_models(target_options)
+        return None
+    return _expected_model(model, target_options)
 
 
 def _check_options_of_resizing(target_options: Mapping[str, str]) -> None:

@@ -364,14 +364,13 @@ class _RotationJob:
     def _multiply_pairs(self, share: _Share, factors: AnyArray) -> None:
         """Rotate interleaved pairs of a share by one complex product.
 
-        The pair (u, v) lies in memory as the complex number u + iv does, so that the channels
-        are viewed as complex numbers, half as many. Pairs of float32 may have complex128 factors:
-        NumPy then widens and rounds a few thousand numbers at a time, which stay in the cache.
-        Another thread has the interpreter meanwhile.
+        A pair (u, v) of neighbouring channels lies in memory as the complex number u + iv does. So
+        the channels are viewed as complex numbers, half as many, without a copy.
 
         Args:
             share: The positions and the batches.
-            factors: The complex factors (positions, d/2), or (1, d/2) for all positions.
+            factors: The complex factors cos + i·sin (positions, d/2), or (1, d/2) for all
+                positions.
         """
         batches = slice(share.batches.start, share.batches.stop)
         rotary_dim = 2 * factors.shape[-1]  # A factor turns a pair of channels.
@@ -379,11 +378,13 @@ class _RotationJob:
         complex_dtype = np.complex64 if self.source.dtype == np.float32 else np.complex128
         source = self.source[batches, share.positions, :, channels]
         target = self.target[batches, share.positions, :, channels]
+        # For complex64 pairs and complex128 factors, NumPy multiplies in complex128, some thousand
+        # numbers at a time, and "same_kind" allows it to round the products to complex64.
         np.multiply(
             source.view(complex_dtype),
             _for_all_heads(factors),
             out=target.view(complex_dtype),
-            casting="same_kind",  # complex128 may be rounded to complex64.
+            casting="same_kind",
         )
 
     def _rotate_block(

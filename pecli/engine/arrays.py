@@ -386,19 +386,22 @@ def _dtype_word(values: ForeignArray) -> str:
 
 
 def _foreign_array(values: ForeignArray) -> AnyArray:
-    """Return an array of another library as NumPy's."""
+    """Return an array of another library, such as torch or JAX, as an array of NumPy.
+
+    There are three ways, the fastest and most usual one first.
+    """
     if hasattr(values, "detach"):
         values = _torch_on_cpu(values)
     for convert in (np.asarray, np.from_dlpack):
-        array = _converted_by(convert, values)
+        array = _converted_or_none(convert, values)
         if array is not None:
             return array
-    # Few libraries hand over bfloat16; float32 holds all of its values.
+    # NumPy has no bfloat16, so that both have failed. float32 holds all of its values.
     singles = np.asarray(_as_singles(values))
     return singles.astype(numpy_dtype(_dtype_word(values)))
 
 
-def _converted_by(
+def _converted_or_none(
     convert: Callable[[ForeignArray], AnyArray], values: ForeignArray
 ) -> AnyArray | None:
     """Return the array that a function of NumPy makes of another library's; None if it cannot.

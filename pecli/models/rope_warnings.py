@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pecli.engine.scalings.yarn import Yarn, magnitude
+from pecli.engine.scalings.yarn import Yarn, attention_term
 from pecli.models.encoding import Encoding
 from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import Keys, Setting, contradictions
@@ -106,7 +106,9 @@ def _softmax_scale(encoding: Encoding) -> str:
 def _yarn_magnitude(scaling: Yarn, mscale: float) -> float:
     """Return 0.1 · mscale · ln(factor) + 1 for the factor by which YaRN extends the context."""
     factor = scaling.divisor()
-    magnitude_in_steps = magnitude(factor, mscale, MAGNITUDE_BITS)  # steps of 2^-MAGNITUDE_BITS
+    magnitude_in_steps = attention_term(
+        factor, mscale, MAGNITUDE_BITS
+    )  # steps of 2^-MAGNITUDE_BITS
     return float(magnitude_in_steps / 2**MAGNITUDE_BITS)
 
 

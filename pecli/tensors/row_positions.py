@@ -61,12 +61,15 @@ class RowPositions:
             return 0, 0
         return int(self.ids.min()), int(self.ids.max()) + 1
 
-    def seq_len(self, length: int, parameters: Collection[str]) -> int | None:
-        """Return the rows of a table that holds all these positions.
+    def table_rows(self, length: int, rope_parameters: Collection[str]) -> int | None:
+        """Return how many rows cos and sin tables need for all these positions.
 
-        Returns None if the parameters of the scheme state its positions.
+        Args:
+            length: The number of positions if they are consecutive.
+            rope_parameters: The names of parameters that were given. With `positions` or `grid`,
+                these state the rows, and None is returned.
         """
-        if "positions" in parameters or "grid" in parameters:
+        if "positions" in rope_parameters or "grid" in rope_parameters:
             return None
         if self.ids is not None:
             _, length = self.span(length)

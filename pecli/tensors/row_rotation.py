@@ -232,7 +232,7 @@ def model_rotation(
     _require_known_rotation(file, encoding, rope_parameters)
     seq_axis = rotation_fields.get("seq_axis", SEQ_AXIS)
     most_rows = max(tensor.check_sequence(seq_axis).length for tensor in inputs)
-    seq_len = rows.seq_len(most_rows, rope_parameters)
+    seq_len = rows.table_rows(most_rows, rope_parameters)
     rope = encoding.rope(seq_len, length=length, **rope_parameters)
     _check_head(inputs[0], file, encoding, rope, rotation_fields)
     if _is_axis_assumed(encoding, rotation_fields):

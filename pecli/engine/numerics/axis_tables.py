@@ -101,21 +101,18 @@ class AxisFiller:
         """Keep the arguments; nothing is computed before the first `fill`.
 
         Args:
-            make_waves: `make_waves(unit)` returns the frequencies per unit instead of per position.
-                With the unit 1/256, the position 3/4 is 192 units, and its angle is 192 · (frequency
-                / 256): frequencies are only multiplied by integers, which is exact.
+            make_waves: `make_waves(unit)` returns the exact frequencies per unit of positions. For
+                the unit 1/256, they are those per position, divided by 256.
             axis_of_wave: The axis whose positions each frequency is multiplied by: 0 0 1 1 1 if two
                 frequencies follow axis 0, and three follow axis 1.
             coordinates: The positions of the rows on each axis.
         """
         self._coordinates = coordinates
         self._waves_of_axes = _waves_of_axes(axis_of_wave, axis_count=len(coordinates.values))
-
-        # Both take long to compute, and are needed again for every block of rows.
-        self._frequencies_per_unit = cache(make_waves)
-        self._kept_table_of_axis = cache(self._table_of_axis)
-        # Not cached: if a rounding is hard to decide, this makes waves with more bits than usual.
         self._make_waves = make_waves
+        # Both take long to compute, and are needed again for every block of rows.
+        self._cached_waves = cache(make_waves)
+        self._cached_table_of_axis = cache(self._table_of_axis)
 
     def fill(self, functions: str, first: int, out: Array, dtype: str) -> None:
         """Write rows first, first + 1, … of the table into `out`.
@@ -159,7 +156,7 @@ class AxisFiller:
         Each value is computed once, in a small table from which the rows are gathered.
         """
         if self._is_table_kept(axis):
-            table_of_axis = self._kept_table_of_axis(function, axis, dtype)
+            table_of_axis = self._cached_table_of_axis(function, axis, dtype)
             return table_of_axis[value_indices]
         different_indices, places = np.unique(value_indices, return_inverse=True)
         values = self._coordinates.values[axis]
@@ -201,32 +198,32 @@ class AxisFiller:
             return self._from_range(function, positions, waves, dtype)
         run_length = _first_run(positions)
         if run_length < _MIN_RUN:
-            return self._compute_single_rows(function, positions, waves, dtype)
+            return self._one_by_one(function, positions, waves, dtype)
         out = np.empty((len(positions), len(waves)), numpy_dtype(dtype))
         out[:run_length] = self._from_range(function, positions[:run_length], waves, dtype)
-        out[run_length:] = self._compute_single_rows(function, positions[run_length:], waves, dtype)
+        out[run_length:] = self._one_by_one(function, positions[run_length:], waves, dtype)
         return out
 
-    def _compute_single_rows(
+    def _one_by_one(
         self, function: str, positions: Sequence[int | Fraction], waves: Indices, dtype: str
     ) -> Array:
-        """Return a table (positions, waves) of cosines or sines, each row computed by itself.
+        """Return the cosines or sines at any rational positions, a row per position.
 
-        A wave is a frequency with hundreds of bits, and takes long to make. It is made once per unit, such
-        as 1/256, for all positions that are multiples of this unit: 3/4 is 192 units, and 1/2 is 128.
+        A position is a whole number of some unit: 3/4 is 192 units of 1/256. Frequencies per unit
+        take long to compute, so that all positions of one unit are computed together.
 
         Args:
             function: "cos" or "sin".
-            positions: Any rational numbers, also negative ones.
-            waves: The indices of the waves.
-            dtype: The dtype of the table.
+            positions: The positions, also negative ones.
+            waves: The indices of the frequencies, one per column.
+            dtype: The dtype of the result (positions, waves).
         """
         out = np.empty((len(positions), len(waves)), numpy_dtype(dtype))
-        for unit, rows in _grouped_by_unit(positions).items():
-            unit_counts = [_count_units(abs(positions[row]), unit) for row in rows]
-            out[rows] = self._rows_of_multiples(function, unit, unit_counts, waves, dtype)
-        # Cosines are the same on both sides of 0. Sines are negated: sin(−x) = −sin(x).
-        if function == "sin":
+        for unit, rows in _rows_by_unit(positions).items():
+            distances = [abs(positions[row]) for row in rows]
+            counts = [_count_units(distance, unit) for distance in distances]
+            out[rows] = self._at_multiples(function, unit, counts, waves, dtype)
+        if function == "sin":  # sin(−x) = −sin(x), and cos(−x) = cos(x)
             is_negative = np.array([position < 0 for position in positions], bool)
             out[is_negative] = -out[is_negative]
         return out
@@ -247,32 +244,32 @@ class AxisFiller:
         rows = np.array(positions, np.int64) - lowest
         return range_table[rows][:, waves]
 
-    def _rows_of_multiples(
-        self, function: str, unit: Fraction, multiples: list[int], waves: Indices, dtype: str
+    def _at_multiples(
+        self, function: str, unit: Fraction, counts: list[int], waves: Indices, dtype: str
     ) -> Array:
-        """Return the cosines or sines at positions that are multiples of one unit, a row each.
+        """Return the cosines or sines at whole numbers of a unit, a row per number.
 
-        Such a position is a fraction, but its number of units is an integer n, and the angle
-        position · frequency is n · (frequency per unit). The code that makes tables at integers
-        thus serves fractions as well, without any rounding of positions.
+        The angle at 192 units of 1/256 is 192 times a frequency per unit. That is exact, although
+        the position 3/4 is no integer.
 
         Args:
             function: "cos" or "sin".
-            unit: The unit of the positions, such as 1/256.
-            multiples: The number of units of each position: 192 for the position 3/4.
+            unit: The unit, such as 1/256.
+            counts: The numbers of units, from 0 on.
             waves: The indices of the frequencies, one per column.
-            dtype: The dtype of the result (multiples, waves).
+            dtype: The dtype of the result (counts, waves).
         """
-        frequencies = self._frequencies_per_unit(unit)
-        # The same with more bits, for the few elements whose rounding is hard to decide.
-        make_finer_frequencies = partial(self._make_waves, unit)
-        out = np.empty((len(multiples), len(waves)), numpy_dtype(dtype))
-        for rows in _blocks_in_cache(len(multiples), len(waves)):
+        frequencies = self._cached_waves(unit)
+        # It makes the same frequencies with more bits, if a rounding is hard to decide.
+        make_waves_of_unit = partial(self._make_waves, unit)
+        out = np.empty((len(counts), len(waves)), numpy_dtype(dtype))
+        for rows in _blocks_in_cache(len(counts), len(waves)):
+            # The arguments broadcast against each other, to (rows, waves).
             out[rows] = round_waves(
                 frequencies,
-                make_finer_frequencies,
-                positions=np.array(multiples[rows], np.uint64)[:, None],  # (rows, 1)
-                wave_indices=waves[None, :],  # (1, waves)
+                make_waves_of_unit,
+                positions=np.array(counts[rows], np.uint64)[:, None],
+                wave_indices=waves[None, :],
                 is_sine=np.array([[function == "sin"]]),
                 dtype=dtype,
             )
@@ -342,7 +339,7 @@ def _first_run(positions: Sequence[int | Fraction]) -> int:
     return len(positions)
 
 
-def _grouped_by_unit(positions: Sequence[int | Fraction]) -> dict[Fraction, Indices]:
+def _rows_by_unit(positions: Sequence[int | Fraction]) -> dict[Fraction, Indices]:
     """Return the rows of a table by the unit of their positions, which are multiples of it.
 
     0.5 and 0.75 are multiples of 1/256, 3 is one of 1, 2/3 one of 1/3. A position of 2**63 units or

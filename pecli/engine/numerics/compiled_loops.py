@@ -151,15 +151,15 @@ def _is_near_tie(value: np.float64, error: int) -> np.bool_:
 
 
 @_inlined
-def _lower_bits(rounded_sum: np.float64, mask: np.uint64) -> np.uint64:
-    """Return the lower bits of an integer to which ROUNDING_CONSTANT was added.
+def _last_bits(integer_plus_constant: np.float64, mask: np.uint64) -> np.uint64:
+    """Return the last bits of an integer to which ROUNDING_CONSTANT was added.
 
     The sum is a float of at least 2**52, whose last bits in memory are those of the integer. With
     the mask 8191, 13 bits of 1, the result is the integer modulo 8192.
     """
-    bits_of_float = np.float64(rounded_sum).view(np.uint64)
-    lower_bits: np.uint64 = bits_of_float & mask
-    return lower_bits
+    bits_of_float = np.float64(integer_plus_constant).view(np.uint64)
+    last_bits: np.uint64 = bits_of_float & mask
+    return last_bits
 
 
 @_inlined
@@ -188,27 +188,26 @@ def _split_into_sectors(
     remainders: Floats,
     sectors: AnyArray,
 ) -> None:
-    """Write the number of the sector of the circle nearest to each angle, and the remainder.
+    """Write the number of the sector nearest to each angle, and the rest of the angle.
 
-    With 8192 sectors, numbers 0 … 8191, an angle of 355 radians is 462,848 sectors and 0.00003
-    radians. That is 56 turns and sector 4,096; turns are dropped.
+    A sector is 1/8192 of the circle. 355 radians are 462,848 sectors and a rest of 0.00003 radians.
+    Without whole turns, that is sector 4,096.
 
     Args:
         angles: Angles in radians (n,).
-        sector_angle: The angle of a sector as the sum of a large, a medium and a small number. The
-            first two have 24 bits, so that their products with numbers of sectors are exact.
-        last_sector: The number of the last sector, 8191 for example, whose bits are all 1.
-        remainders: The array for the remainders in radians, at least (n,).
+        sector_angle: The angle of a sector, as a sum of three numbers (see `_subtract_sectors`).
+        last_sector: The number of the last sector, 8191, whose bits are all 1.
+        remainders: The array for the rests in radians, at least (n,).
         sectors: The array for the numbers of sectors, at least (n,).
     """
     large, medium, small = sector_angle
     sectors_per_radian = 1 / (large + medium + small)
     for place in range(len(angles)):
         angle = np.float64(angles[place])
-        # Floats of the size of this constant are 1 apart, so that the sum is rounded to an integer.
-        rounded_sum = angle * sectors_per_radian + ROUNDING_CONSTANT
-        count = rounded_sum - ROUNDING_CONSTANT
-        sectors[place] = _lower_bits(rounded_sum, last_sector)  # the count without whole turns
+        # Floats of the size of the constant are 1 apart: adding it rounds to an integer.
+        count_plus_constant = angle * sectors_per_radian + ROUNDING_CONSTANT
+        count = count_plus_constant - ROUNDING_CONSTANT
+        sectors[place] = _last_bits(count_plus_constant, last_sector)  # count modulo 8192
         remainders[place] = _subtract_sectors(angle, count, sector_angle)
 
 
@@ -579,26 +578,23 @@ def find_largest_q8_0_errors(
     stored_scales: AnyArray,
     largest_errors: AnyArray,
 ) -> None:
-    """Write the largest absolute difference of each row of two arrays that are stored in Q8_0.
+    """Write the largest absolute difference in each row of two arrays that are stored in Q8_0.
 
-    Q8_0 is a format of blocks: a scale (a float16 number) and 32 elements (a signed byte each),
-    which are multiplied by the scale. With the scale 0.5, the element −3 is −1.5.
-
-    Compiled code has no float16, and an array has one type in it. Callers therefore pass the same
-    memory twice, as bytes and as integers of 16 bits, and get float32 numbers as their 32 bits.
+    Q8_0 is a format of blocks: a float16 scale, and 32 signed bytes that it multiplies. With the
+    scale 0.5, the byte −3 is −1.5.
 
     Args:
         expected: The bytes of all blocks.
-        expected_scales: The same memory as integers of 16 bits: every 17th has the bits of a scale.
+        expected_scales: The same memory as integers of 16 bits, of which every 17th is a scale.
         stored: The bytes of the other array.
         stored_scales: The same memory as integers of 16 bits.
-        largest_errors: The array for the results, one per row. All rows have equally many blocks.
+        largest_errors: The array for the results, one per row: the bits of float32 numbers.
     """
     blocks_per_row = len(stored) // _BLOCK_BYTES // len(largest_errors)
     for row in range(len(largest_errors)):
-        # The compiler is fast at the largest of integers, not of floats. For floats without a sign,
-        # the bits have the order of the numbers: 1.0 is 0x3F800000, and 2.0 is 0x40000000.
-        largest_bits = np.int32(0)  # the bits of 0.0
+        # Numbers without a sign are in the order of their bits: 1.0 is 0x3F800000, and 2.0 is
+        # 0x40000000. The compiler finds the largest of integers faster than that of floats.
+        largest_bits = np.int32(0)  # 0.0
         first_block = row * blocks_per_row
         for block in range(first_block, first_block + blocks_per_row):
             error_bits = _bits_of_largest_error(

@@ -74,17 +74,15 @@ class CompiledTile(Tile):
     is_compiled = True
 
     def __init__(self, factors: Factors, columns: int, loops: ModuleType) -> None:
-        """Prepare the arguments of the compiled loop, which makes up to some thousand rows a call.
+        """Allocate the arguments of a compiled loop, which makes some thousand rows per call.
 
-        A row is the product of two directions cos + i·sin: at an anchor, which is every 64th
-        position, for example, and of the row after it. So position 100 is anchor 1 (position 64)
-        times row 36. The loop multiplies real numbers, into which directions are split here.
+        A row is a product of two directions cos + i·sin. With an anchor at every 64th position, the
+        row at position 100 is anchor 1 (position 64) times the direction at position 36. The loop
+        multiplies real numbers: the parts of these directions.
 
         Args:
-            factors: The directions of the rows 0 … 63 after any anchor, and the sizes: rows per
-                anchor, and the number of anchors whose rows one call makes at most (a segment).
-            columns: The columns of the table: one per wave (a frequency), or two for cosine and
-                sine.
+            factors: The directions at positions 0 … 63, and at anchors.
+            columns: The columns of the table: one per frequency, or two for cosine and sine.
             loops: The module `compiled_loops`.
         """
         super().__init__(factors, columns, "float32")
@@ -94,66 +92,68 @@ class CompiledTile(Tile):
 
         self._row_factors = ColumnFactors(sizes.rows_per_anchor, wave_count, factors.functions)
         self._row_factors.set_rows(factors.row_directions)
-        # Only memory: `_enter_segment` sets them, whenever rows of other anchors are made.
+        # `_compute_anchors` sets these, for one stretch of positions (a segment) after another.
         self._anchor_factors = ColumnFactors(
             sizes.anchors_per_segment, wave_count, factors.functions
         )
-        # The loop writes there which elements its error may round wrongly: at most all of a call.
+        # A call makes the rows of a segment at most, and all of their elements may be in doubt.
         self._doubtful_elements = np.empty(sizes.rows_per_segment * columns, np.int64)
-        # The loop takes numbers, not arrays without axes, which NumPy's functions take.
-        self._scale_back_number = self._scale_back[()]
-        self._ignored_bit_count = self._ignored_bits[()]
+        # The loop takes scalars, and NumPy's functions the same numbers as arrays without axes.
+        self._inverse_scale_scalar = self._inverse_scale[()]
+        self._ignored_bits_scalar = self._ignored_bits[()]
 
-    def _enter_segment(self, segment: int, start: Complex) -> None:
-        super()._enter_segment(segment, start)
+    def _compute_anchors(self, segment: int, start: Complex) -> None:
+        super()._compute_anchors(segment, start)
         self._anchor_factors.set_anchors(self._anchors)
 
-    def _fill_segment(self, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write the rows of `out` that lie in the current segment, and yield the elements in doubt.
-
-        The current segment is a stretch of positions, of which this tile has what it takes in
-        memory. An element is in doubt if its error leaves two roundings possible.
+    def _fill_segment(self, segment: int, first: int, out: Array) -> Iterator[Doubtful]:
+        """Write the rows of `out` that lie in a segment; yield the places of elements in doubt.
 
         Args:
+            segment: The number of the segment, a stretch of positions whose anchors are in memory.
             first: The position of row 0 of `out`.
             out: The rows, some of which may lie in other segments.
         """
-        rows_in_segment = self._rows_in_segment(first, len(out))
+        rows_in_segment = self._rows_in_segment(segment, first, len(out))
         start = rows_in_segment.start
-        segment_start = self._segment * self.factors.sizes.rows_per_segment
-        elements = self._write_products(first + start - segment_start, out[rows_in_segment])
+        position_of_segment = segment * self.factors.sizes.rows_per_segment
+        elements = self._write_products(first + start - position_of_segment, out[rows_in_segment])
         if elements.size:
             # With 64 columns, element 130 is in column 2 of row 2, counted from `start`.
             rows, columns = np.divmod(elements, self.columns)
             yield Doubtful(start + rows, columns)
 
     def _write_products(self, first_row: int, rows: Array) -> Indices:
-        """Write rows of the current segment, and return the numbers of the elements in doubt.
+        """Write cosines and sines into some rows; return the elements that may be rounded wrongly.
 
-        An element is a sum of two products. With the angle A at an anchor and B between the anchor
-        and the row, cos(A + B) = cos A · cos B + (−sin A) · sin B. An element is in doubt if the
-        error of the sum leaves open how it rounds to float32.
+        They are numbered row by row: with 64 columns, element 130 is in column 2 of row 2.
+
+        An element is a sum of two products. With the angle A at an anchor, and B from it to the row,
+
+            cos(A + B) = cos A · cos B + (−sin A) · sin B.
 
         Args:
-            first_row: The number of the first row in the segment.
+            first_row: The number of the first row, counted from the first anchor.
             rows: The rows to fill.
         """
         anchors = self._anchor_factors
         rows_after_anchor = self._row_factors
         elements_per_row = rows.strides[0] // rows.itemsize
-        # The order is that of the parameters: for keywords, numba needs 3 µs more.
+        # Compiled code takes the arguments by their order: for keywords, numba needs 3 µs more.
         doubtful_count = self._loops.add_products(
             anchors.first,  # cos A, in the formula
             anchors.second,  # −sin A
             rows_after_anchor.first,  # cos B
             rows_after_anchor.second,  # sin B
             first_row,
-            _as_one_axis(rows),
+            _as_one_axis(rows),  # the result
             elements_per_row,
             self.columns,
-            self._scale_back_number,  # Sums are scaled for the test below; this is taken back.
-            self._ignored_bit_count,  # The test is of the bits after these: is a tie near?
-            self._doubtful_elements,  # The loop writes here which elements are in doubt.
+            # A and so the sums are scaled, by 2**47 for example. A sum is in doubt if its error may
+            # change how it is rounded to float32: if its integer part ends in a row of zeros.
+            self._inverse_scale_scalar,
+            self._ignored_bits_scalar,  # the bits before these zeros
+            self._doubtful_elements,  # also a result
         )
         elements: Indices = self._doubtful_elements[:doubtful_count]
         return elements

@@ -49,56 +49,58 @@ class ExactFiller:
     def fill(self, functions: str, first: int, out: Array, dtype: str) -> None:
         """Write cosines and sines of positions first, first + 1, … into the rows of `out`.
 
-        Nearly all elements are products of small tables. The few whose rounding the error of a
-        product leaves in doubt are computed at the end with more digits, so that every element is
-        correctly rounded.
+        Every element is correctly rounded.
 
         Args:
-            functions: "cos" or "sin" for one column per wave (a frequency), "cos,sin" or "sin,cos"
-                for two.
+            functions: "cos" or "sin" for one column per frequency, "cos,sin" or "sin,cos" for two.
             first: The position of the first row.
-            out: The array to fill; with two columns per wave, the very last one may be missing.
+            out: The array to fill; with two columns per frequency, the very last one may be
+                missing.
             dtype: The name of the dtype of `out`.
         """
         if not out.size:
-            # Proportional scaling may leave no pair that rotates, and so no wave.
+            # Proportional scaling may leave no pair that rotates, and so no column.
             return
-        if dtype != "float64":
-            doubtful = self._fill_tiles(functions, first, out, dtype)
-            self._compute_doubtful(functions, first, out, dtype, doubtful)
+        if dtype == "float64":
+            # It takes more digits than float64 has, which are computed for one function at a time.
+            names = functions.split(",")
+            for place, function in enumerate(names):
+                columns_of_function = out[:, place :: len(names)]
+                self._fill_float64(function, first, columns_of_function)
             return
-        names = functions.split(",")
-        for place, function in enumerate(names):
-            self._fill_float64(function, first, out[:, place :: len(names)])
+        # Float64 decides nearly all roundings to a narrower dtype.
+        doubtful = self._fill_from_float64(functions, first, out, dtype)
+        self._compute_doubtful(functions, first, out, dtype, doubtful)
 
-    def _fill_tiles(self, functions: str, first: int, out: Array, dtype: str) -> list[Doubtful]:
-        """Write cosines and sines of positions first, first + 1, … into `out`, tile by tile.
+    def _fill_from_float64(
+        self, functions: str, first: int, out: Array, dtype: str
+    ) -> list[Doubtful]:
+        """Write cosines and sines, computed in float64; return places that may be rounded wrongly.
 
-        A wave is one frequency, and has one column per function. A tile makes the columns of up to
-        512 waves, as products of small tables.
+        The columns of 512 frequencies are made at a time, in memory that is called a tile.
 
         Args:
             functions: "cos", "sin", "cos,sin" or "sin,cos".
-            first: The position of the first row.
+            first: The position of the first row; the next rows are first + 1, first + 2, ….
             out: The array to fill.
             dtype: The dtype of `out`, narrower than float64.
-
-        Returns:
-            The places in `out` whose rounding the error of the products leaves in doubt.
         """
-        with self._lock:  # The first thread makes the waves, and the others wait for them.
-            wave_count = len(self.waves.turns)
-        columns_per_wave = len(functions.split(","))
-        columns_per_tile = WAVES_PER_TILE * columns_per_wave
+        columns_per_frequency = len(functions.split(","))
+        columns_per_tile = WAVES_PER_TILE * columns_per_frequency
         doubtful: list[Doubtful] = []
-        for first_wave in range(0, wave_count, WAVES_PER_TILE):
-            first_column = first_wave * columns_per_wave
+        for first_frequency in range(0, self._count_frequencies(), WAVES_PER_TILE):
+            first_column = first_frequency * columns_per_frequency
             columns_of_tile = out[:, first_column : first_column + columns_per_tile]
-            tile = self._take_tile(functions, first_wave, columns_of_tile, dtype)
+            tile = self._take_tile(functions, first_frequency, columns_of_tile, dtype)
             for rows, columns in tile.fill(first, columns_of_tile):
                 doubtful.append(Doubtful(rows, first_column + columns))
-            self._put_back(tile)
+            self._put_back(tile)  # for the next block of rows
         return doubtful
+
+    def _count_frequencies(self) -> int:
+        """Return the number of frequencies; the first thread computes them, and others wait."""
+        with self._lock:
+            return len(self.waves.turns)
 
     def _fill_float64(self, function: str, first: int, out: Array) -> None:
         """Write cosines or sines of positions first, first + 1, … into `out`, which is float64."""

@@ -122,22 +122,21 @@ def round_double_double(values: DoubleDouble, dtype: str) -> Array:
 
 
 def _rounded_to_odd(values: DoubleDouble) -> Floats:
-    """Return values of 106 bits cut to the 53 bits of float64, and odd if any bits were cut off.
+    """Return float64 numbers that can be rounded to a narrower dtype as if they had 106 bits.
 
-    Such numbers can be rounded to a narrower dtype, and the result is that of rounding once. In
-    decimal, with 4 digits instead of 53 bits: 1.2500001 rounds to 1.250, which may round to 1.2,
-    although the value is nearer to 1.3. Cut and made odd, it is 1.251, which rounds to 1.3. An odd
-    number is never a tie, because ties of the narrower dtype end in zeros.
+    Rounding twice may be wrong. In decimal, 1.2500001 rounds to 1.250 in four digits, and that to
+    1.2 in two, although 1.3 is nearer. So further digits are cut off, and if any of them was not 0,
+    the last digit is made odd: 1.251 rounds to 1.3.
     """
     hi, lo = np.broadcast_arrays(np.asarray(values.hi), np.asarray(values.lo))
     is_inexact = lo != 0
-    # hi is rounded to the nearest, so that it may have a larger magnitude than the value.
-    is_rounded_up = is_inexact & (np.signbit(lo) != np.signbit(hi))
-    # The bits of a float, read as an integer, count up with its magnitude: one less is the next
-    # float towards 0. `|` sets the last bit.
+    # hi is hi + lo rounded to the nearest, so that it is too far from 0 if the signs differ.
+    is_too_large = is_inexact & (np.signbit(lo) != np.signbit(hi))
+    # The bits of a float, read as an integer, count its magnitude: one less is the next float
+    # towards 0.
     bits_of_hi = np.array(hi).view(np.int64)
-    bits_of_cut = bits_of_hi - is_rounded_up
-    odd_bits = np.asarray(bits_of_cut | is_inexact)
+    bits_of_cut = bits_of_hi - is_too_large
+    odd_bits = np.asarray(bits_of_cut | is_inexact)  # `|` with True sets the last bit to 1.
     return odd_bits.view(np.float64)
 
 

@@ -82,14 +82,24 @@ class _WaveMaker(threading.local):
     """
 
     def __init__(self) -> None:
-        # Arrays that one step uses are at different places of a page (see `aligned_buffer`).
+        """Allocate memory for all steps, so that none of them needs new memory.
+
+        Loops are faster if the arrays that they use begin at different places of a page: `place` is
+        a quarter of it (see `aligned_buffer`).
+        """
+        # The NumPy steps: an angle is a number of sectors and a remainder.
         self._remainders: Floats = aligned_buffer(_CHUNK, np.float64, place=0)
-        # The numbers of sectors, then the squares of the remainders.
-        self._first_scratch: Floats = aligned_buffer(_CHUNK, np.float64, place=1)
+        self._sector_counts: Floats = aligned_buffer(_CHUNK, np.float64, place=1)
+        self._squares = (
+            self._sector_counts
+        )  # of remainders, when the counts are not needed any more
         # Numbers that only one step needs: indices, products, sums of a series.
-        self._second_scratch: Floats = aligned_buffer(_CHUNK, np.float64, place=2)
+        self._scratch: Floats = aligned_buffer(_CHUNK, np.float64, place=2)
         self._sector_directions: Complex = aligned_buffer(_CHUNK, np.complex128, place=3)
+        # No step uses the directions and the counts together.
         self._directions: Complex = aligned_buffer(_CHUNK, np.complex128, place=1)
+
+        # The compiled loop: its results, if the table has only one function, and those in doubt.
         self._pairs: Singles = aligned_buffer(2 * _CHUNK, np.float32).reshape(_CHUNK, 2)
         self._doubtful_numbers = np.empty(2 * _CHUNK, np.int64)
 
@@ -152,11 +162,11 @@ class _WaveMaker(threading.local):
     def _write_pairs(
         self, loops: ModuleType, angles: Singles, pairs: Singles, *, sine_first: bool
     ) -> Doubtful:
-        """Write (cosine, sine) of angles by a compiled loop, and return the numbers in doubt.
+        """Write (cosine, sine) of angles by a compiled loop; return the numbers in doubt.
 
-        The loop splits an angle into a number of sectors (1/8192 of the circle each) and a small
-        remainder. The direction of the sectors, cos + i·sin, is looked up in a table, and turned by
-        the remainder. A result is in doubt if its error may change how it is rounded to float32.
+        The loop takes the cosine and sine of the nearest of 8192 angles from a table, and turns
+        them by the rest of the angle. A number is in doubt if its error may change how it is
+        rounded.
 
         Args:
             loops: The module of compiled loops.
@@ -164,20 +174,18 @@ class _WaveMaker(threading.local):
             pairs: The array for the result (n, 2).
             sine_first: True if the pairs are (sine, cosine).
         """
-        sector_table = _sector_directions(sine_first=sine_first)  # complex
-        # The loop takes pairs as one row of numbers: cos, sin, cos, sin, …
-        numbers = pairs.reshape(-1)
-        # The arguments are in the order of `write_directions`: for keywords, numba needs 3 µs more.
+        table: Complex = _sector_directions(sine_first=sine_first)
+        cosines_and_sines = table.view(np.float64)  # by turns, or sines first
+        # Compiled code takes the arguments by their order: for keywords, numba needs 3 µs more.
         doubtful_count = loops.write_directions(
             np.ascontiguousarray(angles),  # They may be every second column of a table.
-            sector_table.view(np.float64),
-            _SECTOR_ANGLE,  # three numbers, whose sum is 2π / 8192
-            _sign(sine_first=sine_first),  # −1 if remainders turn the other way
-            _WAVE_ERROR,  # 256 ULPs of float64
-            numbers,
-            self._doubtful_numbers,  # The loop writes there which numbers are in doubt.
+            cosines_and_sines,
+            _SECTOR_ANGLE_SUMMANDS,  # 2π / 8192, the distance of angles in the table
+            _sign(sine_first=sine_first),  # −1 for sines first: the rest turns the other way
+            _WAVE_ERROR,  # in ULPs of float64: how far off results may be before they are rounded
+            pairs.reshape(-1),  # the result, in the same memory
+            self._doubtful_numbers,  # also a result: which of the 2n numbers are in doubt
         )
-        # Number 5, for example, is in row 2 and column 1 of the pairs.
         return _doubtful(self._doubtful_numbers[:doubtful_count])
 
     def _directions_of(self, angles: Singles, *, sine_first: bool) -> Complex:
@@ -199,7 +207,7 @@ class _WaveMaker(threading.local):
         kept in `_remainders`, from which the sectors are subtracted later.
         """
         remainders = self._remainders[: len(angles)]
-        sector_counts = self._first_scratch[: len(angles)]
+        sector_counts = self._sector_counts[: len(angles)]
         remainders[:] = angles
         np.multiply(remainders, _SECTORS_PER_RADIAN, out=sector_counts)
         sector_counts += ROUNDING_CONSTANT  # The sums are rounded to integers, in their lower bits.
@@ -216,7 +224,7 @@ class _WaveMaker(threading.local):
             table: The directions of sectors 0 … 8191.
         """
         size = len(sector_counts)
-        sectors = self._second_scratch[:size].view(np.int64)
+        sectors = self._scratch[:size].view(np.int64)
         np.bitwise_and(sector_counts.view(np.int64), _SECTORS - 1, out=sectors)
         table.take(sectors, out=self._sector_directions[:size], mode="clip")
 
@@ -228,9 +236,9 @@ class _WaveMaker(threading.local):
         """
         size = len(sector_counts)
         remainders = self._remainders[:size]
-        products = self._second_scratch[:size]
+        products = self._scratch[:size]
         sector_counts -= ROUNDING_CONSTANT
-        for summand in _SECTOR_ANGLE:
+        for summand in _SECTOR_ANGLE_SUMMANDS:
             np.multiply(sector_counts, summand, out=products)
             remainders -= products
 
@@ -245,8 +253,8 @@ class _WaveMaker(threading.local):
             sign: 1, or −1 if sines come first in directions.
         """
         x = self._remainders[:size]
-        x_squared = self._first_scratch[:size]
-        series = self._second_scratch[:size]
+        x_squared = self._squares[:size]
+        series = self._scratch[:size]
         directions = self._directions[:size]
         np.multiply(x, x, out=x_squared)
 
@@ -382,21 +390,19 @@ def _directions_of_first_quarter() -> list[complex]:
 
 
 def _summands_of_sector_angle() -> tuple[float, float, float]:
-    """Return 2π / 8192 as the sum of three numbers, the first two of which have only 24 bits.
+    """Return 2π / 8192 as a sum of three floats, of which the first two have only 24 bits.
 
-    One float64 number has 53 bits, and its product with a number of sectors (29 bits) is rounded.
-    Products with 24 bits are exact, and the sum has more than 100 bits. In decimal, with summands
-    of 3 digits, 0.785398163 is 0.785 + 0.000398 + 0.000000163.
+    Such a float times a number of sectors, which has 29 bits, has 53 bits: the product is exact in
+    float64. In decimal, 0.785398163 is 0.785 + 0.000398 + 0.000000163 with summands of 3 digits.
     """
-    # Integers over 2**_SECTOR_BITS.
-    angle = 2 * numerics.pi(_SECTOR_BITS) // _SECTORS
+    angle = 2 * numerics.pi(_SECTOR_BITS) // _SECTORS  # an integer over 2**_SECTOR_BITS
     length = angle.bit_length()
-    first = _without_lower_bits(angle, length - _SUMMAND_BITS)
-    second = _without_lower_bits(angle - first, length - 2 * _SUMMAND_BITS)
-    third = angle - first - second
+    upper_24_bits = _without_lower_bits(angle, length - _SUMMAND_BITS)
+    next_24_bits = _without_lower_bits(angle - upper_24_bits, length - 2 * _SUMMAND_BITS)
+    rest = angle - upper_24_bits - next_24_bits
 
     unit = 1 << _SECTOR_BITS
-    return first / unit, second / unit, third / unit
+    return upper_24_bits / unit, next_24_bits / unit, rest / unit
 
 
 def _without_lower_bits(number: int, count: int) -> int:
@@ -408,7 +414,8 @@ def _without_lower_bits(number: int, count: int) -> int:
     return number >> count << count
 
 
-_SECTOR_ANGLE = _summands_of_sector_angle()
+_SECTOR_ANGLE_SUMMANDS = _summands_of_sector_angle()
+"""Three numbers, whose sum is the angle of a sector, 2π / 8192."""
 
 
 def _exact_waves(angles: Singles, function: str) -> Singles:

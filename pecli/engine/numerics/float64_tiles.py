@@ -180,12 +180,11 @@ class Float64Tiles:
     """
 
     def __init__(self, waves: ExactWaves, count: int) -> None:
-        """Compute two small tables of cosines and sines from which all rows are made.
+        """Compute two small tables of cosines and sines, from which all rows are made.
 
-        They are those of positions 0, 1, …, 31, for example, and of the anchors 0, 32, 64, …,
-        2,016. The cosine and sine of position 100 = 96 + 4 then follow from those of 96 and 4 by
-        the addition theorems. For positions from 2,048 on, the anchors are turned by the angle of
-        2,048, 4,096, …, with which a further segment of 64 anchors starts.
+        One has the positions 0, 1, …, 31, for example, and the other one the anchors 0, 32, 64, …,
+        2,016. The cosine and sine of 100 = 96 + 4 follow from those of 96 and 4 by the addition
+        theorems. All numbers have about 106 bits.
 
         Args:
             waves: The frequencies and the amplitude.
@@ -200,16 +199,16 @@ class Float64Tiles:
         positions_of_anchors = multiples(
             0, self._sizes.anchors_per_segment, step=self._sizes.rows_per_anchor
         )
+        # For positions from 2,048 on, `_anchors_of` turns these by the angle of 2,048, 4,096, ….
         self._first_anchors = self._directions(positions_of_anchors)
 
-        # Numbers have more digits than float64: each is the sum of a head of 26 bits and a small
-        # tail. A product of two heads has 52 bits, and is exact in float64. The heads of numbers up
-        # to 1, as in rows, are multiples of 2**-26.
+        # A number is split into a head of 26 bits and a small tail, because the product of two
+        # heads, of 52 bits, is exact in float64. Up to 1, heads are multiples of 2**-26.
         self._row_cosines = _split(rows.cosines, _HEAD_UNIT)
         self._row_sines = _split(rows.sines, _HEAD_UNIT)
 
-        # Anchors are multiplied by the amplitude before they are split. For an amplitude of 1.5,
-        # they are below 2, so that 26 bits are multiples of 2 · 2**-26. Errors double as well.
+        # Anchors are multiplied by the amplitude. With 1.5, they are below 2, so that heads of 26
+        # bits are multiples of 2 · 2**-26, and errors are twice as large.
         self._amplitude = waves.amplitude_factor
         amplitude_bound = _power_of_two_bound(float(waves.amplitude_factor.hi))
         self._anchor_head_unit = amplitude_bound * _HEAD_UNIT
@@ -219,23 +218,22 @@ class Float64Tiles:
         return cos_sin_double_double(self._frequency_digits, positions)
 
     def fill(self, function: str, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write "cos" or "sin" of positions first, first + 1, … into `out`; yield doubtful places.
+        """Write "cos" or "sin" of positions first, first + 1, … into `out`; yield places in doubt.
 
-        An element is doubtful if its error leaves two roundings possible; the caller computes it
-        with more digits.
+        An element is in doubt if its error leaves two roundings open; the caller computes it again.
 
-        Every 32nd position, for example, is an anchor. The rows from one anchor to the next are
-        made together: position 100 = 96 + 4 from the cosine and sine of 96, the anchor, and of 4.
+        Every 32nd position, for example, is an anchor. The rows after it are made together:
+        position 100 = 96 + 4 from the cosine and sine of 96, the anchor, and of 4.
 
         Args:
             function: "cos" or "sin".
             first: The position of the first row.
-            out: The array to fill, one column per wave (a frequency).
+            out: The array to fill, one column per frequency.
         """
         width = out.shape[1]
         memory = self._memory_for_rows(width)
-        for rows, anchors_of_segment in self._rows_with_anchors(first, len(out)):
-            anchor = anchors_of_segment.part(rows.anchor, width)
+        for rows, anchors in self._rows_with_anchors(first, len(out)):
+            anchor = anchors.part(rows.anchor, width)  # its cosines and sines
             work = memory.first_rows(rows.row_count)
             elements = self._compute_rows(function, anchor, rows.first_row, work)
             out[rows.places] = elements.values
@@ -280,11 +278,13 @@ class Float64Tiles:
     def _compute_rows(
         self, function: str, anchor: Directions, first_row: int, work: Workspace
     ) -> _Elements:
-        """Return cosines or sines of rows after an anchor, and which of them are in doubt.
+        """Return cosines or sines of some rows after an anchor, and which of them are in doubt.
 
-        Angles are added: cos(A + B) = cos A · cos B − sin A · sin B, with the angles A of the
-        anchor and B from the anchor to the row. To have more digits than float64, numbers are sums
-        of a head h of 26 bits and a tail t. Then a product is
+        With the angles A of the anchor and B from it to a row,
+
+            cos(A + B) = cos A · cos B − sin A · sin B.
+
+        Each number is a head h of 26 bits and a small tail t, so that a product is
 
             (h + t) · (h' + t') = h·h' + [(h + t)·t' + t·h'].
 
@@ -292,19 +292,19 @@ class Float64Tiles:
 
         Args:
             function: "cos" or "sin".
-            anchor: The cosines and sines of the anchor, one per wave (a frequency).
+            anchor: The cosines and sines of the anchor, one per frequency.
             first_row: The first of these rows, counted from the anchor.
-            work: Memory (rows, waves) for as many rows as are needed; the result is a part of it.
+            work: Memory (rows, frequencies) for as many rows as are needed, and for the result.
         """
         row_count, width = work.high.shape
         rows = slice(first_row, first_row + row_count)
         row_terms = self._terms(function, rows, width)  # cos B and sin B of each row
-        cosine = _split(anchor.cosines, self._anchor_head_unit)  # cos A as h + t
-        sine = _split(anchor.sines, self._anchor_head_unit)
-        high = _exact_products(cosine, sine, row_terms, work)  # h·h' of both terms
-        low = _small_products(anchor, cosine, sine, row_terms, work)  # the brackets
-        # Both are added, and rounded to float64. `product` is not needed any more.
-        return _rounded_sums(high, low, self._error, memory=work.product)
+        cos_a = _split(anchor.cosines, self._anchor_head_unit)
+        sin_a = _split(anchor.sines, self._anchor_head_unit)
+        sums_of_heads = _exact_products(cos_a, sin_a, row_terms, work)  # h·h' of both products
+        sums_of_brackets = _small_products(anchor, cos_a, sin_a, row_terms, work)
+        # `product` is not needed any more.
+        return _rounded_sums(sums_of_heads, sums_of_brackets, self._error, memory=work.product)
 
     def _terms(self, function: str, rows: slice, width: int) -> Terms:
         """Return the numbers of some rows that the anchor's cosine and sine multiply.

@@ -119,9 +119,9 @@ def _geometric_bits(
 ) -> int:
     """Return the number of bits after the point with which frequencies are precise enough.
 
-    With base 10000 and 64 frequencies, the last is 2**-13.1, whose product with any position is
-    precise if it has 224 bits. 7 more are for rounding errors, 1 for the scale 1.0, and 64 are a
-    margin: 296 bits.
+    For base 10000 and 64 frequencies, the smallest is 2**-13.1. `bits_for` returns 224 bits for it,
+    which leave enough digits of its product with any position. With 7 bits for rounding errors, 1
+    for the scale 1.0, and a margin of 64, the result is 296.
 
     Args:
         log_base: `log_base(bits)` returns the natural logarithm of the base, over 2**bits.
@@ -130,13 +130,13 @@ def _geometric_bits(
         scale: A factor by which positions will be multiplied.
     """
     log2_last = _log2_of_last(log_base, denominator, count)
-    # The first frequency is 1, so that the last is the smallest unless the base is below 1.
-    log2_smallest = max(_LOG2_OF_LEAST_FLOAT, min(0.0, log2_last))
-    bits_of_smallest = bits_for(2.0**log2_smallest)
-    bits_of_errors = _bits_of_rounding_errors(count, log2_last)
-    # Positions will be multiplied by the scale, f · 2**exponent with f from 1/2 to 1.
-    _, scale_exponent = math.frexp(scale)
-    return bits_of_smallest + bits_of_errors + abs(scale_exponent) + _MARGIN_BITS
+    # The first frequency is 1, which is the smallest if the base is below 1.
+    log2_smallest = min(0.0, log2_last)
+    smallest = 2.0 ** max(log2_smallest, _LOG2_OF_LEAST_FLOAT)  # not 0
+    bits_for_errors = _bits_of_rounding_errors(count, log2_last)
+    # 1000 has the exponent 10, being 0.98 · 2**10.
+    _, exponent_of_scale = math.frexp(scale)
+    return bits_for(smallest) + bits_for_errors + abs(exponent_of_scale) + _MARGIN_BITS
 
 
 def _bits_of_rounding_errors(count: int, log2_last: float) -> int:

@@ -82,9 +82,9 @@ class ExactWaves:
     ) -> ExactWaves:
         """Return the waves amplitude · cos and sin of position · scale · frequency.
 
-        Waves have their frequencies in turns (of 2π radians), because whole turns change no cosine
-        and can be dropped. They are integers over 2**bits, with enough bits for any position to
-        2^40. One radian per position is 0.159 turns; with 8 bits, it would be 40 (40/256 = 0.156).
+        Frequencies become turns per position, of 2π radians each: whole turns of an angle can then
+        be dropped. They are integers over 2**bits. With 8 bits, 1 radian would be 40: 40 / 2**8 is
+        0.156, and the exact number of turns is 0.159.
 
         Args:
             frequencies: Radians per position, or turns per position if `in_turns` is set.
@@ -92,15 +92,15 @@ class ExactWaves:
             in_turns: True if the frequencies are in turns already.
             amplitude: The factor of all cosines and sines.
         """
-        bits = _bits_for_turns(frequencies, scale)
+        bits = _bits_for_turns(frequencies, scale)  # enough for positions up to 2**40
         turns = _turns_per_position(frequencies, Fraction(scale), in_turns, bits)
-        fixed_amplitude = _fixed_point_amplitude(amplitude)
+        amplitude_over_power = _fixed_point_amplitude(amplitude)
         return cls(
             turns=turns,
             bits=bits,
-            amplitude=fixed_amplitude.value,
-            amplitude_bits=fixed_amplitude.bits,
-            amplitude_error=fixed_amplitude.error,
+            amplitude=amplitude_over_power.value,
+            amplitude_bits=amplitude_over_power.bits,
+            amplitude_error=amplitude_over_power.error,
         )
 
     @cached_property
@@ -193,20 +193,27 @@ class Directions(NamedTuple):
 
 @cache
 def sectors() -> Directions:
-    """Return the directions of sectors 0 … 256, the last of which is the first again.
+    """Return the cosines and sines of 257 angles in equal steps, from 0 to a whole turn.
 
-    Only a quarter of the circle is computed: cos(a + 90°) = −sin a, and sin(a + 90°) = cos a.
+    Each is a sum of two float64 numbers, of about 106 bits. Only a quarter of the circle is
+    computed: cos(a + 90°) = −sin a, and sin(a + 90°) = cos a.
     """
-    bits = 160
-    first_quarter = [
-        numerics.cos_sin((sector << bits) // SECTORS, bits) for sector in range(SECTORS // 4)
-    ]
-    c = _high_and_low([cosine for cosine, _ in first_quarter], bits)  # (2, 64)
-    s = _high_and_low([sine for _, sine in first_quarter], bits)
+    bits = 160  # `numerics.cos_sin` takes and returns integers over 2**bits.
+    angles_in_turns = [(sector << bits) // SECTORS for sector in range(SECTORS // 4)]
+    first_quarter = [numerics.cos_sin(angle, bits) for angle in angles_in_turns]
+    # (2, 64): the first row has the numbers in float64, the second one what these lack.
+    cosines = _high_and_low([cosine for cosine, _ in first_quarter], bits)
+    sines = _high_and_low([sine for _, sine in first_quarter], bits)
+    all_cosines = [cosines, -sines, -cosines, sines, cosines[:, :1]]
+    all_sines = [sines, cosines, -sines, -cosines, sines[:, :1]]
+    return Directions(_joined_quarters(all_cosines), _joined_quarters(all_sines))
+
+
+def _joined_quarters(quarters: list[Floats]) -> DoubleDouble:
+    """Return numbers (2, n) of all quarters of the circle as sums of high and low parts."""
     # Adding 0.0 turns −0 into 0.
-    all_cosines = 0.0 + np.concatenate([c, -s, -c, s, c[:, :1]], axis=1)  # (2, 257)
-    all_sines = 0.0 + np.concatenate([s, c, -s, -c, s[:, :1]], axis=1)
-    return Directions(DoubleDouble(*all_cosines), DoubleDouble(*all_sines))
+    high, low = 0.0 + np.concatenate(quarters, axis=1)
+    return DoubleDouble(high, low)
 
 
 def _high_and_low(values: list[int], bits: int) -> Floats:
@@ -401,28 +408,26 @@ def _add_small_angle_double_double(
 
 
 def _turns_from_sector(distance: Floats, lower_digits: list[Ints]) -> DoubleDouble:
-    """Return how far an angle is from its sector, one of 256 directions, in turns of the circle.
+    """Return distance · 2**-32 + digit · 2**-64 + digit · 2**-96 + …, to about 106 bits.
 
-    It is distance · 2**-32 + digit · 2**-64 + digit · 2**-96 + …, from the highest digit on. The
-    distance −1 and a single digit, 2**31, are −2**-32 + 2**-33 = −2**-33 turns. A float64 number
-    holds only 53 bits of that, so the result is a sum of two: the rounded total, and what it lacks.
+    It is an angle, in turns, from the nearest of 256 directions. The distance −1 with the digit
+    2**31, which is a half, is −1/2 · 2**-32.
 
     Args:
-        distance: The distance in units of 2**-32 turns, an integer that may be negative.
-        lower_digits: The digits after its point in base 2**32, lowest first.
+        distance: The whole number of 2**-32 turns, which may be negative.
+        lower_digits: The digits after its point in base 2**32, the highest digit last.
     """
     unit = 2.0**-32
     total = distance * unit
-    lost = np.zeros_like(total)
+    total_of_errors = np.zeros_like(total)
     for digit in reversed(lower_digits):
         unit *= 2.0**-32
-        # `exact_sum` returns the rounded sum, `hi`, and its rounding error, `lo`.
         rounded_sum = exact_sum(total, digit.astype(np.float64) * unit)
         total = rounded_sum.hi
-        # Errors are 2**-53 of the total, so that a plain sum of them is precise enough: what it
-        # loses is 2**-53 of an error.
-        lost += rounded_sum.lo
-    return exact_sum(total, lost)
+        # `lo` is the rounding error of `hi`, at most 2**-53 of it. The errors of these sums, which
+        # are 2**-53 of that, do not count.
+        total_of_errors += rounded_sum.lo
+    return exact_sum(total, total_of_errors)
 
 
 def _small_angle_double_double(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:

@@ -90,25 +90,25 @@ class TileSizes(NamedTuple):
         return self.anchors_per_segment * self.rows_per_anchor
 
 
-def _tile_sizes(waves: int, count: int) -> TileSizes:
-    """Return how many rows are computed at a time, for a table of about `count` positions.
+def _tile_sizes(wave_count: int, count: int) -> TileSizes:
+    """Return how many rows of a table are computed at a time, as powers of two.
 
-    A tile is the rows that are made at once. In every tile, a few positions are anchors: their
-    cos + i·sin is computed, and the rows from an anchor to the next one are products with it. A
-    segment is the anchors that are computed together, for many tiles, and their rows.
+    Every 64th row, for example, is an anchor, whose cosines and sines are computed. The rows after
+    it are products with them. A tile is the rows that are made at once, and a segment the rows
+    whose anchors are in memory at once.
 
-    The comments have the numbers of 64 waves and 100,000 positions. All are powers of two.
+    The comments have the numbers for 64 waves and 100,000 positions.
 
     Args:
-        waves: The frequencies of the table, one or two columns each.
+        wave_count: How many frequencies the table has.
         count: About how many positions are needed.
     """
-    rows_in_cache = power_of_two_within(phases.TILE // waves)  # 32,768 // 64 = 512
+    rows_in_cache = power_of_two_within(phases.TILE // wave_count)  # 32,768 // 64 = 512
     rows_per_tile = min(power_of_two(count), _MAX_ROWS_PER_TILE, rows_in_cache)  # 512
-    rows_per_anchor = _rows_per_anchor(rows_per_tile)  # 64, so that a tile has 8 anchors
+    rows_per_anchor = _rows_per_anchor(rows_per_tile)  # 64
 
     needed_anchors = power_of_two(math.ceil(count / rows_per_anchor))  # 2,048
-    # Anchors take memory: a quarter of the room that a tile has.
+    # The anchors of a segment take a quarter of a tile's memory, or less.
     most_anchors = max(1, rows_per_tile // 4)  # 128
     anchors_per_segment = min(most_anchors, needed_anchors)  # 128
     return TileSizes(rows_per_tile, rows_per_anchor, anchors_per_segment)
@@ -145,25 +145,22 @@ class Factors:
     """
 
     def __init__(self, waves: ExactWaves, columns: slice, functions: str, count: int) -> None:
-        """Compute the two small tables whose products are rows of cosines and sines.
+        """Compute two small tables of cos + i·sin, whose products are rows of a large table.
 
         The direction at position p is E(p) = cos + i·sin of its angle, and E(a + b) = E(a) · E(b).
-        So the directions of 128 rows, E(0) … E(127), and those of anchors, E(0), E(128), E(256), …,
-        give all others: E(7,232) is E(7,168) · E(64).
-
-        There are as many anchors as fit into memory. Positions beyond them are in later segments,
-        whose anchors are these ones, turned (see `starts`).
+        So the rows E(0) … E(127) and the anchors E(0), E(128), E(256), … give all others: E(7,232)
+        is E(7,168) · E(64).
 
         Args:
-            waves: The frequencies and the amplitude.
-            columns: Which of the frequencies these tables are for.
+            waves: The frequencies and the amplitude of the large table.
+            columns: Which of the frequencies these small tables are for.
             functions: "cos", "sin", or both in one of two orders.
             count: About how many positions are needed.
         """
         self.functions = functions
-        self._frequency_digits = _highest_digits(waves, columns)
+        self._frequency_digits = _digits_for_float64(waves, columns)
         self._amplitude = float(waves.amplitude_factor.hi)
-        self.test_scale = _scale_of_test(self._amplitude)
+        self.test_scale = _power_of_two_for_test(self._amplitude)
 
         wave_count = self._frequency_digits.shape[-1]
         self.sizes = _tile_sizes(wave_count, count)
@@ -171,6 +168,7 @@ class Factors:
             step=1, count=self.sizes.rows_per_anchor
         )
         self.row_factors = self._separate_functions(self.row_directions)
+        # For positions after the last anchor, `starts` returns one more factor.
         self.anchor_directions = self._directions_at_multiples(
             step=self.sizes.rows_per_anchor, count=self.sizes.anchors_per_segment
         )
@@ -233,7 +231,7 @@ class Factors:
         return starts
 
 
-def _highest_digits(waves: ExactWaves, columns: slice) -> Ints:
+def _digits_for_float64(waves: ExactWaves, columns: slice) -> Ints:
     """Return the digits of some frequencies that count in float64: (digits, 1, frequencies).
 
     A frequency is a fraction of a turn, in digits of 32 bits, lowest first. The axis of length 1 is
@@ -276,37 +274,34 @@ class Tile:
     is_compiled = False
 
     def __init__(self, factors: Factors, columns: int, dtype: str) -> None:
-        """Allocate the memory in which rows of a table are made, some hundred at a time.
+        """Allocate memory in which rows of a table are made, some hundred at a time.
 
-        A row is the product of two directions cos + i·sin: at an anchor, which is every 64th
-        position, for example, and of the row after it. So position 300 is anchor 4 (position 256)
-        times row 44.
+        A row is a product of two directions cos + i·sin. With an anchor at every 64th position, the
+        row at position 300 is anchor 4 (position 256) times the direction at position 44.
 
         Args:
-            factors: The directions of the rows 0 … 63 after an anchor, and of some anchors.
-            columns: The columns of the table: one per wave, or two for cosine and sine.
-            dtype: The dtype of the table, to which products are rounded: "float32", for example.
+            factors: The directions at positions 0 … 63, and at anchors.
+            columns: The columns of the table: one per frequency, or two for cosine and sine.
+            dtype: The dtype of the table, such as "float32".
         """
         self.factors = factors
         self.columns = columns
         self.dtype = dtype
 
-        # `_enter_segment` writes the directions of a segment's anchors there: of a stretch of some
-        # thousand positions. A table of cosines only, or of sines only, needs them in two parts.
-        self._segment = _NO_SEGMENT
+        # The anchors of one segment, a stretch of some thousand positions. Their real and imaginary
+        # parts are also needed separately if the table has only cosines, or only sines.
+        self._segment_in_memory = _NO_SEGMENT
         self._anchors: Complex = _memory_like(factors.anchor_directions)
         self._anchor_parts = _memory_for_anchor_parts(factors)
 
-        # `_multiply_anchors` writes the products (anchors, rows, waves) there. `_values` is the
-        # same memory as rows of the table, in float64.
+        # The products (anchors, rows, frequencies), and the same memory as rows of the table.
         self._products = _memory_for_products(factors)
         self._values = _as_rows(self._products[0], factors.sizes.rows_per_tile)
 
-        # `_in_doubt` tests whether the error of a product leaves two roundings possible. For that,
-        # products are scaled by 2**47, for example, and the upper bits of the float64 ignored.
+        # Products are scaled, by 2**47 for example, so that a test of their lower bits finds those
+        # that may be rounded wrongly: how many upper bits it ignores, and what undoes the scale.
         self._ignored_bits = _upper_bits_of_test(dtype)
-        # `_write_rounded` takes the scale off again. It is a power of two, so that this is exact.
-        self._scale_back = np.array(1 / factors.test_scale, np.float32)
+        self._inverse_scale = np.array(1 / factors.test_scale, np.float32)
 
     def fits(self, factors: Factors, columns: int, dtype: str, *, is_compiled: bool) -> bool:
         """Return True if this memory is that of a tile with these properties."""
@@ -314,25 +309,23 @@ class Tile:
         return has_same_shape and self.factors is factors and self.is_compiled == is_compiled
 
     def fill(self, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write positions first, first + 1, … into the rows of `out`; yield elements in doubt.
+        """Write the rows of positions first, first + 1, … into `out`; yield places in doubt.
 
-        An element is in doubt if its error leaves two roundings possible; the caller computes it
-        with more digits.
+        An element is in doubt if its error leaves two roundings open; the caller computes it again.
 
-        Rows are products of a direction cos + i·sin at an anchor, which is every 64th position, for
-        example, and one of a small table. Only the anchors of one segment, some thousand positions,
-        are in memory, so that rows are written segment by segment.
+        The rows after an anchor, which is every 64th position, for example, are products with its
+        cos + i·sin. A segment is the positions whose anchors are in memory at once, some thousand.
         """
         segments = self._segments_of(first, len(out))
-        start_directions = self._starts_of_new_segments(segments)
+        starts = self._starts_of_new_segments(segments)
         # NumPy multiplies rows faster with a small buffer. It is set only once, because each switch
         # is Python code, for which threads wait.
         with _small_numpy_buffer():
             for segment in segments:
-                has_anchors_in_memory = segment == self._segment
+                has_anchors_in_memory = segment == self._segment_in_memory
                 if not has_anchors_in_memory:
-                    self._enter_segment(segment, start_directions[segment])
-                yield from self._fill_segment(first, out)
+                    self._compute_anchors(segment, starts[segment])
+                yield from self._fill_segment(segment, first, out)
 
     def _segments_of(self, first: int, count: int) -> range:
         """Return the numbers of the segments in which `count` positions from `first` on lie.
@@ -345,67 +338,68 @@ class Tile:
         return range(first_segment, end)
 
     def _starts_of_new_segments(self, segments: range) -> dict[int, Complex]:
-        """Return E = cos + i·sin at the first position of each segment that is not in memory.
+        """Return cos + i·sin at the first position of each segment whose anchors are not in memory.
 
         Blocks of rows follow each other, so that a block often begins in the segment in which the
         last one ended. The anchors of that segment are still in memory and are used again.
         """
-        new_segments = segments[1:] if segments.start == self._segment else segments
+        new_segments = segments[1:] if segments.start == self._segment_in_memory else segments
         return dict(zip(new_segments, self.factors.starts(new_segments), strict=True))
 
-    def _fill_segment(self, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write the rows of `out` that lie in the current segment; yield the elements in doubt.
+    def _fill_segment(self, segment: int, first: int, out: Array) -> Iterator[Doubtful]:
+        """Write the rows of `out` that lie in a segment; yield the places of elements in doubt.
 
-        The current segment is the positions whose anchors are in memory: an anchor is every 128th
-        of them, for example, and the rows after it are products with its cosine and sine. The rows
-        are made in parts, as many at once as the memory of this tile holds.
+        The rows are made in parts, as many at once as the memory of this tile holds.
 
         Args:
+            segment: The number of the segment, a stretch of positions whose anchors are in memory.
             first: The position of row 0 of `out`.
             out: The rows, some of which may lie in other segments.
         """
-        for part in self._parts_in_segment(first, len(out)):
+        for part in self._parts_in_segment(segment, first, len(out)):
             doubtful = self._make_rows(part.anchor, part.rows_after_anchor, out[part.rows])
             if doubtful is not None:
                 # Rows are counted from the first one of the part.
                 yield Doubtful(part.rows.start + doubtful.rows, doubtful.columns)
 
-    def _parts_in_segment(self, first: int, count: int) -> Iterator[_TilePart]:
-        """Yield the rows that lie in the current segment, in parts that are made at once.
+    def _parts_in_segment(self, segment: int, first: int, count: int) -> Iterator[_TilePart]:
+        """Yield the rows that lie in a segment of positions, in parts that are made at once.
 
-        A part is made in the memory of a tile, which begins at an anchor. With 128 rows per anchor
-        and memory for 1,024 rows, two parts from position 300 of the segment on are:
+        The memory for a part begins at an anchor, which is every 128th position, for example. If it
+        has 1,024 rows, the rows from position 300 of the segment on have two parts:
 
-            positions 300 … 1,279: anchor 2 (position 256), 44 rows after it; 1,024 − 44 = 980 rows
-            positions 1,280 … 2,303: anchor 10 (position 1,280), 0 rows after it; 1,024 rows
+            positions 300 … 1,279: from 44 rows after anchor 2 (position 256), 1,024 − 44 rows
+            positions 1,280 … 2,303: from anchor 10 (position 1,280), 1,024 rows
 
         Args:
+            segment: The number of the segment.
             first: The position of row 0.
             count: The number of rows.
         """
         sizes = self.factors.sizes
-        segment_start = self._segment * sizes.rows_per_segment
-        rows = self._rows_in_segment(first, count)
+        position_of_segment = segment * sizes.rows_per_segment
+        rows = self._rows_in_segment(segment, first, count)
         start = rows.start
         while start < rows.stop:
-            position_in_segment = first + start - segment_start
-            anchor, rows_after_anchor = divmod(position_in_segment, sizes.rows_per_anchor)
-            rows_at_once = sizes.rows_per_tile - rows_after_anchor
-            stop = min(start + rows_at_once, rows.stop)
+            position = first + start
+            anchor, rows_after_anchor = divmod(
+                position - position_of_segment, sizes.rows_per_anchor
+            )
+            room = sizes.rows_per_tile - rows_after_anchor
+            stop = min(start + room, rows.stop)
             yield _TilePart(slice(start, stop), anchor, rows_after_anchor)
             start = stop
 
-    def _rows_in_segment(self, first: int, count: int) -> slice:
-        """Return the rows of a block that lie in the current segment, a stretch of positions.
+    def _rows_in_segment(self, segment: int, first: int, count: int) -> slice:
+        """Return which of `count` rows lie in a segment, if row 0 is at the position `first`.
 
-        The block has `count` rows, and its row 0 is row `first` of the table. If segment 1 has rows
-        16384 … 32767 of the table, and a block of 1000 rows begins at row 16000, they are the rows
-        384 … 999 of the block.
+        If segment 1 has the positions 16384 … 32767, and 1000 rows begin at position 16000, they
+        are the rows 384 … 999.
         """
         rows_per_segment = self.factors.sizes.rows_per_segment
-        segment_start = self._segment * rows_per_segment
-        start = max(0, segment_start - first)
-        stop = min(segment_start + rows_per_segment - first, count)
+        position_of_segment = segment * rows_per_segment
+        start = max(0, position_of_segment - first)
+        stop = min(position_of_segment + rows_per_segment - first, count)
         return slice(start, stop)
 
     def _make_rows(self, anchor: int, rows_after_anchor: int, out: Array) -> Doubtful | None:
@@ -432,9 +426,9 @@ class Tile:
         """Write values, which are scaled for the test, into `out`, each rounded once."""
         if self.dtype == "float32":
             out[...] = values
-            np.multiply(out, self._scale_back, out)  # exact, by a power of two
+            np.multiply(out, self._inverse_scale, out)  # exact, by a power of two
         else:
-            out[...] = round_to(values * float(self._scale_back), self.dtype)
+            out[...] = round_to(values * float(self._inverse_scale), self.dtype)
 
     def _in_doubt(self, values: Floats) -> Doubtful | None:
         """Return the places of values that may be rounded wrongly to the dtype; None without any.
@@ -454,7 +448,7 @@ class Tile:
         is_written = columns < self.columns  # The table may lack the very last column.
         return Doubtful(rows[is_written], columns[is_written])
 
-    def _enter_segment(self, segment: int, start: Complex) -> None:
+    def _compute_anchors(self, segment: int, start: Complex) -> None:
         """Compute cos + i·sin at all anchors of a segment: every 64th of its positions, say.
 
         They are products of those at the anchors of segment 0 and the one at the start of this
@@ -469,7 +463,7 @@ class Tile:
             cosines, sines = self._anchor_parts
             cosines[...] = self._anchors.real
             sines[...] = self._anchors.imag
-        self._segment = segment
+        self._segment_in_memory = segment
 
     def _multiply_anchors(self, anchor: int, count: int) -> None:
         """Compute the rows that follow `count` anchors: E(anchor) · E(row), with E = cos + i·sin.
@@ -549,7 +543,7 @@ def _upper_bits_of_test(dtype: str) -> AnyArray:
     return np.array(64 - bits_of_zeros, np.uint64)
 
 
-def _scale_of_test(amplitude: float) -> float:
+def _power_of_two_for_test(amplitude: float) -> float:
     """Return the factor that makes the errors of products less than 1/4, a power of two.
 
     Errors grow with the amplitude. For amplitudes above 1/2 up to 1, the factor is 2**47, above 1

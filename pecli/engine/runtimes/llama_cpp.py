@@ -36,26 +36,26 @@ so that nothing is divided by zero.
 
 
 def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
-    """Return YaRN as llama.cpp reads it from a GGUF file, with the causes of what differs.
+    """Return YaRN as llama.cpp computes it, with the causes why it differs from the model.
 
-    A GGUF file has no place for three settings of a model's config:
+    A GGUF file has no place for three settings of a config:
 
-    - `truncate`: llama.cpp always rounds the limits between which YaRN blends frequencies;
-    - `attention_factor`, the factor of cosines and sines, and `mscale`, from which it is computed
-      otherwise: llama.cpp computes it from the factor and `mscale_all_dim` only.
-
-    If the attention factor is then not the model's, `explain_attention` adds that to the causes.
+    - `truncate`: llama.cpp always rounds the two pairs between which YaRN blends frequencies;
+    - `attention_factor`, by which cosines and sines are multiplied: llama.cpp computes it;
+    - `mscale`, from which it could be computed: llama.cpp assumes a value.
     """
     reading = with_rounded_limits(definition)
     yarn = reading.scaling
     scaling_of_file = replace(
         yarn,
-        attention_factor=None,
+        attention_factor=None,  # computed
         mscale=_assumed_mscale(yarn),
-        mscale_all_dim=yarn.mscale_all_dim or None,
+        mscale_all_dim=yarn.mscale_all_dim or None,  # 0 stands for none
     )
+    reading_of_file = replace(reading, scaling=scaling_of_file)
+    # This adds a cause if the attention factor is not the model's.
     reason = "computes it only from factor and mscale_all_dim"
-    return replace(reading, scaling=scaling_of_file).explain_attention(definition, reason)
+    return reading_of_file.explain_attention(definition, reason)
 
 
 def _assumed_mscale(yarn: Yarn) -> float | None:
@@ -125,8 +125,8 @@ def _kept_shares(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
     a half. The steps round to float32, as in ggml.
     """
     betas = yarn.betas()
-    last_kept = np.floor(_pair_that_rotates(betas.fast, yarn, definition))
-    first_divided = np.ceil(_pair_that_rotates(betas.slow, yarn, definition))
+    last_kept = np.floor(_pair_by_rotations(betas.fast, yarn, definition))
+    first_divided = np.ceil(_pair_by_rotations(betas.slow, yarn, definition))
     low = max(np.float32(0), last_kept)
     # The last pair is dim / 2 − 1, but ggml has the number of the last channel here, as the code of
     # YaRN's paper has.
@@ -136,20 +136,19 @@ def _kept_shares(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
     return np.float32(1) - np.clip(divided_share, 0, 1)
 
 
-def _pair_that_rotates(rotations: float, yarn: Yarn, definition: Definition[Scaling]) -> np.float32:
-    """Return the number of the pair that rotates so many times within YaRN's original length.
+def _pair_by_rotations(rotations: float, yarn: Yarn, definition: Definition[Scaling]) -> np.float32:
+    """Return the number of the pair that turns so many times within YaRN's original length.
 
-    It may lie between two pairs, such as 8.1. It is dim · ln(length / radians) / (2 · ln base): pair
-    i turns by base^(−2i/dim) radians per position, and so by `radians` within the length.
-
-    All numbers are float32, and the order of steps is that of llama.cpp's own code: another order
-    could have another last bit, and so another whole pair.
+    It may lie between two pairs, such as 8.1. Pair i turns by base^(−2i/dim) radians per position,
+    so that it is dim · ln(length / (2π · rotations)) / (2 · ln base).
     """
+    # Every step is rounded to float32, in the order of llama.cpp's own code. Another order could
+    # give another last bit, and so another whole pair.
     dim = np.float32(definition.dim)
     length = np.float32(yarn.original_max_position_embeddings)
     with np.errstate(over="ignore", divide="ignore"):  # 1e-45 and 1e39 rotations are 0 and ∞ here.
-        radians = np.float32(rotations) * np.float32(2) * np.float32(math.pi)
-        ratio = length / radians
+        radians_of_rotations = np.float32(rotations) * np.float32(2) * np.float32(math.pi)
+        ratio = length / radians_of_rotations
     if ratio == 0:
         return np.float32(-math.inf)  # as ln 0, which `_log` does not accept
     twice_log_base = np.float32(2) * _log(round_single(definition.base))

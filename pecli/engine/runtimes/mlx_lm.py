@@ -66,23 +66,23 @@ def _with_attention_of_mscales(yarn: Yarn) -> Yarn:
 
 
 def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
-    """Return LongRoPE as mlx-lm reads it: with the long factors, also for short prompts.
+    """Return LongRoPE as mlx-lm computes it, with the causes why it differs from the model.
 
-    LongRoPE has two lists of numbers that divide the frequencies. The model uses the short factors
-    for prompts up to its original length, and the long ones for longer prompts. mlx-lm always uses
-    the long ones, so that short prompts depart from the model.
+    LongRoPE has two lists of divisors of the frequencies. The model takes the short list for
+    prompts up to its original length, and the long one for longer prompts. mlx-lm always takes the
+    long one.
     """
     longrope = definition.scaling
     original = longrope.original_max_position_embeddings
-    is_long_prompt = required(longrope.length) > original
-    if is_long_prompt:
+    has_long_prompt = required(longrope.length) > original
+    if has_long_prompt:
         return _with_note_on_attention(with_attention_of_context(definition))
-    # The least length that has the long factors stands for any length.
-    with_long_factors = replace(longrope, length=original + 1)
-    reading = with_attention_of_context(replace(definition, scaling=with_long_factors))
+    # `LongRope` chooses the list by the length of the prompt: any above the original one will do.
+    with_long_list = replace(longrope, length=original + 1)
+    reading = with_attention_of_context(replace(definition, scaling=with_long_list))
     cause = f"uses the long factors at any length; the model uses the short ones up to {original:,}"
-    departing = replace(reading, causes=(cause, *reading.causes))
-    return _with_note_on_attention(departing)
+    explained = replace(reading, causes=(cause, *reading.causes))
+    return _with_note_on_attention(explained)
 
 
 def _with_note_on_attention(reading: RuntimeReading[ScalingT]) -> RuntimeReading[ScalingT]:

@@ -17,27 +17,28 @@ from pecli.engine.scalings.yarn import Yarn
 
 
 def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Scaling]:
-    """Return YaRN as ONNX Runtime GenAI reads it, with the causes of what differs from the model.
+    """Return YaRN as ONNX Runtime GenAI computes it, with the causes why it differs from the model.
 
-    YaRN blends two frequencies for the pairs between two limits, such as 8.1 and 17.3, and
-    multiplies cosines and sines by an attention factor. This runtime
+    YaRN blends two frequencies in the pairs between two limits, such as 8 and 18. It multiplies
+    cosines and sines by an attention factor. This runtime
 
     - applies YaRN only if the config has `beta_fast`;
-    - does not round the limits to 8 and 18, and computes them for the whole head, also if only a
-      part of it rotates;
-    - does not read `attention_factor`: an mscale without mscale_all_dim is that factor itself.
+    - computes the limits for all channels of a head, and does not round them;
+    - takes `mscale` for the attention factor, unless the config has `mscale_all_dim`.
     """
     yarn = definition.scaling
     if yarn.beta_fast is None:
         cause = "applies YaRN only if the config has beta_fast, which is missing: nothing is scaled"
         return RuntimeReading(Scaling(), (cause,))
-    mscale_is_attention_factor = yarn.mscale and not yarn.mscale_all_dim
-    scaling = replace(
-        _with_limits_over_head(yarn, definition),
-        truncate=False,  # It does not round the limits.
-        attention_factor=yarn.mscale if mscale_is_attention_factor else None,
+    attention_factor = None  # computed from the factor and the mscales
+    if yarn.mscale and not yarn.mscale_all_dim:
+        attention_factor = yarn.mscale
+    yarn_of_runtime = replace(
+        _with_limits_over_head(yarn, definition), truncate=False, attention_factor=attention_factor
     )
-    reading = RuntimeReading(scaling, causes=tuple(_causes_of_other_limits(definition)))
+    causes = tuple(_causes_of_other_limits(definition))
+    reading = RuntimeReading(yarn_of_runtime, causes)
+    # This adds a cause if the attention factor is not the model's.
     return reading.explain_attention(definition, "computes it from factor, or uses mscale")
 
 

@@ -140,26 +140,27 @@ def unchanged(encoding: ModelRope) -> Adaptation:
     return UNCHANGED
 
 
-def with_llama_3_length(encoding: ModelRope, read: int | None, place: str) -> Adaptation:
-    """Replace the original length of llama3 scaling by the one that a runtime reads, or by 8,192.
+def with_llama_3_length(encoding: ModelRope, length_read: int | None, place: str) -> Adaptation:
+    """Return the original length of llama3 scaling that a runtime uses in place of the model's.
 
-    A model of 16,384 positions whose config states no original length has 16,384 in transformers,
-    which takes the context for it, and 8,192 in mlx-lm.
+    Configs have this length at one of two places, and some runtimes look at only one. If there is
+    nothing, they assume 8,192, the length of Llama 3.1.
 
     Args:
-        encoding: The encoding of a model.
-        read: The length at the only place where the runtime looks; None if it finds none.
-        place: That place in words.
+        encoding: The encoding of a model, with any scaling.
+        length_read: The length at that place; None if there is none.
+        place: The place in words, such as «within rope_scaling».
     """
     if encoding.parameters["scaling"] != "llama3":
         return UNCHANGED
-    defined = encoding.parameters[ORIGINAL_LENGTH]
-    length = read or LLAMA_3_LENGTH
-    if length == defined:
+    length_of_model = encoding.parameters[ORIGINAL_LENGTH]
+    length = length_read or LLAMA_3_LENGTH
+    if length == length_of_model:
         return UNCHANGED
-    verb = "assumes" if read is None else "takes"
+    verb = "assumes" if length_read is None else "takes"
     cause = (
-        f"{verb} {length:,} for {ORIGINAL_LENGTH}, not {defined:,}: it reads the key only {place}"
+        f"{verb} {length:,} for {ORIGINAL_LENGTH}, not {length_of_model:,}: "
+        f"it reads the key only {place}"
     )
     return Adaptation({ORIGINAL_LENGTH: length}, cause)
 

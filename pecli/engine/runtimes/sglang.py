@@ -23,14 +23,12 @@ is no exact float. With a prompt longer by one position, the factor is larger by
 def _read_dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Ntk]:
     """Return the scaling that SGLang computes for a model with dynamic NTK, and how it differs.
 
-    NTK scaling makes the base of the frequencies larger, the more so the larger its factor is. The
-    factor of dynamic NTK grows with the prompt; SGLang uses one factor for prompts of any length. So
-    its result is NTK scaling that is not dynamic. With that comes a remark for the user: that tables
-    differ from the model's, or that only those of shorter prompts do, or none.
+    NTK scaling makes the base of the frequencies larger, by a factor. In dynamic NTK, that factor
+    grows with the prompt. SGLang uses one factor for prompts of any length.
     """
     dynamic = definition.scaling
     sglang_factor = _factor_at_longest_prompt(dynamic.factor)
-    model_factor = float(dynamic.stretch())  # at the length of the table
+    model_factor = float(dynamic.stretch())  # at the length of this table
     scaling = Ntk(sglang_factor)
     are_tables_equal = math.isclose(model_factor, sglang_factor, rel_tol=_ROUNDING)
     if not are_tables_equal:
@@ -39,8 +37,9 @@ def _read_dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Ntk]:
             f"{sglang_factor:g}, at any length"
         )
         return RuntimeReading(scaling, causes=(cause,))
-    if sglang_factor == 1:  # The base stays as it is, also for shorter prompts.
+    if sglang_factor == 1:  # Nothing is stretched, for prompts of any length.
         return RuntimeReading(scaling)
+    # This table is the model's, but the model has other ones for shorter prompts.
     difference = "shorter prompts get the same base; the model's base follows their length"
     return RuntimeReading(scaling, short_prompts=difference)
 

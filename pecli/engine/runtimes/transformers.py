@@ -42,7 +42,9 @@ def torch_angles(definition: Definition[Scaling]) -> AngleFunction:
     scaling = definition.scaling
     base = scaling.float32_base(definition.base, definition.dim)
     powers = torch_powers_of(base, definition)
-    return partial(np.multiply, scaling.float32_steps(powers, definition.base, definition.dim))
+    return partial(
+        np.multiply, scaling.float32_frequencies(powers, definition.base, definition.dim)
+    )
 
 
 def like_transformers(

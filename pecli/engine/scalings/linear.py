@@ -29,7 +29,7 @@ class Linear(Scaling):
     def approximate(self, plain: Floats, base: float | Floats, half: float) -> Floats:
         return plain / self.factor
 
-    def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+    def float32_frequencies(self, powers: Singles, base: float, dim: int) -> Singles:
         return reciprocal(powers) / powers.dtype.type(self.divisor())
 
 

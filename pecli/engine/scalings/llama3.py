@@ -74,7 +74,7 @@ class Llama3(Scaling):
             rule = f"it must be at least low_freq_factor, {self.low_freq_factor:g}"
             raise ParameterError("high_freq_factor", spelled(self.high_freq_factor), rule)
 
-    def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+    def float32_frequencies(self, powers: Singles, base: float, dim: int) -> Singles:
         """Return the inverse frequencies, each step rounded to float32 as in transformers.
 
         Those of long waves are divided by the factor, those of short waves stay, and those between

@@ -118,7 +118,7 @@ class LongRope(Scaling):
             advice = "or give attention_factor"
             raise ParameterError("original_max_position_embeddings", 1, rule, advice)
 
-    def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+    def float32_frequencies(self, powers: Singles, base: float, dim: int) -> Singles:
         return reciprocal(np.array(self.divisors, np.float32) * powers)
 
 

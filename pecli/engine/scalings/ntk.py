@@ -15,6 +15,8 @@ from pecli.engine.scalings.scaling import Scaling, reciprocal
 from pecli.errors import ParameterError
 
 _BITS = 160
+_SPARE_BITS = 8
+"""Bits that are rounded off at the end, with the rounding errors of all steps."""
 
 
 @dataclass(frozen=True)
@@ -98,23 +100,24 @@ class NtkFixed(Scaling):
     def float32_base(self, base: float, dim: int) -> float:
         return base * self.factor
 
-    def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+    def float32_frequencies(self, powers: Singles, base: float, dim: int) -> Singles:
         divisor = numerics.power(Fraction(self.factor), Fraction(2, dim), _BITS) / (1 << _BITS)
         return reciprocal(powers) / powers.dtype.type(divisor)
 
 
 def _of_larger_base(base: float, dim: int, factor: Fraction, exponent: Fraction) -> Frequencies:
-    """Return the frequencies (b · factor^exponent)^(−2i/d) of a larger base.
+    """Return the frequencies B^(−2i/dim) of the larger base B = base · factor^exponent.
 
-    Such a base may be too large for a float: 10,000 · 1e39^2, for example. So it is passed on as its
-    logarithm, ln b + exponent · ln factor, which is a function of the bits that it should have.
+    B may be too large for a float, such as 10,000 · 1e39^2. So it is passed on by its logarithm.
     """
 
-    def log_base(bits: int) -> int:
-        """Return the logarithm as an integer over 2**bits; 8 more bits take up rounding errors."""
-        log_factor = numerics.log(factor, bits + 8)
-        stretch = log_factor * exponent.numerator // exponent.denominator
-        log_of_larger_base = numerics.log(Fraction(base), bits + 8) + stretch
-        return numerics.round_shift(log_of_larger_base, 8)
+    def log_of_larger_base(bits: int) -> int:
+        """Return ln base + exponent · ln factor, as an integer over 2**bits."""
+        work_bits = bits + _SPARE_BITS
+        log_factor = numerics.log(factor, work_bits)
+        log_of_power = log_factor * exponent.numerator // exponent.denominator
+        logarithm = numerics.log(Fraction(base), work_bits) + log_of_power
+        return numerics.round_shift(logarithm, _SPARE_BITS)
 
-    return numerics.geometric(base, Fraction(dim, 2), (dim + 1) // 2, log_base=log_base)
+    pairs = (dim + 1) // 2  # A scaled dim may be odd, and its last pair counts.
+    return numerics.geometric(base, Fraction(dim, 2), pairs, log_base=log_of_larger_base)

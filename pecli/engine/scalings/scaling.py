@@ -163,7 +163,7 @@ class Scaling:
         """Return the base of the powers that transformers computes in float32."""
         return base
 
-    def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+    def float32_frequencies(self, powers: Singles, base: float, dim: int) -> Singles:
         """Return the inverse frequencies as transformers computes them in float32.
 
         Every step rounds to float32. Values that transformers computes in float64 before that are

@@ -223,17 +223,20 @@ class Yarn(Scaling):
     def attention(self, bits: int) -> int:
         """Return the attention factor, which multiplies cos and sin, as an integer over 2**bits.
 
-        It is `attention_factor` if that is given. Otherwise it is g(1), with g(m) = 0.1 · m · ln f + 1,
-        or g(mscale) / g(mscale_all_dim) if the config has both of these, as in DeepSeek-V3.
+        It is `attention_factor` if the config has one. Otherwise it is g(1), with
+
+            g(m) = 0.1 · m · ln factor + 1.
+
+        With both mscales, as in DeepSeek-V3, it is g(mscale) / g(mscale_all_dim).
         """
-        if self.exact_attention is not None:
+        if self.exact_attention is not None:  # a fraction: given, or 1
             return super().attention(bits)
         factor = self.divisor()
         if not (self.mscale and self.mscale_all_dim):
-            return magnitude(factor, 1, bits)
+            return attention_term(factor, 1, bits)
         # Both have 16 more bits, so that the error of the quotient is below its last bit.
-        numerator = magnitude(factor, self.mscale, bits + 16)
-        denominator = magnitude(factor, self.mscale_all_dim, bits + 16)
+        numerator = attention_term(factor, self.mscale, bits + 16)
+        denominator = attention_term(factor, self.mscale_all_dim, bits + 16)
         return (numerator << bits) // denominator
 
     def check(self, base: float, dim: int) -> None:
@@ -247,7 +250,7 @@ class Yarn(Scaling):
             rule = "yarn scaling divides by ln b, so b must be above 1"
             raise ParameterError("base", spelled(base), rule)
         if self.attention_factor is None and self.mscale and self.mscale_all_dim:
-            self._check_magnitudes(self.mscale, self.mscale_all_dim)
+            self._check_attention_of_mscales(self.mscale, self.mscale_all_dim)
 
     def _check_divisor(self) -> None:
         """Raise ParameterError unless the factor is given or follows, and is at least 1.
@@ -263,21 +266,27 @@ class Yarn(Scaling):
             rule = "it is below the original length"
             raise ParameterError("max_position_embeddings", self.max_position_embeddings, rule)
 
-    def _check_magnitudes(self, mscale: float, mscale_all_dim: float) -> None:
-        """Raise ParameterError unless the ratio of mscales is allowed as an attention factor.
+    def _check_attention_of_mscales(self, mscale: float, mscale_all_dim: float) -> None:
+        """Raise ParameterError unless the attention factor of two mscales is from 1e-30 to 1e6.
 
-        Each of them stands for the number 0.1 · mscale · ln factor + 1, and the attention factor is
-        the quotient of these two. For factor 40 and the mscales 1 and 0.5 it is 1.369 / 1.184.
+        It is g(mscale) / g(mscale_all_dim), and both of these must be above 0, with
 
-        Both are computed as integers over 2**_CHECK_BITS. An attention factor below about 1e-30 is
-        rounded down to 0 there.
+            g(m) = 0.1 · m · ln factor + 1.
+
+        For factor 40 and the mscales 1 and 0.5, it is 1.369 / 1.184.
+
+        Args:
+            mscale: The field of this name, which is not None here.
+            mscale_all_dim: The field of this name.
         """
-        for name, scale in (("mscale", mscale), ("mscale_all_dim", mscale_all_dim)):
-            if magnitude(self.divisor(), scale, _CHECK_BITS) <= 0:
+        for name, value in (("mscale", mscale), ("mscale_all_dim", mscale_all_dim)):
+            term = attention_term(self.divisor(), value, _CHECK_BITS)  # over 2**_CHECK_BITS
+            if term <= 0:
                 rule = "0.1 · mscale · ln factor + 1 must be above 0"
-                raise ParameterError(name, spelled(scale), rule)
-        attention = Fraction(self.attention(_CHECK_BITS), 1 << _CHECK_BITS)
-        is_allowed = 0 < attention <= MAX_ATTENTION
+                raise ParameterError(name, spelled(value), rule)
+        # Also over 2**_CHECK_BITS: anything below 1e-30 is rounded down to 0.
+        attention_factor = Fraction(self.attention(_CHECK_BITS), 1 << _CHECK_BITS)
+        is_allowed = 0 < attention_factor <= MAX_ATTENTION
         if not is_allowed:
             rule = (
                 f"with mscale_all_dim {mscale_all_dim:g}, "
@@ -297,7 +306,7 @@ class Yarn(Scaling):
         ramp: Singles = (pairs - np.float32(low)) / np.float32(high - low)
         return np.float32(1) - np.clip(ramp, 0, 1)
 
-    def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+    def float32_frequencies(self, powers: Singles, base: float, dim: int) -> Singles:
         """Return the inverse frequencies, each step rounded to float32 as in transformers.
 
         YaRN keeps the frequencies of pairs up to a limit, such as pair 8, and divides those from
@@ -316,9 +325,12 @@ class Yarn(Scaling):
         return blended
 
 
-def magnitude(factor: Fraction, scale: float, bits: int) -> int:
-    """Return YaRN's g(f, m) = 0.1·m·ln f + 1, as an integer over 2**bits."""
-    multiplier = Fraction(scale) / 10
+def attention_term(factor: Fraction, mscale: float, bits: int) -> int:
+    """Return 0.1 · mscale · ln factor + 1, as an integer over 2**bits.
+
+    It is YaRN's attention factor for mscale 1; with two mscales, that is a quotient of such terms.
+    """
+    multiplier = Fraction(mscale) / 10
     logarithm = numerics.log(factor, bits + 16)
     product = logarithm * multiplier.numerator // multiplier.denominator >> 16
     return product + (1 << bits)

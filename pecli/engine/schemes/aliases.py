@@ -15,20 +15,21 @@ SchemeType = TypeVar("SchemeType", bound=type[Scheme])
 
 
 def with_aliases(kind: SchemeType) -> SchemeType:
-    """Let the constructor of a scheme accept aliases of its parameters: `theta` is `base` in Rope.
+    """Return a scheme class whose constructor accepts aliases: `Rope(theta=1e6)` for `base=1e6`.
 
-    The dataclass decorator writes a constructor with the fields only, and with UNSET instead of the
-    defaults of parameters. It is replaced by one that translates aliases, and whose signature shows
-    plain types and the defaults that count.
+    It is the same class, with another `__init__` than that of its dataclass decorator. Its
+    signature, which `help` shows, lists the aliases and the true defaults. The decorator's lists
+    UNSET for parameters whose default depends on others.
     """
     dataclass_init = kind.__init__
 
     @wraps(dataclass_init)
-    def init(self: Any, *args: Any, **values: Any) -> None:
+    def init_with_aliases(self: Any, *args: Any, **values: Any) -> None:
         dataclass_init(self, *args, **by_parameter_name(kind, values))
 
-    init.__signature__ = _documented_signature(kind)  # type: ignore[attr-defined]
-    kind.__init__ = init  # type: ignore[method-assign]
+    signature_for_help = _documented_signature(kind)
+    init_with_aliases.__signature__ = signature_for_help  # type: ignore[attr-defined]
+    kind.__init__ = init_with_aliases  # type: ignore[method-assign]
     return kind
 
 

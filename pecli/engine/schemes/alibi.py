@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -239,19 +239,23 @@ class Alibi(Scheme):
         out[:, 0] = as_dtype(np.array(values, numpy_dtype(dtype)), self.dtype)
 
     def _bias_filler(self, queries: int, keys: int) -> Callable[[int, Array], None]:
-        """Return a function `fill(start_row, out)` that writes rows of the bias into `out`.
+        """Return a function `fill(start_row, out)` that writes some rows of the biases into `out`.
 
-        The rows are those of head 0, one per query, then those of head 1, and so on.
+        A row has the biases of one query for all keys. The rows of head 0 come first, one per
+        query, then those of head 1, and so on.
         """
         slopes = self._fixed_slopes()
 
         @lru_cache(maxsize=4)  # Threads fill neighbouring rows, which belong to few heads.
         def bias_of_head(head: int) -> Array:
-            """Return the bias (queries, keys) of one head, whose rows overlap in memory."""
-            vector = self._bias_vector(slopes[head], keys)
-            return _last_windows(vector, keys, queries)
+            """Return the bias (queries, keys) of one head."""
+            bias_by_distance = self._bias_vector(slopes[head], keys)
+            return _view_as_matrix(bias_by_distance, keys, queries)
 
-        return partial(_fill_head_by_head, bias_of_head, queries)
+        def fill(start_row: int, out: Array) -> None:
+            _fill_head_by_head(bias_of_head, queries, start_row, out)
+
+        return fill
 
     def _bias_vector(self, slope: int, keys: int) -> Array:
         """Return one vector from which every row of a head's bias can be cut.
@@ -271,7 +275,7 @@ class Alibi(Scheme):
         past = as_dtype(multiples, self.dtype)
         return np.concatenate([past, self._form.future(past)])
 
-    def _at_distances(self, first_distance: int, count: int) -> Array:
+    def _biases_at_distances(self, first_distance: int, count: int) -> Array:
         """Return slope · distance, one row per distance and one column per head."""
         dtype = self._compute_dtype
         columns = [
@@ -285,29 +289,27 @@ class Alibi(Scheme):
         return Axes(("head", "query", "key"), value="bias")
 
     def audited_rows(self) -> ByPosition:
-        """Return the biases for an audit of rounding errors: one row per distance, one column per head.
+        """Return the biases by distance for an audit of rounding errors: (distances, heads).
 
-        The bias of a query and a key depends on their distance only, so that a table of distances
-        0 … L − 1 holds every value of the (L, L) matrix. An audit compares this table, which may
-        have roundings of a recipe, with an exact one, and reports the largest error by distance and
-        by slope.
+        A bias depends only on the distance between its query and its key. So L rows, for the
+        distances 0 … L − 1, have every value of the (L, L) matrix.
         """
         if self.seq_len is None:
             raise self._wrong("seq_len", "an audit runs over distances", "say how far")
-        # The report has the exact slopes, also for a recipe that rounds them in the table.
-        exact_slopes = replace(self, recipe="exact", dtype="float64").slope_values()
-        slope_of_column = np.arange(len(exact_slopes))  # The columns are the heads of the shard.
+        # Errors are reported by slope. These are the exact slopes, even if the recipe rounds them.
+        exact_scheme = replace(self, recipe="exact", dtype="float64")
+        slopes = exact_scheme.slope_values()
 
         def read(start: int, stop: int) -> Array:
-            """Return the biases at the distances start … stop − 1."""
-            return self._at_distances(start, stop - start)
+            """Return the biases at the distances start … stop − 1, with the recipe's roundings."""
+            return self._biases_at_distances(start, stop - start)
 
         return ByPosition(
-            first=0,  # the first distance
+            first=0,
             count=self.seq_len,
-            kind="slopes",  # what `values` are
-            values=exact_slopes,
-            groups=slope_of_column,
+            kind="slopes",
+            values=slopes,
+            groups=np.arange(len(slopes)),  # Column i, which is a head, has slope i.
             read=read,
         )
 
@@ -343,7 +345,7 @@ def _fill_head_by_head(
         written += count
 
 
-def _last_windows(vector: Array, keys: int, queries: int) -> Array:
+def _view_as_matrix(vector: Array, keys: int, queries: int) -> Array:
     """Return a view (queries, keys) of the bias of a head: its last queries, and all keys.
 
     The matrix of a head is Toeplitz: for 3 keys, its rows 0 −1 −2, −1 0 −1, −2 −1 0 (times the

@@ -321,22 +321,18 @@ class GridStyle:
     def _check_resampling(
         self, name: str, values: Sequence[float] | None, grid: Sequence[int]
     ) -> None:
-        """Raise ParameterError if a style cannot resample positions, or not by so many numbers.
+        """Raise ParameterError for numbers that cannot change the spacing of a grid's points.
 
-        Resampling spaces points differently than by 1. The axes of a grid 28x28 may have one number
-        for both, such as 14, or two; three do not fit.
+        A grid 28x28 may have one number for both axes, such as 14, or two of them.
 
         Args:
             name: `grid_base` or `grid_scale`.
-            values: Its value; None if it was left out.
+            values: Its numbers; None if it was left out.
             grid: The sizes of the grid.
         """
         if values is None:
             return
-        # Positions other than 0, 1, 2, … have a spacing of their own, except for LTX-2's, which are
-        # divided by the style's `grid_scale`.
-        can_be_resampled = self.coordinate == "index" or self.grid_scale
-        if not can_be_resampled:
+        if not self._can_be_resampled:
             rule = f"the {self.name} style has positions of its own along a grid"
             raise ParameterError(name, spelled(values), rule, "leave it out")
         allowed_counts = (1, len(grid))
@@ -344,6 +340,16 @@ class GridStyle:
             sizes = "x".join(map(str, grid))
             rule = f"it must be one number, or one for each axis of the grid {sizes}"
             raise ParameterError(name, spelled(values), rule)
+
+    @property
+    def _can_be_resampled(self) -> bool:
+        """True if users may space the points of a grid differently than the style does.
+
+        They may if the points are at 0, 1, 2, …, or if the style has a `grid_scale` of its own to
+        replace, as LTX-2's has. Other styles, such as those of points from −1 to 1, define the
+        spacing.
+        """
+        return self.coordinate == "index" or bool(self.grid_scale)
 
     def coordinates(
         self,

@@ -106,12 +106,16 @@ class Positioned(Scheme):
             self._set("keep", style.keep)
 
     def _fill_in_rows(self) -> None:
-        """Set `seq_len` to the number of rows of a list or a grid; raise an error if it differs."""
+        """Set `seq_len` to the number of rows, if a list of positions or a grid decides it.
+
+        Raises:
+            ParameterError: The user gave another `seq_len`.
+        """
         places = self._row_places
         rows = places.count
-        if rows is None:  # Rows are a range, whose length only `seq_len` states.
+        if rows is None:  # The rows are consecutive positions: only `seq_len` states how many.
             return
-        self._check_early("seq_len")
+        self._check_early("seq_len")  # The user may have given a text, or half a row.
         contradicts = self.seq_len not in (None, rows)
         rule = f"{places.description} has {rows} rows"
         self._refuse_if(contradicts, "seq_len", rule, "leave it out")
@@ -368,25 +372,28 @@ class Positioned(Scheme):
     def audited_rows(self) -> ByPosition:
         """Return the rows in which an audit measures rounding errors, frequency by frequency.
 
-        A row has the cosine and sine of each frequency at a position: c0 s0 c1 s1 …, or s0 c0 s1 c1 …
-        for sinusoidal tables. The layout of the table does not count, because it only arranges the
-        same numbers differently. Pairs that do not rotate have no errors, and are left out.
+        A row has the cosine and sine of each frequency, c0 s0 c1 s1 …, whatever layout the table
+        has. Sinusoidal tables may have the sines first. Pairs that do not rotate are left out.
         """
-        all_frequencies = required(self.computed_as("exact").inverse_frequencies())
+        exact_scheme = self.computed_as("exact")
+        all_frequencies = required(exact_scheme.inverse_frequencies())
         frequencies = all_frequencies[: self.rotating_pairs]  # Pairs that do not rotate come last.
-        # A sinusoidal table of dim 1 in the layout `halves` is a column of zeros.
+        # A sinusoidal table of dim 1 in the layout `halves` has only a column of zeros.
         self._refuse_if(not frequencies, "dim", "in halves, that leaves no frequency at all")
         columns = min(2 * len(frequencies), self.dim)  # An odd dim lacks the last column.
-        frequency_of_column = np.arange(columns) // 2  # c0 and s0 belong to the frequency 0.
-        # A function (start, stop) that computes these rows when the audit comes to them.
-        read_rows = partial(self._audited_block, self._row_filler(self._recipe), columns)
+        filler = self._row_filler(self._recipe)
+
+        def read(start: int, stop: int) -> Array:
+            """Return the rows start … stop − 1, with the recipe's roundings."""
+            return self._audited_block(filler, columns, start, stop)
+
         return ByPosition(
             first=self.first_position,
             count=self._rows,
             kind="frequencies",
             values=frequencies,
-            groups=frequency_of_column,  # The errors of c0 and s0 are reported together.
-            read=read_rows,
+            groups=np.arange(columns) // 2,  # c0 and s0 have frequency 0.
+            read=read,
         )
 
     def _audited_block(self, filler: Filler, columns: int, start: int, stop: int) -> Array:

@@ -187,23 +187,29 @@ class RecipeFiller:
 
     @cached_property
     def _bands(self) -> list[PairBand]:
-        """All pairs, in bands: neighbouring pairs that follow one axis of positions.
+        """All pairs of channels, in bands: neighbouring pairs on one axis of positions.
 
         If the pairs follow the axes 0 0 1 1 1, there are two bands. Interleaved M-RoPE has the axes
-        0 1 2 0 1 2 …, and every pair is a band. If several functions compute the angles, a band has
-        pairs of one of them only.
+        0 1 2 0 1 2 …, and every pair is a band.
         """
-        # A runtime divides float32 numbers by factors such as 1e39, which are infinite there.
-        with np.errstate(all="ignore"):
-            angle_functions = [*self._waves.angle_functions()]
         bands: list[PairBand] = []
         first_pair = 0
-        for pair_angles in angle_functions:
+        # All pairs of a band have their angles from one function, such as that of an image's rows.
+        for pair_angles in self._all_pair_angles():
             end_pair = first_pair + len(pair_angles.columns)
             axes_of_pairs = self._waves.axes[first_pair:end_pair]
             bands += _bands_of_function(pair_angles, axes_of_pairs, first_pair)
             first_pair = end_pair
         return bands
+
+    def _all_pair_angles(self) -> list[PairAngles]:
+        """Return the functions that compute angles, in the order of the pairs.
+
+        Making them computes float32 frequencies. A runtime may divide these by factors such as
+        1e39, which are infinite in float32: that is no reason for a warning.
+        """
+        with np.errstate(all="ignore"):
+            return list(self._waves.angle_functions())
 
     def fill(self, functions: str, first: int | Indices, out: Array, dtype: str) -> None:
         """Write the rows of positions first, first + 1, …, or of an array of positions, into `out`.
@@ -281,38 +287,36 @@ class RecipeFiller:
     def _fill_chunk(
         self, band: PairBand, functions: list[str], positions: Singles, out: Array, dtype: str
     ) -> None:
-        """Write cos and sin of a band of neighbouring pairs into some rows of its columns.
+        """Write cos and sin of neighbouring pairs at some positions into `out`.
 
-        A program that the recipe imitates computes in float32 and may store its table in bfloat16,
-        for example. So the numbers are rounded to the recipe's table dtype first, and then to the
-        dtype of `out`.
+        They are computed in float32, and rounded to the dtype in which the imitated program stores
+        its table, such as bfloat16. Then they are given in the dtype of `out`.
 
         Args:
             band: The pairs, and how their angles are computed.
             functions: `cos`, `sin` or both, in the order of the columns of a pair.
-            positions: The positions (n,) of the rows, rounded already.
-            out: The columns of these pairs in these rows: (n, pairs · functions). With an odd
-                dimension, the last pair has no second column.
+            positions: The positions (n,), rounded already.
+            out: The columns of the pairs: (n, pairs · functions), or one less with an odd dim.
             dtype: The dtype of `out`.
         """
         shape = (len(out), len(band.pairs), len(functions))
         column_count = len(band.pairs) * len(functions)
-        if self._can_be_written_in_place(out, column_count, dtype):
-            # `out` is float32, and contiguous, so that this is the same memory in another shape.
+        if self._takes_float32_as_it_is(out, column_count, dtype):
+            # The same memory in another shape, so that nothing is copied or rounded.
             waves_in_out = out.reshape(shape).view(np.float32)
             self._write_waves(band, functions, positions, waves_in_out)
             return
         waves = np.empty(shape, np.float32)
         self._write_waves(band, functions, positions, waves)
-        columns = waves.reshape(len(out), column_count)
-        columns_of_out = columns[:, : out.shape[1]]  # one less with an odd dimension
-        as_stored = as_dtype(columns_of_out, self._recipe.table_dtype or "float32")
+        columns = waves.reshape(len(out), column_count)[:, : out.shape[1]]
+        as_stored = as_dtype(columns, self._recipe.table_dtype or "float32")
         out[...] = as_dtype(as_stored, dtype)
 
-    def _can_be_written_in_place(self, out: Array, column_count: int, dtype: str) -> bool:
-        """Return True if float32 waves can be written into `out` itself, which saves a copy.
+    def _takes_float32_as_it_is(self, out: Array, column_count: int, dtype: str) -> bool:
+        """Return True if float32 numbers can be written into `out` without rounding and copies.
 
-        They need no rounding then, and a place for each of so many columns in one piece of memory.
+        `out` and the table of the imitated program are then float32, and `out` is one piece of
+        memory with so many columns.
         """
         needs_rounding = self._recipe.table_dtype not in ("", "float32") or dtype != "float32"
         if needs_rounding:
@@ -322,13 +326,20 @@ class RecipeFiller:
     def _write_waves(
         self, band: PairBand, functions: list[str], positions: Singles, out: Singles
     ) -> None:
-        """Write cos and sin of pairs at positions in float32: (n, pairs, functions).
+        """Write amplitude · cos and sin of position · scale · frequency, in float32.
 
-        The angles of negative positions are those of the positive ones, so that they are rounded
-        alike: the cosine is the same, and the sine is negated.
+        Angles are computed for positions without a sign, so that they are rounded alike on both
+        sides of 0. Then the sines of negative positions are negated.
+
+        Args:
+            band: The pairs, and how their angles are computed.
+            functions: `cos`, `sin` or both.
+            positions: The positions (n,).
+            out: The array for the result (n, pairs, functions).
         """
-        distances = np.abs(positions)[:, None] * self._scale  # (n, 1)
-        angles = band.angles_of(distances)[:, band.angle_columns]  # (n, pairs)
+        scaled_positions = np.abs(positions)[:, None] * self._scale  # (n, 1)
+        all_angles = band.angles_of(scaled_positions)  # also of other pairs of the same function
+        angles = all_angles[:, band.angle_columns]  # (n, pairs)
         write_waves(rounded(angles, self._recipe.product_dtype), functions, out)
         is_negative = np.signbit(positions)
         if is_negative.any() and "sin" in functions:

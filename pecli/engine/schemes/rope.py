@@ -199,27 +199,31 @@ class Rope(RotaryParameters):
         imitates a precision, in the steps that transformers takes.
         """
         if self.runtime == "none":
-            return self._scaled_angles(recipe)
+            return self._angles_by_recipe(recipe)
         runtime = runtime_named(self.runtime)
         return runtime.angle_function(self._definition(self.scaling_value))
 
-    def _scaled_angles(self, recipe: PrecisionRecipe) -> AngleFunction:
-        """Return a function from positions to angles as a recipe computes them, scaling included.
+    def _angles_by_recipe(self, recipe: PrecisionRecipe) -> AngleFunction:
+        """Return a function from positions to angles in float32, with the roundings of a recipe.
 
-        A recipe is a precision to imitate. A scaling stretches the context of a model: it replaces
-        the base by a larger one (NTK), or changes the frequencies one by one (YaRN).
+        A recipe imitates one of two programs. In transformers, pair i has the frequency
+        base^(−2i/dim). ggml multiplies the angle by base^(−2/dim) from pair to pair.
+
+        A scaling stretches the context by a larger base (NTK) or other frequencies (YaRN).
         """
         scaling = self.scaling_value
-        dim = self.exponent_dim  # The frequency of pair i is base^(−2i/dim).
+        dim = self.exponent_dim
         half_dim = Fraction(dim, 2)
+        pairs = self.rotating_pairs
         scaled_base = scaling.float32_base(self.base, dim)
-        if recipe.recurrence:
-            # ggml computes no frequencies: pair i + 1 has the angle of pair i times base^(−2/dim).
+        imitates_ggml = recipe.recurrence
+        if imitates_ggml:
             divisors = self._divisors_of_scaling(scaled_base, half_dim)
-            return recurrent_angles(scaled_base, half_dim, self.rotating_pairs, divisors)
-        # transformers computes base^(2i/dim) and takes reciprocals, which the scaling may change.
-        powers = float32_powers(scaled_base, half_dim, range(self.rotating_pairs))
-        frequencies = scaling.float32_steps(powers, self.base, dim)
+            return recurrent_angles(scaled_base, half_dim, pairs, divisors)
+        powers = float32_powers(scaled_base, half_dim, range(pairs))  # base^(2i/dim)
+        frequencies = scaling.float32_frequencies(
+            powers, self.base, dim
+        )  # their reciprocals, scaled
         return multiples_of(rounded(frequencies, recipe.frequency_dtype))
 
     def _divisors_of_scaling(self, base: float, half_dim: Fraction) -> Singles | None:
@@ -301,50 +305,57 @@ class Rope(RotaryParameters):
 
         They are (seq_len, d/2), or (seq_len, d) in a layout that has every column twice.
         """
-        # An object whose method `fill` computes cos or sin of the rotating pairs.
-        filler = self._row_filler(self._recipe)
+        filler = self._row_filler(self._recipe)  # It computes the columns of rotating pairs.
         width = self.rotary_dim // 2 * self._columns.per_pair
         shape = (self.seq_len, width)
-        # Readers may pick scattered rows, such as 5 and 9000. A table that does not gather them
-        # computes them one by one.
-        gathers = fills_scattered_rows(filler)
         tables = []
         for function in self._functions:  # "cos", "sin"
-            fill = partial(
-                self._fill, filler=filler, function=function, position_of_row_0=self.offset
+            fill_rows = partial(
+                self._fill_rows, filler=filler, function=function, offset=self.offset
             )
-            tables.append(Table(function, self.dtype, shape, fill, gathers))
+            # Readers may pick scattered rows, such as 5 and 9000: all at once, if `fill_rows` can.
+            table = Table(
+                function, self.dtype, shape, fill_rows, gathers=fills_scattered_rows(filler)
+            )
+            tables.append(table)
         return tables
 
-    def _fill(
-        self, start: Any, out: Array, *, filler: Filler, function: str, position_of_row_0: int
+    def _fill_rows(
+        self, start: Any, out: Array, *, filler: Filler, function: str, offset: int
     ) -> None:
-        """Write rows of cos or sin into `out`: rotating pairs, pairs of angle 0, and copies of both.
+        """Write rows of cos or sin into `out`: one column per pair, or every column twice.
 
-        Copies are made if the array has room for them: for 2 pairs, `halves` has the columns c0 c1
-        | c0 c1, and `interleaved` c0 c0 c1 c1.
+        For 2 pairs, the layout `halves` has the columns c0 c1 c0 c1, and `interleaved` c0 c0 c1 c1.
 
         Args:
             start: The first row, or an array of row numbers.
             out: The rows to fill.
-            filler: Computes the rotating pairs.
+            filler: Computes the columns of the pairs that rotate.
             function: "cos" or "sin".
-            position_of_row_0: 0 if positions are listed, because the filler counts rows then.
+            offset: The position of row 0. It is 0 if positions are listed; the filler then takes
+                rows.
+        """
+        columns, copies = self._columns_and_copies(out)
+        rotating = columns[:, : self.rotating_pairs]
+        not_rotating = columns[:, self.rotating_pairs :]
+        filler.fill(function, offset + start, rotating, self.dtype)
+        not_rotating[...] = 1 if function == "cos" else 0  # cos 0 and sin 0
+        if copies is not None:
+            copies[...] = columns
+
+    def _columns_and_copies(self, out: Array) -> tuple[Array, Array | None]:
+        """Return a column of `out` for each pair, and the columns for copies, if there are any.
+
+        Both are views. In c0 c0 c1 c1, the copies are the columns 1 and 3; in c0 c1 c0 c1, 2 and 3.
         """
         pairs = self.rotary_dim // 2
         has_copies = out.shape[1] > pairs
-        if has_copies and self._columns.step == 2:
-            column_of_pair = out[:, ::2]
-            copies = out[:, 1::2]
-        else:
-            column_of_pair = out[:, :pairs]
-            copies = out[:, pairs:]
-        rotating = column_of_pair[:, : self.rotating_pairs]
-        not_rotating = column_of_pair[:, self.rotating_pairs :]
-        filler.fill(function, position_of_row_0 + start, rotating, self.dtype)
-        not_rotating[...] = 1 if function == "cos" else 0  # cos 0 and sin 0
-        if has_copies:
-            copies[...] = column_of_pair
+        if not has_copies:
+            return out, None
+        has_copies_beside_originals = self._columns.step == 2
+        if has_copies_beside_originals:
+            return out[:, ::2], out[:, 1::2]
+        return out[:, :pairs], out[:, pairs:]
 
     def single_array(self) -> Table:
         """Return cos and sin, one after the other: (2, seq_len, width)."""
@@ -426,7 +437,7 @@ def tables_at(rope: Rope, position_ids: ArrayLike) -> list[Table]:
     shape = (coordinates.rows, rope.rotary_dim // 2)
     tables = []
     for function in rope._functions:
-        fill = partial(rope._fill, filler=filler, function=function, position_of_row_0=0)
+        fill = partial(rope._fill_rows, filler=filler, function=function, offset=0)
         tables.append(Table(function, rope.dtype, shape, fill))
     return tables
 

@@ -282,15 +282,15 @@ class RotaryParameters(Positioned):
             self._refuse_if(is_set, name, rule, "leave it out")
 
     def _check_count_of_axes(self) -> None:
-        """Raise ParameterError unless positions have as many axes as the frequencies follow.
+        """Raise ParameterError unless each position has as many numbers as the frequencies need.
 
-        M-RoPE also takes one list of positions, (L,): text has the same position on all axes.
+        A list (L,) has one number per position. An image needs two, its row and column: (2, L).
         """
         if self.positions is None:
             return
-        is_one_list = len(self.positions.shape) == 1
-        is_same_on_all_axes = is_one_list and not self.axis_blocks
-        if is_same_on_all_axes:
+        is_list = len(self.positions.shape) == 1
+        if is_list and not self.axis_blocks:
+            # Text, for which M-RoPE takes the same position on all axes.
             return
         required_axes = self.position_axes
         if len(self.positions.axes) != required_axes:
@@ -332,23 +332,25 @@ class RotaryParameters(Positioned):
 
     @cached_property
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
-        """Return blocks of frequencies, each of one axis of positions; () for text and M-RoPE.
+        """The frequencies of each axis of positions, if each axis has its own; otherwise empty.
 
-        Images and videos have several axes: time, row and column. With 16, 24 and 24 channels
-        (`axes`), these have blocks of 8, 12 and 12 frequencies. Text has one axis, and one list of
-        frequencies for the whole dim, which follows from the base and the scaling; the axes of
-        M-RoPE share such a list.
+        An image has two axes, rows and columns. If each rotates 24 channels, each has a block of 12
+        frequencies. Text has one list of frequencies for all channels, which M-RoPE divides among
+        axes.
         """
-        if self.inv_freq is not None:  # given one by one, for a single axis
+        if (
+            self.inv_freq is not None
+        ):  # a list of the user's, with which no other parameter is allowed
             return (self._block_of_inv_freq(self.inv_freq),)
         style = self.grid_style
-        if style is not None:  # as a project such as Flux divides the dim among the axes
+        if style is not None:  # A project such as Flux decides; `axes` may change the channels.
             blocks = style.blocks(self.dim, self.axes)
-            return self._stretched_by_axis(blocks, self.axis_factors or style.factors)
-        if self.axes is not None:
+            factors = self.axis_factors or style.factors
+            return self._with_larger_bases(blocks, factors)
+        if self.axes is not None:  # the channels of each axis
             blocks = self._blocks_of_axes(self.axes)
-            return self._stretched_by_axis(blocks, self.axis_factors)
-        if self.axis_factors:  # There is nothing that they could stretch.
+            return self._with_larger_bases(blocks, self.axis_factors)
+        if self.axis_factors:  # There are no axes that they could stretch.
             raise self._wrong("axis_factors", "they are those of --axes or of a --style")
         return ()
 
@@ -369,34 +371,34 @@ class RotaryParameters(Positioned):
             blocks.append(AxisBlock(axis, channels, denominator=Fraction(channels, 2)))
         return tuple(blocks)
 
-    def _stretched_by_axis(
+    def _with_larger_bases(
         self, blocks: tuple[AxisBlock, ...], factors: tuple[float, ...] | None
     ) -> tuple[AxisBlock, ...]:
-        """Return blocks of frequencies, each with a base that NTK scaling enlarges for its axis.
+        """Return the frequencies of axes with the larger bases of NTK scaling.
 
-        Cosmos, for example, has the factor 2 for time and 1 for rows and columns. For an axis of d
-        channels, NTK replaces the base by base · factor^(d/(d − 2)). So its frequencies have to be
-        powers of a base, and at least two: with d = 2, the exponent would be 2/0.
+        The base of an axis of d channels becomes base · factor^(d/(d − 2)). Cosmos has the factor 2
+        for time, and 1 for rows and columns.
 
         Args:
             blocks: The frequencies of each axis.
-            factors: The factor of each axis; None or empty if no axis is stretched.
+            factors: The factor of each axis; None or empty if all bases stay as they are.
 
         Raises:
-            ParameterError: There is not one factor per axis, or NTK cannot be applied to an axis.
+            ParameterError: There is not one factor per axis, or an axis cannot be scaled.
         """
         if not factors:
             return blocks
         axis_count = len({block.axis for block in blocks})
-        can_be_stretched = all(block.has_all_powers and block.channels >= 4 for block in blocks)
-        is_wrong = len(factors) != axis_count or not can_be_stretched
+        # Only powers have a base, and the exponent of 2 channels would be 2/0.
+        can_be_scaled = all(block.has_all_powers and block.channels >= 4 for block in blocks)
+        is_wrong = len(factors) != axis_count or not can_be_scaled
         rule = f"they must be {axis_count}, of axes of 4 channels or more with powers of a base"
         self._refuse_if(is_wrong, "axis_factors", rule)
-        stretched_blocks = []
+        scaled_blocks = []
         for block in blocks:
-            powers_of_larger_base = Powers(ntk_factor=factors[block.axis])
-            stretched_blocks.append(block._replace(progression=powers_of_larger_base))
-        return tuple(stretched_blocks)
+            powers = Powers(ntk_factor=factors[block.axis])  # of the larger base
+            scaled_blocks.append(block._replace(progression=powers))
+        return tuple(scaled_blocks)
 
     @property
     def position_axes(self) -> int:

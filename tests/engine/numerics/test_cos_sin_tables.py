@@ -140,7 +140,7 @@ def test_products_are_off_by_at_most_four_fifths_of_the_proven_bound(part):
     factors = tiles.Factors(made.waves, slice(0, width), part, 4096)
     tile = tiles.Tile(factors, columns, "float32")
     segment = 2**39 // factors.sizes.rows_per_segment + 1
-    tile._enter_segment(segment, factors.starts(range(segment, segment + 1))[0])
+    tile._compute_anchors(segment, factors.starts(range(segment, segment + 1))[0])
     together = factors.sizes.rows_per_tile // factors.sizes.rows_per_anchor
 
     for k in range(factors.sizes.anchors_per_segment // together):
