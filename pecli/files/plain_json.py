@@ -292,8 +292,9 @@ class _Parser:
         numbers = [str(number) for number in range(len(vector_names))]
         are_numbered = len(vector_names) > 1 and vector_names == numbers == [*names]
         if are_numbered and not self.numbered_vectors:
-            first, last = vector_names[0], vector_names[-1]
-            self.numbered_vectors = (_joined(path, first), _joined(path, last))
+            first_path = _joined(path, vector_names[0])
+            last_path = _joined(path, vector_names[-1])
+            self.numbered_vectors = (first_path, last_path)
 
     def _read_name(self) -> str:
         """Return the name before a value."""
