@@ -474,7 +474,7 @@ class _TextReader:
             printed=PrintedText(
                 decimals=self._fewest_decimals(),
                 are_rows=not self.lists,
-                states_dtype=any(map(self._small_dtype, self.small_dtypes)),
+                states_dtype=self._states_small_dtype(),
             ),
             notes=tuple(self._notes()),
         )
@@ -487,6 +487,10 @@ class _TextReader:
         decimals_of_rows = [rows.numbers.decimals for rows in self.rows.values()]
         rounded = filter(None, [*self.decimals_of_lists, *decimals_of_rows])
         return min(rounded, default=0)
+
+    def _states_small_dtype(self) -> bool:
+        """Return True if float16 or bfloat16 was printed after all lists of some tensor."""
+        return any(map(self._small_dtype, self.small_dtypes))
 
     def _tensors_by_label(self) -> dict[str, AnyArray]:
         """Return all tensors of the text by their labels.

@@ -290,7 +290,7 @@ class _Call:
         self.executed: set[str] = set()
         self._rotating_modules: set[str] = set()  # modules in which a rotation ran
         self._shared_tables: list[TorchTensor] = []  # tables that are recorded already
-        self._is_start_stated = True
+        self._is_start_stated = True  # whether the caller states the position of the first token
 
     @classmethod
     def begin(cls, arguments: Arguments) -> "_Call":

@@ -170,14 +170,13 @@ def _rotation_of_model(
     encodings = find_model(model=model)
     tensor = Input(numbers("x", x), label="x")
     return model_rotation(
-        [tensor],
-        encodings.file,
-        encodings.one(layer_type),
-        rows,
-        _known_head_counts(model, layer_type),
-        fields,
-        # A parameter of the rope as well: its tables begin at the position of the first row.
-        offset=rows.offset,
+        inputs=[tensor],
+        file=encodings.file,
+        encoding=encodings.one(layer_type),
+        rows=rows,
+        heads=_known_head_counts(model, layer_type),
+        rotation_fields=fields,
+        offset=rows.offset,  # A parameter of the rope: its tables begin at the first position.
     )
 
 

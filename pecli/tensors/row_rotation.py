@@ -238,12 +238,13 @@ def model_rotation(
             the model's as well.
     """
     if _are_places_in_image(encoding, rows):
-        # Flux's ids (L, 3) are a parameter of the rope itself. Its table has a row for each.
+        # Flux's ids (L, 3) are a parameter of the rope, which then has a table with L rows.
         rope_parameters = {**rope_parameters, "positions": rows.ids}
         rows = RowPositions()
     _check_rotary(file, encoding, rope_parameters)
     seq_axis = rotation_fields.get("seq_axis", SEQ_AXIS)
     longest = max(tensor.check_sequence(seq_axis).length for tensor in inputs)
+    # The table goes up to the last position. If the rope lists its positions, this is None.
     table_rows = rows.seq_len(longest, rope_parameters)
     rope = encoding.rope(table_rows, length=length, **rope_parameters)
     _check_head(inputs[0], file, encoding, rope, rotation_fields)
