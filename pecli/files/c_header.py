@@ -38,7 +38,7 @@ C_TYPES = {
     "bool": "uint8_t",
 }
 """C element types. Small floats are bit patterns; integers have NumPy's names with `_t`."""
-_C_FLOATS = {"double": "float64", "float": "float32"}
+_DTYPES_OF_C_FLOATS = {"double": "float64", "float": "float32"}
 MAX_TENSORS = 10_000
 
 _SPEC = re.compile(rb"/\* pecli: (.*) \*/")
@@ -117,7 +117,7 @@ def _declaration(table: Table, name: str) -> str:
         lines.append(f"#define {name.upper()}_DIM{axis} {length}\n")
         extent += f"[{length}]"
     element = _c_type(table.dtype)
-    if _is_bit_pattern(table.dtype):
+    if _is_written_as_bits(table.dtype):
         lines.append(f"/* bits of {table.dtype} */\n")
     return f"{''.join(lines)}static const {element} {name}{extent}"
 
@@ -126,9 +126,9 @@ def _c_type(dtype: str) -> str:
     return C_TYPES.get(dtype, f"{dtype}_t")
 
 
-def _is_bit_pattern(dtype: str) -> bool:
-    """Return True for dtypes that C lacks, whose bits are written."""
-    return dtype in C_TYPES and dtype not in _C_FLOATS.values()
+def _is_written_as_bits(dtype: str) -> bool:
+    """Return True for dtypes that C lacks, such as float16: their bits are written as integers."""
+    return dtype in C_TYPES and dtype not in _DTYPES_OF_C_FLOATS.values()
 
 
 def _literals(block: Array) -> list[bytes]:
@@ -235,42 +235,55 @@ def _read_scalar(contents: Contents, start: int) -> _Numbers:
 
 
 def _declared_dtype(contents: Contents, declaration: re.Match[bytes]) -> str:
-    """Return the dtype in the comment before a table, or that of its C type.
+    """Return the dtype of a table: that of the comment before it, or else of its C type.
+
+    A `float` is a float32. A `uint16_t` may be the bits of a float16 or a bfloat16: a comment such
+    as «bits of float16» states which.
 
     Raises:
         FileError: The type is not one that pecli writes, or not that of the dtype.
     """
     c_type = declaration["c_type"].decode()
-    has_bits = _HEXADECIMAL.match(contents.data, declaration.end()) is not None
-    lacks_dtype = has_bits and declaration["dtype"] is None
-    advice = "write it again with this version"
-    contents.refuse_if(lacks_dtype, "has bits of a dtype that is not stated", advice)
     if declaration["dtype"] is None:
-        dtype = _C_FLOATS.get(c_type, c_type.removesuffix("_t"))
-        is_known = dtype in CODES
+        _refuse_hexadecimal(contents, declaration.end())
+        dtype = _DTYPES_OF_C_FLOATS.get(c_type, c_type.removesuffix("_t"))  # int64_t is int64
+        is_written = dtype in CODES
     else:
         dtype = declaration["dtype"].decode()
-        is_known = _is_bit_pattern(dtype)
-    is_declared_so = is_known and _c_type(dtype) == c_type
-    contents.require(is_declared_so, f"is declared as {quoted(c_type)}, which pecli does not write")
+        is_written = _is_written_as_bits(dtype)
+    has_right_type = is_written and _c_type(dtype) == c_type
+    contents.require(has_right_type, f"is declared as {quoted(c_type)}, which pecli does not write")
     return dtype
+
+
+def _refuse_hexadecimal(contents: Contents, start: int) -> None:
+    """Raise FileError if the numbers from an offset on are bits, as in {0x3c00, 0x3800}."""
+    has_bits = _HEXADECIMAL.match(contents.data, start) is not None
+    advice = "write it again with this version"
+    contents.refuse_if(has_bits, "has bits of a dtype that is not stated", advice)
 
 
 def _in_dtype(contents: Contents, values: AnyArray, dtype: str) -> AnyArray:
     """Return the numbers of a table in its dtype.
 
-    Floats that C lacks are written as the integers of their bits: 0x3c00 is 1.0 in float16.
+    Numbers of a dtype that C lacks are the integers of its bits: 0x3c00 stands for 1.0 in float16.
 
     Raises:
         FileError: The dtype does not hold a number.
     """
-    if dtype in _C_FLOATS.values():
+    if dtype in _DTYPES_OF_C_FLOATS.values():
         return round_in_blocks(np.atleast_1d(values), dtype).reshape(values.shape)
     target = numpy_dtype(dtype)
-    integers = target if target.kind in "iu" else np.dtype(f"u{target.itemsize}")
-    limits = np.iinfo(integers)
-    are_whole = bool((values == np.trunc(values)).all())  # False for NaN
-    are_held = are_whole and limits.min <= values.min() <= values.max() <= limits.max
+    is_integer = target.kind in "iu"
+    integer_dtype = dtype if is_integer else f"uint{8 * target.itemsize}"
+    are_held = _are_integers_of(values, integer_dtype)
     contents.require(are_held, f"holds a number that {dtype} does not hold")
-    stored = values.astype(integers)
-    return stored if integers == target else stored.view(target)
+    integers = values.astype(integer_dtype)
+    return integers if is_integer else integers.view(target)
+
+
+def _are_integers_of(values: AnyArray, integer_dtype: str) -> bool:
+    """Return True if all numbers are whole, and within the limits of a dtype such as uint16."""
+    limits = np.iinfo(integer_dtype)
+    are_whole = bool((values == np.trunc(values)).all())  # False for NaN
+    return are_whole and bool(limits.min <= values.min() <= values.max() <= limits.max)

@@ -50,23 +50,24 @@ def _column_names(table: Table) -> list[str]:
 
 
 def read(contents: Contents) -> LoadedFile:
-    """Return the table of a text file: float64, or int64 if no number has a fraction or exponent.
+    """Return the table of a text file, one row per line.
 
-    The first line may be a header. In a .txt or .tsv file, numbers may be separated by spaces or
-    tabs, as np.savetxt writes them.
+    Numbers are separated by commas, semicolons or blanks. They become int64 if none has a fraction
+    or an exponent, else float64. A first line of names, and a first column that numbers the rows,
+    are left out.
     """
-    text = whole_text(contents).removeprefix(UTF8_MARK).strip(b" \r\n")
-    text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    text = _plain_lines(contents)
     notes: list[str] = []
     if _SEMICOLON_BETWEEN.search(text):  # as spreadsheets write them in much of Europe: 0,5;1,0
         notes.append(_note_on_semicolons(text))
         text = text.replace(b",", b".").replace(b";", b",")
     has_blanks_between = _has_blanks_between(contents.path, text)
-    header = _header_of(text, has_blanks_between=has_blanks_between)
-    rows_of_text = text if header is None else text.partition(b"\n")[2]
-    contents.require(rows_of_text, "holds no numbers")
-    lines = _with_commas(rows_of_text, has_blanks_between=has_blanks_between)
-    _check_counts(contents, lines)
+    header = _header_line(text, has_blanks_between=has_blanks_between)
+    if header is not None:
+        _, _, text = text.partition(b"\n")  # the lines below the header
+    contents.require(text, "holds no numbers")
+    lines = _lines_with_commas(text, has_blanks_between=has_blanks_between)
+    _refuse_unequal_lines(contents, lines)
     table = _parsed_table(contents, b"\n".join(lines))
     if header is not None:
         notes += _notes_on_header(header, table)
@@ -76,6 +77,12 @@ def read(contents: Contents) -> LoadedFile:
     return LoadedFile(
         contents.path, "csv", {ARRAY_NAME: table}, printed=printed, notes=tuple(notes)
     )
+
+
+def _plain_lines(contents: Contents) -> bytes:
+    """Return the text of a file without a byte order mark, with a line feed after each line."""
+    text = whole_text(contents).removeprefix(UTF8_MARK).strip(b" \r\n")
+    return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
 def _note_on_semicolons(text: bytes) -> str:
@@ -110,7 +117,7 @@ def _begins_with_row_numbers(header: bytes, table: AnyArray) -> bool:
     return _first_name(header) in _ROW_NUMBER_NAMES and _counts_rows(table)
 
 
-def _header_of(text: bytes, *, has_blanks_between: bool) -> bytes | None:
+def _header_line(text: bytes, *, has_blanks_between: bool) -> bytes | None:
     """Return the first line, with commas between its cells, if it is no row of numbers; else None.
 
     It names the columns, or numbers them.
@@ -171,7 +178,7 @@ def _has_blanks_between(path: str, text: bytes) -> bool:
     return may_have_blanks and b"," not in text
 
 
-def _with_commas(text: bytes, *, has_blanks_between: bool) -> list[bytes]:
+def _lines_with_commas(text: bytes, *, has_blanks_between: bool) -> list[bytes]:
     """Return the lines, with one comma between two numbers and none after the last.
 
     A loop over printf("%g,", x) prints a comma after the last number as well.
@@ -185,7 +192,7 @@ def _with_commas(text: bytes, *, has_blanks_between: bool) -> list[bytes]:
     return lines
 
 
-def _check_counts(contents: Contents, lines: list[bytes]) -> None:
+def _refuse_unequal_lines(contents: Contents, lines: list[bytes]) -> None:
     """Refuse a file whose lines have different numbers of cells."""
     expected = _cell_count(lines[0])
     for number, line in enumerate(lines, start=1):

@@ -29,7 +29,7 @@ BEFORE = "_before"  # what the name of a tensor before ROPE ends in
 _OPERATION = re.compile(
     rb"^(?:.*?: )?[ \t]*(?P<name>\S[^=\n]{0,200}?)[ \t]+= \((?P<type>\w+)\)[ \t]+(?P<operation>\w+)\("
     rb"(?P<source>[^{}\n]{0,200})\{.*\}\)[ \t]+= "
-    rb"\{(?P<sides>\d{1,9}, \d{1,9}, \d{1,9}, \d{1,9})\}[ \t\r]*$",
+    rb"\{(?P<ggml_shape>\d{1,9}, \d{1,9}, \d{1,9}, \d{1,9})\}[ \t\r]*$",
     re.MULTILINE,
 )
 _ROPE = re.compile(rb"= \(\w+\)[ \t]+ROPE\(")
@@ -48,7 +48,7 @@ class _Operation(NamedTuple):
         name: the name of its result.
         operation: such as ROPE or MUL_MAT.
         source: the name of its first input.
-        sides: the shape of the result: (D, heads, tokens, batch).
+        ggml_shape: the shape of the result: (D, heads, tokens, batch).
         start: the offset at which its elements begin.
         stop: the offset at which they end.
     """
@@ -56,14 +56,14 @@ class _Operation(NamedTuple):
     name: str
     operation: str
     source: str
-    sides: tuple[int, ...]
+    ggml_shape: tuple[int, ...]
     start: int
     stop: int
 
     def rotates(self, source: "_Operation") -> bool:
         """Return True for a ROPE operation on a single batch, whose input has the same shape."""
-        *_, batch = self.sides
-        return self.operation == "ROPE" and batch == 1 and source.sides == self.sides
+        *_, batch = self.ggml_shape
+        return self.operation == "ROPE" and batch == 1 and source.ggml_shape == self.ggml_shape
 
 
 def read(contents: Contents) -> LoadedFile:
@@ -76,23 +76,26 @@ def read(contents: Contents) -> LoadedFile:
         FileError: no ROPE has elements of its input and its result, or elements are not as stated.
     """
     rotations = list(_rotations_with_inputs(_operations_in_log(contents)))
-    first_by_name: dict[str, _Rotation] = {}
-    for rotation in rotations:
-        first_by_name.setdefault(rotation.result.name, rotation)
-    numbers = NumberList()
-    blocks: dict[str, _Block] = {}
-    for name, rotation in first_by_name.items():
-        blocks[f"{name}{BEFORE}"] = _read_block(contents, rotation.source, numbers)
-        blocks[name] = _read_block(contents, rotation.result, numbers)
     problem = "has ROPE operations, and the elements of their inputs are not printed"
-    contents.require(blocks, problem, "print all operations, without a filter")
+    contents.require(rotations, problem, "print all operations, without a filter")
+    first_of_name: dict[str, _Rotation] = {}
+    for rotation in rotations:
+        first_of_name.setdefault(rotation.result.name, rotation)
+    all_numbers = NumberList()  # It also counts with how many decimals they are printed.
+    printed_tensors: dict[str, _PrintedTensor] = {}
+    for name, rotation in first_of_name.items():
+        before = _read_printed_tensor(contents, rotation.source, all_numbers)
+        printed_tensors[f"{name}{BEFORE}"] = before
+        printed_tensors[name] = _read_printed_tensor(contents, rotation.result, all_numbers)
+    values = {name: tensor.values for name, tensor in printed_tensors.items()}
+    parts = {name: tensor.part for name, tensor in printed_tensors.items()}
     return LoadedFile(
         path=contents.path,
         format="text",
-        tensors={name: block.values for name, block in blocks.items()},
-        printed=PrintedText(numbers.decimals, are_rows=False),
-        notes=_notes(len(first_by_name), len(rotations) - len(first_by_name)),
-        parts={name: block.part for name, block in blocks.items() if not block.part.is_whole},
+        tensors=values,
+        printed=PrintedText(all_numbers.decimals, are_rows=False),
+        notes=_notes(len(first_of_name), len(rotations) - len(first_of_name)),
+        parts={name: part for name, part in parts.items() if not part.is_whole},
     )
 
 
@@ -128,7 +131,7 @@ def _operation_of_line(line: re.Match[bytes], stop: int) -> _Operation:
         name=line["name"].decode("utf-8", "replace"),
         operation=line["operation"].decode(),
         source=line["source"].decode("utf-8", "replace").strip(),
-        sides=tuple(int(side) for side in line["sides"].split(b",")),
+        ggml_shape=tuple(int(side) for side in line["ggml_shape"].split(b",")),
         start=line.end(),
         stop=stop,
     )
@@ -184,32 +187,33 @@ class _PrintedAxis:
         return np.concatenate([from_beginning, from_end])
 
 
-class _Block(NamedTuple):
+class _PrintedTensor(NamedTuple):
     """The printed elements of a tensor."""
 
     values: AnyArray  #: (heads, tokens, D), NaN between the printed channels
     part: PrintedPart
 
 
-def _read_block(contents: Contents, operation: _Operation, numbers: NumberList) -> _Block:
-    """Return the elements of a tensor that llama.cpp prints below an operation.
+def _read_printed_tensor(
+    contents: Contents, operation: _Operation, all_numbers: NumberList
+) -> _PrintedTensor:
+    """Return the elements that are printed below an operation, as (heads, tokens, D).
 
-    It prints the first and last three along every axis, with dots between them: of 128 channels 0,
-    1, 2, 125, 126 and 127. The result has only the tokens and heads that are printed, with all
-    channels, of which those that are not printed are NaN.
+    llama.cpp prints the first and the last three indices of each axis: of 128 channels 0, 1, 2, 125,
+    126 and 127. The other channels are NaN; the other heads and tokens are left out.
 
     Args:
         contents: The file.
         operation: The name and shape of the tensor, and the place of the text below it.
-        numbers: Takes all numbers that are read, to count their decimals.
+        all_numbers: The numbers of all tensors so far; those of this one are added.
     """
-    reader = _BlockReader(contents, numbers)
+    reader = _ListReader(contents, all_numbers)
     reader.read_lines(pieces(contents, operation.start, operation.stop))
-    part = reader.printed_part(operation)
     printed_numbers = reader.printed_numbers()
-    fills_part = 0 < printed_numbers.size == part.printed_size
-    dim, *_ = operation.sides
-    if dim > MAX_DIM or not fills_part:
+    part = reader.printed_part(operation)  # the indices of printed heads, tokens and channels
+    dim, *_ = operation.ggml_shape
+    is_empty = printed_numbers.size == 0
+    if dim > MAX_DIM or is_empty or printed_numbers.size != part.printed_size:
         problem = f"the elements of {operation.name} are not those of its shape"
         raise error_at(contents, operation.start, problem, "the file seems to be cut short")
     # The text lists tokens, then the heads of each token, then the channels of each head.
@@ -217,16 +221,16 @@ def _read_block(contents: Contents, operation: _Operation, numbers: NumberList) 
     by_head = by_token.swapaxes(0, 1)
     values = np.full((len(part.heads), len(part.tokens), dim), np.nan)
     values[..., part.channels] = by_head
-    return _Block(values=values, part=part)
+    return _PrintedTensor(values=values, part=part)
 
 
-class _BlockReader:
-    """The lines of a block: brackets, dots, and rows of numbers."""
+class _ListReader:
+    """A reader of the nested lists of one tensor: brackets, dots, and rows of numbers."""
 
     def __init__(self, contents: Contents, numbers: NumberList) -> None:
         self.contents = contents
-        self.numbers = numbers  # of all blocks; those of this one are added at the end
-        self._numbers_before = len(numbers.values)  # those of the blocks before this one
+        self.numbers = numbers  # of all tensors; those of this one are added at the end
+        self._numbers_before = len(numbers.values)  # those of the tensors before this one
         self.depth = 0  # lists that are open
         self.tokens = _PrintedAxis()
         self.heads = _PrintedAxis()  # those of the last token; all tokens have the same
@@ -234,7 +238,7 @@ class _BlockReader:
         self.is_complete = False
 
     def read_lines(self, lines: Iterable[Piece]) -> None:
-        """Read lines to the end of the block, after which others follow."""
+        """Read lines to the end of the tensor, after which others follow."""
         for line in lines:
             self._read_line(line.text.strip(), line.offset)
             if self.is_complete:
@@ -251,7 +255,7 @@ class _BlockReader:
               ...,                         heads that are left out
              ],                            depth 1
              ...,                          tokens that are left out
-            ]                              depth 0: the block is complete
+            ]                              depth 0: the tensor is complete
 
         Lines of other programs between them are ignored.
         """
@@ -268,12 +272,12 @@ class _BlockReader:
             self._read_row(line, offset)
 
     def printed_numbers(self) -> AnyArray:
-        """Return the numbers of this block, in the order of the text."""
+        """Return the numbers of this tensor, in the order of the text."""
         return np.array(self.numbers.values[self._numbers_before :], np.float64)
 
     def printed_part(self, operation: _Operation) -> PrintedPart:
         """Return the heads, tokens and channels of the tensor that were printed."""
-        dim, heads, tokens, _ = operation.sides
+        dim, heads, tokens, _ = operation.ggml_shape
         return PrintedPart(
             shape=(heads, tokens, dim),
             heads=self.heads.indices(heads),

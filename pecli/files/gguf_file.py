@@ -7,10 +7,9 @@ vocabulary, are skipped.
 import math
 import struct
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple
 
-from pecli.engine.arrays import widened
+from pecli.engine.arrays import Array, widened
 from pecli.engine.named_values import JsonObject
 from pecli.errors import quoted
 from pecli.files.contents import (
@@ -354,10 +353,10 @@ def read(contents: Contents) -> LoadedFile:
 def _unread_tensor(
     contents: Contents, name: str, entry: GgufTensor, size: int | None
 ) -> UnreadTensor:
-    """Return what is known of a tensor whose numbers are not decoded.
+    """Return the type and shape of a tensor whose numbers are not decoded.
 
-    Its type is unknown, or quantised: Q8_0 stores 32 elements as a block of 34 bytes. The bytes of
-    quantised rows can be compared with those of another file.
+    Its type is unknown, or quantised: Q8_0 stores 32 elements as a block of 34 bytes. The bytes of a
+    quantised tensor are read only when they are compared with those of another file.
 
     Args:
         contents: The file.
@@ -366,13 +365,18 @@ def _unread_tensor(
         size: Its size in bytes; None if the type is unknown.
     """
     block_type = QUANTISED.get(entry.kind)
-    if block_type is None:
+    if block_type is None or size is None:
         return UnreadTensor(name, f"ggml type {entry.kind}", entry.shape, nbytes=size)
     tensor = UnreadTensor(name, block_type.name, entry.shape, nbytes=size)
-    if not size:
+    if size == 0:  # An empty tensor has no rows to compare.
         return tensor
     place = _place_of_row_bytes(entry, size)
-    return replace(tensor, read_blocks=partial(contents.tensor(name).array_at, place))
+
+    def read_rows() -> Array:
+        """Return the bytes of each row."""
+        return contents.tensor(name).array_at(place)
+
+    return replace(tensor, read_blocks=read_rows)
 
 
 def _place_of_row_bytes(entry: GgufTensor, size: int) -> Place:

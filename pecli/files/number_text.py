@@ -108,13 +108,13 @@ def pieces(contents: Contents, start: int = 0, stop: int | None = None) -> Itera
 
 
 def _piece_at(contents: Contents, start: int, stop: int) -> Piece:
-    """Return the piece that begins at an offset: a column, a line, or a part of a long line.
+    """Return the text from an offset on that is read at once: lines of one number, or a line.
 
-    A column is 16 lines or more with one number each. A part of a line has PIECE bytes, and then the rest
-    of the number that it would cut.
+    16 lines or more of one number each are one piece, a column. Of a very long line, a piece is the
+    first PIECE bytes, and the rest of the number that would be cut there.
 
     Raises:
-        FileError: There is a word longer than any number, so that a part would be cut within it.
+        FileError: A word goes on for MAX_REST bytes after PIECE, and is no number.
     """
     column = _COLUMN.match(contents.data, start, stop)
     if column is not None:
@@ -122,7 +122,9 @@ def _piece_at(contents: Contents, start: int, stop: int) -> Piece:
     line_or_part = _LINE_OR_PART.match(contents.data, start, stop)
     assert line_or_part is not None  # It matches the empty text as well.
     text = line_or_part[0]
-    if len(text) >= PIECE + MAX_REST:
+    # The pattern takes at most MAX_REST bytes of a word that PIECE would cut.
+    word_goes_on = len(text) >= PIECE + MAX_REST
+    if word_goes_on:
         raise error_at(contents, start + PIECE, "a word of thousands of letters")
     is_last = line_or_part.end() == stop
     return Piece(text, start, ends_line=is_last or text.endswith(b"\n"))
@@ -474,32 +476,33 @@ class NestedNumbers:
             FileError: A word is not a number, lists have different lengths, or the file ends first.
         """
         for piece in pieces(contents, start):
-            closing_bracket = self._read_piece(contents, piece, brackets)
+            closing_bracket = self._add_piece(contents, piece, brackets)
             if closing_bracket is not None:
                 return closing_bracket
         advice = "the file seems to be cut short"
         raise error_at(contents, len(contents.data), "a list does not end", advice)
 
-    def _read_piece(self, contents: Contents, piece: Piece, brackets: bytes) -> int | None:
-        """Add a piece of a list, such as a line of it.
+    def _add_piece(self, contents: Contents, piece: Piece, brackets: bytes) -> int | None:
+        """Add the numbers and brackets of a piece of text, such as the line `[1, 2], [3, 4],`.
 
-        Returns the offset of the bracket that closes the whole list; None if it goes on in the next
-        piece.
+        Returns the offset in the file of the bracket that closes the outermost list; None if that
+        list goes on in the next piece.
         """
-        end_of_read = 0  # in the piece; numbers stand from here to the next bracket
+        opening_bracket = brackets[:1]
+        numbers_start = 0  # in the piece: the end of the bracket before, or the beginning
         for bracket in _BRACKETS[brackets].finditer(piece.text):
-            offset = piece.offset + bracket.start()
-            numerals = piece.text[end_of_read : bracket.start()]
-            self.add(contents, numerals, piece.offset + end_of_read)
-            end_of_read = bracket.end()
-            if bracket[0] == brackets[:1]:
-                self.open_list(contents, offset)
-            else:
-                self.close_list(contents, offset)
-                is_outermost = self.depth == 0
-                if is_outermost:
-                    return offset
-        self.add(contents, piece.text[end_of_read:], piece.offset + end_of_read)
+            numbers = piece.text[numbers_start : bracket.start()]
+            self.add(contents, numbers, piece.offset + numbers_start)
+            numbers_start = bracket.end()
+            bracket_offset = piece.offset + bracket.start()
+            if bracket[0] == opening_bracket:
+                self.open_list(contents, bracket_offset)
+                continue
+            self.close_list(contents, bracket_offset)
+            is_outermost = self.depth == 0
+            if is_outermost:
+                return bracket_offset
+        self.add(contents, piece.text[numbers_start:], piece.offset + numbers_start)
         return None
 
     @property

@@ -4,6 +4,7 @@ The `onnx` package parses the file; the sizes that it claims are checked first.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -98,27 +99,36 @@ def _array_of_tensor(
 
     Args:
         onnx: The package.
-        contents: The model's file, with errors about this tensor.
+        contents: The model's file; its errors name this tensor.
         tensor: The TensorProto.
         open_once: Returns the contents of a file beside the model.
     """
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
     shape = tuple(tensor.dims)
-    size = contents.data_bytes(shape, dtype.itemsize)
-    try:
-        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+    size = contents.data_bytes(shape, dtype.itemsize)  # This refuses shapes beyond all limits.
+    is_inside_model = tensor.data_location != onnx.TensorProto.EXTERNAL
+    if is_inside_model:
+        with _any_error_refused(contents):
             return np.asarray(onnx.numpy_helper.to_array(tensor))
+    with _any_error_refused(contents):
         place = _place_beside(tensor, size)
-    except Exception as problem:  # A wrong count of numbers can cause any.
-        raise contents.error(f"cannot be read: {' '.join(str(problem).split())}") from None
     file = open_once(contents.path_beside(place.file))
     available = len(file.data)
-    is_inside = 0 <= place.offset <= available - size
+    is_within_file = 0 <= place.offset <= available - size
     contents.require(
-        is_inside and place.length == size,
+        is_within_file and place.length == size,
         f"needs {size} bytes from byte {place.offset} of {quoted(place.file)}, which has {available}",
     )
     return file.array(dtype_name(dtype), shape, place.offset)
+
+
+@contextmanager
+def _any_error_refused(contents: Contents) -> Iterator[None]:
+    """Turn any exception into a FileError about a tensor: a wrong count of numbers can cause any."""
+    try:
+        yield
+    except Exception as problem:
+        raise contents.error(f"cannot be read: {' '.join(str(problem).split())}") from None
 
 
 class _PlaceBeside(NamedTuple):

@@ -7,7 +7,7 @@ may be nested; a tensor's name is its path, as in `layers.0.q`. Other values are
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -41,15 +41,15 @@ _MEMBER = re.compile(rb'\s*"([0-9]{1,9})"\s*:\s*([^\s,"{}\[\]]{1,99})\s*([,}])')
 """A member of it: its index, its number, and the comma or brace after it."""
 
 
-class _Found(NamedTuple):
-    """A list of numbers, and its path."""
+class _FoundList(NamedTuple):
+    """A list of numbers, and its path in the file: `layers.0.q`."""
 
-    name: str
+    path: str
     values: AnyArray
 
 
 def read_plain(contents: Contents) -> LoadedFile:
-    """Return the lists of numbers of a JSON object by their paths.
+    """Return the lists of numbers of a JSON object as tensors, by their paths: `layers.0.q`.
 
     An object with flat `data` and its `shape`, as JavaScript's tensors have, is one tensor.
 
@@ -57,23 +57,35 @@ def read_plain(contents: Contents) -> LoadedFile:
         FileError: it is not JSON, holds no list of numbers, or lists have different lengths.
     """
     parser = _Parser(contents)
-    tensors: dict[str, AnyArray] = {}
-    for path, values in parser.lists():
-        name = path or ARRAY_NAME
-        contents.refuse_if(name in tensors, f"names {quoted(name)} twice")
-        tensors[name] = values
-        contents.refuse_if(len(tensors) > MAX_LISTS, f"has more than {MAX_LISTS:,} lists")
-    contents.require(tensors, "holds no list of numbers", "write nested lists: [[1.0, 0.5], …]")
-    notes = []
-    if parser.left_out:
-        notes.append(f"{counted(parser.left_out, 'value')} beside the lists left out")
-    if parser.numbered:
-        numbered = " … ".join(parser.numbered)
-        notes.append(f"{numbered} are read as tensors of their own; nested lists are rows of one")
-    tensors = _with_shapes(tensors)
+    lists = _lists_by_name(contents, parser)
+    contents.require(lists, "holds no list of numbers", "write nested lists: [[1.0, 0.5], …]")
+    tensors = _with_shapes(lists)
     contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS:,} tensors")
     printed = PrintedText(parser.decimals, are_rows=False)
-    return LoadedFile(contents.path, "json", tensors, printed=printed, notes=tuple(notes))
+    return LoadedFile(contents.path, "json", tensors, printed=printed, notes=_notes(parser))
+
+
+def _lists_by_name(contents: Contents, parser: "_Parser") -> dict[str, AnyArray]:
+    """Return all lists of numbers by their paths; a file that is one list has the name `array`."""
+    lists: dict[str, AnyArray] = {}
+    for path, values in parser.lists():
+        name = path or ARRAY_NAME
+        contents.refuse_if(name in lists, f"names {quoted(name)} twice")
+        lists[name] = values
+        contents.refuse_if(len(lists) > MAX_LISTS, f"has more than {MAX_LISTS:,} lists")
+    return lists
+
+
+def _notes(parser: "_Parser") -> tuple[str, ...]:
+    """Return notes on values that were left out, and on lists that may be meant as rows."""
+    notes = []
+    if parser.left_out_count:
+        notes.append(f"{counted(parser.left_out_count, 'value')} beside the lists left out")
+    if parser.numbered_vectors:
+        first_to_last = " … ".join(parser.numbered_vectors)
+        advice = "nested lists are rows of one"
+        notes.append(f"{first_to_last} are read as tensors of their own; {advice}")
+    return tuple(notes)
 
 
 _SHAPE_KEYS = ("shape", "dims")
@@ -163,24 +175,24 @@ class _Parser:
     def __init__(self, contents: Contents) -> None:
         self.contents = contents
         self.offset = 0
-        self.left_out = 0  # values that are neither lists nor objects
-        # The first and the last name of vectors that have numbers for names.
-        self.numbered: tuple[str, ...] = ()
+        self.left_out_count = 0  # values that are neither lists nor objects
+        # The first and the last path of vectors that have numbers for names.
+        self.numbered_vectors: tuple[str, ...] = ()
         self.decimals = 0  # to which the numbers were rounded; 0 if they have all their digits
 
-    def lists(self) -> Iterator[_Found]:
+    def lists(self) -> Iterator[_FoundList]:
         """Yield the lists of numbers of the file, which is one value."""
         yield from self._lists_in_value("", 0)
-        token = self._token()
+        token = self._read_token()
         self._refuse_if(token != b"", f"{_shown(token)} follows the end")
 
-    def _token(self) -> bytes:
+    def _read_token(self) -> bytes:
         """Read the next sign, text or word; it is empty at the end."""
         match = self._match()
         self.offset = match.end()
         return match[1]
 
-    def _peek(self) -> bytes:
+    def _next_token(self) -> bytes:
         """Return the next token without reading it."""
         return self._match()[1]
 
@@ -199,7 +211,7 @@ class _Parser:
         if wrong:
             raise self._error(problem)
 
-    def _lists_in_value(self, path: str, depth: int) -> Iterator[_Found]:
+    def _lists_in_value(self, path: str, depth: int) -> Iterator[_FoundList]:
         """Read a value, and yield the lists of numbers in it with their paths, such as `layers.0.q`.
 
         Other values (texts, numbers) are counted and left out.
@@ -209,7 +221,7 @@ class _Parser:
             depth: The number of objects and lists around it.
         """
         self._refuse_if(depth > MAX_DEPTH, f"is nested more than {MAX_DEPTH} levels deep")
-        token = self._token()
+        token = self._read_token()
         if token == b"{":
             yield from self._object(path, depth)
         elif token == b"[":
@@ -217,24 +229,24 @@ class _Parser:
         elif token in _NO_VALUES:
             raise self._error(f"a value is missing before {_shown(token)}")
         else:
-            self._parse(token)
-            self.left_out += 1
+            self._parsed(token)
+            self.left_out_count += 1
 
-    def _object(self, path: str, depth: int) -> Iterator[_Found]:
+    def _object(self, path: str, depth: int) -> Iterator[_FoundList]:
         """Yield the lists of numbers in an object, which may be a list itself: a typed array."""
         if _TYPED_ARRAY.match(self.contents.data, self.offset):
-            yield _Found(path, self._typed_array())
+            yield _FoundList(path, self._typed_array())
         else:
             yield from self._lists_in_object(path, depth)
 
-    def _list(self, path: str, depth: int) -> Iterator[_Found]:
+    def _list(self, path: str, depth: int) -> Iterator[_FoundList]:
         """Yield a list of numbers, or the lists of numbers in a list of other values."""
         if self._holds_numbers():
-            yield _Found(path, self._read_numbers())
+            yield _FoundList(path, self._read_numbers())
         else:
-            yield from self._items(path, depth)
+            yield from self._lists_in_list(path, depth)
 
-    def _parse(self, token: bytes) -> object:
+    def _parsed(self, token: bytes) -> object:
         """Return a text, a number or a word of JSON."""
         try:
             value: object = json.loads(token)
@@ -242,78 +254,96 @@ class _Parser:
             raise self._error(f"{_shown(token)} is not JSON") from None
         return value
 
-    def _lists_in_object(self, path: str, depth: int) -> Iterator[_Found]:
-        """Yield the lists of numbers in an object whose opening brace was read."""
+    def _lists_in_object(self, path: str, depth: int) -> Iterator[_FoundList]:
+        """Read the members of an object, and yield the lists of numbers in them with their paths.
+
+        Args:
+            path: The path of the object, whose opening brace was read.
+            depth: The number of objects and lists around it.
+        """
         names: dict[str, None] = {}  # in their order
-        vectors: list[str] = []
-        while self._peek() != b"}":
-            name = self._name()
+        vector_names: list[str] = []  # members that are flat lists, such as "0": [1.5, 2.5]
+        while self._next_token() != b"}":
+            name = self._read_name()
             self._refuse_if(name in names, f"{quoted(name)} is named twice")
             names[name] = None
-            path_of_member = _joined(path, name)
-            for found in self._lists_in_value(path_of_member, depth + 1):
-                if found.name == path_of_member and found.values.ndim == 1:
-                    vectors.append(name)
+            member_path = _joined(path, name)
+            for found in self._lists_in_value(member_path, depth + 1):
+                is_member_itself = found.path == member_path  # not a list somewhere within it
+                if is_member_itself and found.values.ndim == 1:
+                    vector_names.append(name)
                 yield found
-            self._skip_comma(b"}")
-        self._token()
-        self._note_numbered(path, names, vectors)
+            self._read_comma(unless=b"}")
+        self._read_token()  # the closing brace
+        self._note_numbered_vectors(path, names, vector_names)
 
-    def _note_numbered(self, path: str, names: Iterable[str], vectors: list[str]) -> None:
-        """Keep the names of vectors that may be meant as rows: all members of an object, from 0 on.
+    def _note_numbered_vectors(
+        self, path: str, names: Iterable[str], vector_names: list[str]
+    ) -> None:
+        """Keep the names of vectors that may be meant as rows: {"0": [1, 2], "1": [3, 4]}.
 
         They may as well be columns, as pandas writes them, or layers: nothing states which.
-        """
-        numbers = [str(number) for number in range(len(vectors))]
-        are_numbered = len(vectors) > 1 and vectors == numbers == [*names]
-        if are_numbered and not self.numbered:
-            self.numbered = (_joined(path, vectors[0]), _joined(path, vectors[-1]))
 
-    def _name(self) -> str:
+        Args:
+            path: The path of the object.
+            names: The names of all its members.
+            vector_names: The names of members that are flat lists of numbers.
+        """
+        numbers = [str(number) for number in range(len(vector_names))]
+        are_numbered = len(vector_names) > 1 and vector_names == numbers == [*names]
+        if are_numbered and not self.numbered_vectors:
+            first_path = _joined(path, vector_names[0])
+            last_path = _joined(path, vector_names[-1])
+            self.numbered_vectors = (first_path, last_path)
+
+    def _read_name(self) -> str:
         """Return the name before a value."""
-        token = self._token()
-        name = self._parse(token) if token.startswith(b'"') else None
+        token = self._read_token()
+        name = self._parsed(token) if token.startswith(b'"') else None
         if not is_text(name):
             raise self._error(f"{_shown(token)} is not a name in quotes")
-        has_colon = self._token() == b":"
+        has_colon = self._read_token() == b":"
         self._refuse_if(not has_colon, f"a colon is missing after {_shown(token)}")
         return name
 
-    def _items(self, path: str, depth: int) -> Iterator[_Found]:
-        """Yield the lists in a list of objects, by their numbers; its bracket was read.
+    def _lists_in_list(self, path: str, depth: int) -> Iterator[_FoundList]:
+        """Read a list of objects, and yield the lists of numbers in them with their paths.
 
-        [{"q": [1, 2]}, {"q": [3, 4]}] has the lists `0.q` and `1.q`. Typed arrays of one length are
-        the rows of one list, as lists of numbers would be.
+        [{"q": [1, 2]}, {"q": [3, 4]}] has the lists `0.q` and `1.q`. A list of JavaScript's typed
+        arrays, [{"0": 1, "1": 2}, {"0": 3, "1": 4}], is one list with these rows.
+
+        Args:
+            path: The path of the list, whose opening bracket was read.
+            depth: The number of objects and lists around it.
         """
-        lists: list[_Found] = []
+        lists: list[_FoundList] = []
         count = 0
-        while self._peek() != b"]":
+        while self._next_token() != b"]":
             lists += self._lists_in_value(_joined(path, str(count)), depth + 1)
             self._refuse_if(len(lists) > MAX_ROWS, f"has more than {MAX_ROWS:,} lists in a list")
-            self._skip_comma(b"]")
+            self._read_comma(unless=b"]")
             count += 1
-        self._token()
-        are_rows = [row.name for row in lists] == [_joined(path, str(row)) for row in range(count)]
-        shapes = {row.values.shape for row in lists}
-        if are_rows and len(shapes) == 1:
-            yield _Found(path, np.stack([row.values for row in lists]))
+        self._read_token()  # the closing bracket
+        item_paths = (_joined(path, str(index)) for index in range(count))
+        if _are_rows(lists, item_paths):
+            yield _FoundList(path, np.stack([row.values for row in lists]))
         else:
             yield from lists
 
-    def _skip_comma(self, end: bytes) -> None:
-        """Read the comma after an item, unless the object or list ends there."""
-        token = self._peek()
+    def _read_comma(self, *, unless: bytes) -> None:
+        """Read the comma after an item, unless the next token is the end of the object or list."""
+        token = self._next_token()
         if token == b",":
-            self._token()
+            self._read_token()
             return
-        self._refuse_if(token != end, f"a comma is missing before {_shown(token)}")
+        self._refuse_if(token != unless, f"a comma is missing before {_shown(token)}")
 
     def _holds_numbers(self) -> bool:
         """Return True if the list whose bracket was read holds numbers, or lists of them, only.
 
         `[]` holds none, and `[{…}]` and `["a"]` hold something else.
         """
-        if self._peek() == b"]":
+        if self._next_token() == b"]":
             return False
         depth = 1  # lists that are open
         for match in _BRACE_BRACKET_OR_TEXT.finditer(self.contents.data, self.offset):
@@ -362,6 +392,13 @@ class _Parser:
         """Keep the fewest decimals of all lists, if numbers were rounded before they were written."""
         if decimals:
             self.decimals = min(decimals, self.decimals or decimals)
+
+
+def _are_rows(lists: Sequence[_FoundList], item_paths: Iterable[str]) -> bool:
+    """Return True if every item of a list is a list of numbers, and all have one shape."""
+    paths = [found.path for found in lists]
+    shapes = {found.values.shape for found in lists}
+    return paths == list(item_paths) and len(shapes) == 1
 
 
 def _joined(path: str, name: str) -> str:

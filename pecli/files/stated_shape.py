@@ -9,29 +9,31 @@ from pecli.files.raw_layout import Shape, current_layout, spelled
 
 
 def in_stated_shape(file: LoadedFile) -> LoadedFile:
-    """Return a file of text with the current shape for all tensors that have its size.
+    """Return a file whose printed tensors have the shape that the user states.
 
-    With `--shape 2,-1,64`, a tensor of 1,280 numbers becomes (2, 10, 64).
-
-    Other files state their shapes themselves. The shape (--shape) may also be meant for raw files:
-    then a dtype (--raw-dtype) is given too, and a text without such a tensor is left as it is.
+    With `--shape 2,-1,64`, a tensor of 1,280 numbers becomes (2, 10, 64). Tensors of another size
+    keep their shape, and so do those of other files than text.
 
     Raises:
-        FileError: No tensor has the size, and only a shape is given.
+        FileError: No tensor has the size, and the shape cannot be meant for raw files.
     """
-    layout = current_layout()
-    is_whole_text = file.printed is not None and not file.parts
-    if layout.is_flat or not is_whole_text:
+    layout = current_layout()  # --shape and --raw-dtype
+    if layout.is_flat or not _is_whole_text(file):
         return file
     reshaped = {
         name: array.reshape(layout.shape)
         for name, array in file.tensors.items()
         if _fits(layout.shape, array.size)
     }
-    is_for_raw_files = layout.dtype is not None
+    is_for_raw_files = layout.dtype is not None  # --raw-dtype is stated for raw files only.
     if not reshaped and not is_for_raw_files:
         raise _wrong_size(file, layout.shape)
     return replace(file, tensors={**file.tensors, **reshaped})
+
+
+def _is_whole_text(file: LoadedFile) -> bool:
+    """Return True for tensors that were printed with all of their elements."""
+    return file.printed is not None and not file.parts
 
 
 def _fits(shape: Shape, size: int) -> bool:

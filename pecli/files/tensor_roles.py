@@ -40,7 +40,7 @@ def roles() -> Mapping[str, str]:
     return by_word
 
 
-_FULL_NAMES = {"bias": "bias", "weight": "rows", "weights": "rows"}
+_ROLES_OF_FULL_NAMES = {"bias": "bias", "weight": "rows", "weights": "rows"}
 """Words that are too common in checkpoints to have a meaning, unless they are the full name."""
 _LAYER_WORDS = {
     "sliding": ("local", "sliding", "swa"),
@@ -54,31 +54,32 @@ _NUMBER_SUFFIX = re.compile(r"(?<=cos|sin)_\d{1,6}$")
 """The number of one of several tables: `cos_1`, `sin_1`, `cos_2`, `sin_2`."""
 _TABLE_WORD = re.compile(r"(?<![a-z])(?:cos(?:ines?)?|sin(?:es?)?|inv_freqs?)(?![a-z])")
 """The word by which tables of one module differ."""
-_HOLDER = re.compile(r"(^|_)(rotary|rope)(_|$)")
+_ROTARY_MODULE = re.compile(r"(^|_)(rotary|rope)(_|$)")
 
 
 def role_of(name: str) -> str | None:
     """Return what a tensor is, by its name; None if the name does not state it.
 
     Roles are cos, sin, inv_freq, rows of a learned table, bias, …; `both` is a tensor of cosines and
-    sines.
+    sines, and `anything` some other tensor of a module such as `rope`.
 
-    >>> role_of("model.layers.7.self_attn.rotary_emb.cos_cached")
-    'cos'
-    >>> role_of("transformer.wpe.weight")
-    'rows'
+    >>> role_of("model.layers.7.self_attn.rotary_emb.cos_cached"), role_of("rope.buffer")
+    ('cos', 'anything')
+    >>> role_of("transformer.wpe.weight"), role_of("rope.sin_cos")
+    ('rows', 'both')
     """
-    if name in _FULL_NAMES:
-        return _FULL_NAMES[name]
-    if name == ARRAY_NAME:
+    if name in _ROLES_OF_FULL_NAMES:
+        return _ROLES_OF_FULL_NAMES[name]
+    if name == ARRAY_NAME:  # The only array of a file has this name, whatever it is.
         return None
     if function_order(name) is not None:
-        return "both"  # The name of `sin_cos_emb` ends as that of cosines does.
+        return "both"  # This comes first: the ending of `sin_cos` alone would mean cosines.
     *modules, last = _words_between_dots(name)
     role = _role_of_ending(last)
-    if role is None and any(map(_HOLDER.search, modules)):
-        return ANYTHING
-    return role
+    if role is not None:
+        return role
+    is_in_rotary_module = any(map(_ROTARY_MODULE.search, modules))
+    return ANYTHING if is_in_rotary_module else None
 
 
 def _words_between_dots(name: str) -> list[str]:

@@ -94,21 +94,23 @@ class _TextReader:
     def __init__(self, contents: Contents) -> None:
         """Start at the beginning of a text, with no label and no open bracket."""
         self.contents = contents
-        self.title = NO_LABEL  # the label on a line of its own, for the numbers below it
-        self.title_rows = 0  # rows since the title
-        self.label = NO_LABEL  # of the line or list that is being read
+        # What was read, by the names of tensors:
+        self.rows: dict[str, TextRows] = {}  # tensors that are printed row by row
+        self.lists: dict[str, list[AnyArray]] = {}  # tensors in nested brackets
+        self.small_dtypes: dict[str, list[str]] = {}  # dtypes that are printed after such tensors
+        self.decimals_of_lists: list[int] = []  # with which each tensor in brackets was printed
+        self.sentence_count = 0  # lines without numbers that name nothing
+        # Where the text stands:
         self.is_line_start = True
-        self.rows: dict[str, TextRows] = {}
-        self.lists: dict[str, list[AnyArray]] = {}
-        self.nested: NestedNumbers | None = None  # the list that is open
-        self.open_parentheses: list[bool] = []  # in it; whether each began a tuple
-        self.decimals: list[int] = []  # of every tensor
-        self.last_list = ""  # the name of the list that was completed last
-        self.small_dtypes: dict[str, list[str]] = {}  # by name, those that were printed after lists
-        self.sentences = 0  # lines without numbers that name nothing
+        self.title = NO_LABEL  # the label on a line of its own, for the numbers below it
+        self.rows_below_title = 0
+        self.label = NO_LABEL  # the label before the numbers of the current line or list
+        self.unclosed_list: NestedNumbers | None = None  # the numbers since its opening bracket
+        self.parentheses_in_list: list[bool] = []  # not closed yet; True if it began a tuple
+        self.last_list_name = ""  # the tensor in brackets that was completed last
 
     def add(self, piece: Piece) -> None:
-        """Read the next piece of a text: a column, a line, or a part of a long line.
+        """Read the next piece of a text: a line, a part of a long line, or a column.
 
         A column is many lines of one number each. A line has a label («cos:»), numbers, or both. A
         line of a log, «loading ...», is left out.
@@ -116,28 +118,31 @@ class _TextReader:
         Raises:
             FileError: Dots stand among numbers, [0.5, ..., 0.7]: the print was cut short.
         """
-        if piece.is_column and not self._is_in_list:
+        # Within brackets, a column is the middle of a list, and is read as any other line.
+        is_column_of_rows = piece.is_column and not self._is_in_list
+        if is_column_of_rows:
             self._add_column(piece)
             return
         dots = _DOTS.search(piece.text)
         if dots is None:
             self._add_line(piece)
-            self._end_piece(piece)
-        elif self._is_in_sentence(piece, dots):
-            self._leave_out_sentence()
-        else:
-            raise self._cut_print(piece, dots)
+            self._end_line_if_complete(piece)
+            return
+        if not self._are_dots_of_sentence(piece, dots):
+            raise self._error_for_cut_print(piece, dots)
+        # A sentence is a whole line, so that the next piece begins a line as this one did.
+        self._leave_out_sentence()
 
     @property
     def _is_in_list(self) -> bool:
         """True between the opening and the closing bracket of a list, which may be lines apart."""
-        return self.nested is not None
+        return self.unclosed_list is not None
 
     def _add_line(self, piece: Piece) -> None:
         """Read the label and the numbers of a line, or of the next part of a long line."""
         label = self._label_of_row(piece) if self._may_have_label else None
         if label is None:
-            self._add_mixed(piece)
+            self._add_numbers_among_words(piece)
             return
         self.label = label
         self._add_numbers(piece.text[label.end :], piece.offset + label.end)
@@ -145,9 +150,9 @@ class _TextReader:
     @property
     def _may_have_label(self) -> bool:
         """True at the beginning of a line that does not continue an open list."""
-        return self.is_line_start and self.nested is None
+        return self.is_line_start and self.unclosed_list is None
 
-    def _end_piece(self, piece: Piece) -> None:
+    def _end_line_if_complete(self, piece: Piece) -> None:
         """Record whether the next piece begins a line; if it does, the numbers so far are a row.
 
         Inside a list they are not: «[1, 2,» and «3, 4]» on the next line are one list.
@@ -160,7 +165,7 @@ class _TextReader:
     def _leave_out_sentence(self) -> None:
         """Count a line of a log, which names no numbers; a title above it names none below it."""
         self.title = NO_LABEL
-        self.sentences += 1
+        self.sentence_count += 1
 
     def _add_column(self, piece: Piece) -> None:
         """Read a column: many lines of one number each, as `printf` in a loop writes them.
@@ -187,22 +192,27 @@ class _TextReader:
             return NO_LABEL
         return split_indexed_row(piece.text)
 
-    def _add_mixed(self, piece: Piece) -> None:
-        """Read a piece that has words or brackets among its numbers."""
-        text = piece.text
-        for pattern in (_COMMENT, _ATTRIBUTE, _WRAPPER):
-            # Blanks of the same length keep the columns that errors name.
-            text = pattern.sub(lambda match: b" " * len(match[0]), text)
-        start = 0
+    def _add_numbers_among_words(self, piece: Piece) -> None:
+        """Read a line with words or brackets, such as `cos: tensor([0.5], dtype=torch.float16)`.
+
+        Its label is `cos:`, and its list is [0.5].
+        """
+        text = _without_wrappers(piece.text)
+        numbers_start = 0
         if self._may_have_label:
             text = _without_prompt(text)
-            start = self._read_label(text, piece.offset)
-        self._read_numbers(text[start:], piece.offset + start)
-        dtype = _SMALL_DTYPE.search(piece.text)
-        if dtype is not None and self.nested is None:
-            self.small_dtypes.setdefault(self.last_list, []).append(dtype[1].decode())
+            numbers_start = self._read_label(text, piece.offset)
+        self._read_numbers(text[numbers_start:], piece.offset + numbers_start)
+        if not self._is_in_list:
+            self._note_small_dtype(piece.text)
 
-    def _cut_print(self, piece: Piece, dots: re.Match[bytes]) -> FileError:
+    def _note_small_dtype(self, text: bytes) -> None:
+        """Keep the dtype that is printed after a list, if it is float16 or bfloat16."""
+        dtype = _SMALL_DTYPE.search(text)
+        if dtype is not None:
+            self.small_dtypes.setdefault(self.last_list_name, []).append(dtype[1].decode())
+
+    def _error_for_cut_print(self, piece: Piece, dots: re.Match[bytes]) -> FileError:
         """Return the error for dots among numbers, with the setting that prints all of them."""
         text_before = bytes(self.contents.data[: piece.offset]) + piece.text
         settings = [setting for word, setting in _FULL_PRINT.items() if word in text_before]
@@ -211,7 +221,7 @@ class _TextReader:
         offset = piece.offset + dots.start()
         return error_at(self.contents, offset, problem, f"print all of it: {setting}")
 
-    def _is_in_sentence(self, piece: Piece, dots: re.Match[bytes]) -> bool:
+    def _are_dots_of_sentence(self, piece: Piece, dots: re.Match[bytes]) -> bool:
         """Return True for dots of a log: «Loading model...», «reading the file ... done»."""
         is_whole_line = self._may_have_label and piece.ends_line
         follows_word = _SENTENCE_END.search(piece.text[: dots.start()]) is not None
@@ -223,7 +233,7 @@ class _TextReader:
         self.label = split_label(text)
         end = self.label.end
         is_title = end > 0 and not text[end:].translate(None, b" \t\r\n(),;")
-        self._refuse_numbers_before(text[:end], offset, is_title=is_title)
+        self._refuse_numbers_before(text[:end], offset, numbers_follow=not is_title)
         if is_title:  # It names the lines below it.
             self._set_title()
         return end
@@ -234,21 +244,21 @@ class _TextReader:
         if not title.name and title.indices:
             title = title._replace(name=self.title.name)
         elif not title.name:
-            self.sentences += 1
+            self.sentence_count += 1
         self.title = title
-        self.title_rows = 0
+        self.rows_below_title = 0
 
-    def _refuse_numbers_before(self, beginning: bytes, offset: int, *, is_title: bool) -> None:
+    def _refuse_numbers_before(
+        self, beginning: bytes, offset: int, *, numbers_follow: bool
+    ) -> None:
         """Raise FileError if numbers stand before the first word of a line, as in `0.5 0.25 oops`.
 
-        The line is then a row with a wrong word in it, which the error names: «oops is not a
-        number». Only a whole number may stand before a label and its numbers, since it may count
-        lines: `3 cos = 0.5`.
+        The line is then a row with a wrong word in it: «oops is not a number».
 
         Args:
             beginning: The line up to the end of its label, which is its last word.
             offset: The place of the line in the file.
-            is_title: True if no numbers follow the label.
+            numbers_follow: True if there are numbers after the label as well.
         """
         word_start = first_word(beginning)
         word = _WORD_OR_NUMBER.match(beginning, word_start)
@@ -256,62 +266,81 @@ class _TextReader:
             return
         texts_before = _WORD_OR_NUMBER.findall(beginning[:word_start])
         numbers_before = [text for text in texts_before if number_of(text) is not None]
-        if not is_title:
+        if numbers_follow:  # A whole number may count lines, as in `3 cos = 0.5`.
             numbers_before = [number for number in numbers_before if b"." in number]
         if numbers_before:
             problem = f"{quoted(word[0].decode('utf-8', 'replace'))} is not a number"
             raise error_at(self.contents, offset + word_start, problem)
 
     def _read_numbers(self, text: bytes, offset: int) -> None:
-        """Read numbers and the brackets between them: `[[1.0, 2.0], [3.0, 4.0]]`, or C's braces."""
-        end_of_read = 0  # numbers stand from here to the next bracket
-        for bracket in _BRACKET.finditer(text):
-            sign = bracket[0]
-            if sign in b"()" and not self._is_of_tuple(sign, text, bracket.start()):
-                continue
-            place = offset + bracket.start()
-            self._add_numbers(text[end_of_read : bracket.start()], offset + end_of_read)
-            end_of_read = bracket.end()
-            if sign in b"[{(":
-                self._open_list(place)
-            else:
-                self._close_list(place, is_brace=sign == b"}")
-        self._add_numbers(text[end_of_read:], offset + end_of_read)
-
-    def _is_of_tuple(self, sign: bytes, text: bytes, start: int) -> bool:
-        """Return True for a parenthesis of a Python tuple that is read as a list is.
-
-        Such are tuples of tuples, `((1.0, 2.0), (3.0, 4.0))`, and tuples in a list. Others stand
-        around a row, a printed array or a single number, as in `(1.0, 2.0)` and `tensor([1.0])`.
+        """Read numbers and the brackets between them: `[[1.0, 2.0], [3.0, 4.0]]`, or C's braces.
 
         Args:
-            sign: The parenthesis, opening or closing.
-            text: The text that it stands in.
-            start: Its place in the text.
+            text: A line after its label, or a part of one.
+            offset: The place of the text in the file.
         """
+        numbers_start = 0  # the end of the bracket before, or the beginning of the text
+        for bracket in _BRACKET.finditer(text):
+            if not self._delimits_list(bracket):
+                continue  # It is a blank between numbers, like the parentheses of `tensor([1.0])`.
+            bracket_offset = offset + bracket.start()
+            self._add_numbers(text[numbers_start : bracket.start()], offset + numbers_start)
+            numbers_start = bracket.end()
+            sign = bracket[0]
+            if sign in b"[{(":
+                self._open_list(bracket_offset)
+            else:
+                self._close_list(bracket_offset, is_brace=sign == b"}")
+        self._add_numbers(text[numbers_start:], offset + numbers_start)
+
+    def _delimits_list(self, bracket: re.Match[bytes]) -> bool:
+        """Return True if a list begins or ends at a bracket, a brace or a parenthesis.
+
+        Of parentheses, only those of tuples do so that are read as lists.
+        """
+        sign = bracket[0]
+        if sign == b"(":
+            return self._enter_parenthesis(bracket)
         if sign == b")":
-            return bool(self.open_parentheses) and self.open_parentheses.pop()
-        if self.nested is None:
-            begins_tuple = _NESTED_TUPLES.match(text, start) is not None
-        else:
+            return self._leave_parenthesis()
+        return True
+
+    def _enter_parenthesis(self, parenthesis: re.Match[bytes]) -> bool:
+        """Note an opening parenthesis; return True if it begins a tuple that is read as a list.
+
+        Such are tuples of tuples, `((1.0, 2.0), (3.0, 4.0))`, and tuples within a list. Others stand
+        around a row, a printed array or a single number: `(1.0, 2.0)`, `tensor([1.0])`, `[(0.5)]`.
+        """
+        text = parenthesis.string
+        start = parenthesis.start()
+        if self._is_in_list:
             begins_tuple = _PARENTHESISED_NUMBER.match(text, start) is None
-        if begins_tuple or self.nested is not None:
-            self.open_parentheses.append(begins_tuple)
-        return begins_tuple
+            self.parentheses_in_list.append(begins_tuple)
+            return begins_tuple
+        begins_tuples = _NESTED_TUPLES.match(text, start) is not None
+        if begins_tuples:
+            self.parentheses_in_list.append(True)
+        return begins_tuples
+
+    def _leave_parenthesis(self) -> bool:
+        """Note a closing parenthesis; return True if it ends a tuple that is read as a list."""
+        if not self.parentheses_in_list:
+            return False  # It was opened outside of all lists.
+        return self.parentheses_in_list.pop()
 
     @property
-    def _name(self) -> str:
+    def _tensor_name(self) -> str:
         return self.label.name or self.title.name
 
     def _add_numbers(self, text: bytes, offset: int) -> None:
         """Add numbers to the open list, or else to the row that is being read."""
-        if self.nested is not None:
-            self.nested.add(self.contents, text, offset)
+        if self.unclosed_list is not None:
+            self.unclosed_list.add(self.contents, text, offset)
             return
-        rows = self.rows.get(self._name) or TextRows()
+        rows = self.rows.get(self._tensor_name) or TextRows()
         has_numbers = rows.numbers.scan(self.contents, text, offset) > 0
         if has_numbers:
-            self.rows[self._name] = rows
+            self.rows[self._tensor_name] = rows
             self._check_count(offset)
 
     def _check_count(self, offset: int) -> None:
@@ -320,10 +349,10 @@ class _TextReader:
 
     def _open_list(self, offset: int) -> None:
         """Open a list; the outermost one ends the row before it."""
-        if self.nested is None:
+        if self.unclosed_list is None:
             self._end_row(offset, is_list=False)
-            self.nested = NestedNumbers()
-        self.nested.open_list(self.contents, offset)
+            self.unclosed_list = NestedNumbers()
+        self.unclosed_list.open_list(self.contents, offset)
 
     def _close_list(self, offset: int, *, is_brace: bool) -> None:
         """Read a closing bracket or brace; the outermost one completes a list.
@@ -332,15 +361,15 @@ class _TextReader:
             offset: The place of the bracket in the file.
             is_brace: True for a brace, as arrays of C have.
         """
-        if self.nested is None:
+        if self.unclosed_list is None:
             raise error_at(self.contents, offset, "a bracket closes that was not opened")
-        self.nested.close_list(self.contents, offset)
-        is_outermost = self.nested.depth == 0
+        self.unclosed_list.close_list(self.contents, offset)
+        is_outermost = self.unclosed_list.depth == 0
         if is_outermost:
-            values = self.nested.array(self.contents, offset)
-            numbers = self.nested.numbers
-            self.nested = None
-            self.open_parentheses.clear()
+            values = self.unclosed_list.array(self.contents, offset)
+            numbers = self.unclosed_list.numbers
+            self.unclosed_list = None
+            self.parentheses_in_list.clear()
             self._add_completed(values, numbers, offset, is_c_array=is_brace)
 
     def _add_completed(
@@ -354,69 +383,69 @@ class _TextReader:
             offset: The place in the file at which it ends.
             is_c_array: True for the braces of C, whose label declares a shape: `float q[2][64] =`.
         """
-        self.last_list = self._name
+        name = self._tensor_name
+        self.last_list_name = name
         declared_shape = self.label.indices
-        has_declared_shape = is_c_array and math.prod(declared_shape) == values.size
-        is_row = values.ndim == 1 and not has_declared_shape
-        if is_row:
-            self._add_row(values, numbers, offset)
-            return
-        self.decimals.append(numbers.decimals)
-        if has_declared_shape:
+        has_declared_size = is_c_array and math.prod(declared_shape) == values.size
+        if has_declared_size:
             # The inner braces may be missing: `float q[2][64] = {0.1f, …}` with 128 numbers.
-            self._add_list(self._name, values.reshape(declared_shape), offset)
-        elif values.ndim == 2 and self._is_of_head:
-            self._add_rows_of_head(values, offset)
-        elif is_c_array:
-            # The braces have another shape than the label declares, and are taken as they are.
-            self._add_list(self._name, values, offset)
-        else:
-            self.last_list = self._name_with_indices
-            self._add_list(self._name_with_indices, values, offset)
+            self._add_tensor(name, values.reshape(declared_shape), numbers, offset)
+        elif values.ndim == 1:
+            self._add_row(values, numbers, offset)
+        elif values.ndim == 2 and self._is_of_head:  # below `q head 2:`
+            self._add_rows_of_head(values, numbers, offset)
+        elif is_c_array:  # The declared size is wrong, and is not part of the name either.
+            self._add_tensor(name, values, numbers, offset)
+        else:  # `q[3] = [[1, 2], [3, 4]]` is the tensor `q.3`.
+            self.last_list_name = self._tensor_name_with_indices
+            self._add_tensor(self.last_list_name, values, numbers, offset)
 
     def _add_row(self, values: AnyArray, numbers: NumberList, offset: int) -> None:
         """Add a flat list, [0.5, 0.25], as a row of a table: programs print one per line."""
-        rows = self.rows.setdefault(self._name, TextRows())
+        rows = self.rows.setdefault(self._tensor_name, TextRows())
         # Decimals are counted over all rows: one of 0.0 and 1.0 would seem to be rounded to one.
         rows.numbers.count_decimals_of(numbers)
         rows.numbers.extend(values)
         self._end_row(offset, is_list=True)
 
     @property
-    def _name_with_indices(self) -> str:
+    def _tensor_name_with_indices(self) -> str:
         """The name of a tensor below the label `q[3] =`: `q.3`."""
-        return ".".join([self._name, *map(str, self.label.indices)])
+        return ".".join([self._tensor_name, *map(str, self.label.indices)])
 
     @property
     def _is_of_head(self) -> bool:
         """True below or after a label that states what it counts, such as `q head 2:`."""
         return self.title.has_counting_word or self.label.has_counting_word
 
-    def _add_rows_of_head(self, values: AnyArray, offset: int) -> None:
+    def _add_rows_of_head(self, values: AnyArray, numbers: NumberList, offset: int) -> None:
         """Add a list of rows that stands below or after a label such as `q head 2:`.
 
         Its rows are (2, 0), (2, 1), and so on, as lines below that label are, so that the lists of
         all heads become one tensor (heads, rows, numbers per row).
         """
-        rows = self.rows.setdefault(self._name, TextRows())
+        rows = self.rows.setdefault(self._tensor_name, TextRows())
+        self.decimals_of_lists.append(numbers.decimals)
         head = (*self.title.indices, *self.label.indices)
         for number, row in enumerate(values):
             rows.numbers.extend(row)
             rows.end_row(self.contents, indices=(*head, number), offset=offset, is_list=False)
-        self.title_rows += len(values)
+        self.rows_below_title += len(values)
         self._check_count(offset)
 
-    def _add_list(self, name: str, values: AnyArray, offset: int) -> None:
+    def _add_tensor(self, name: str, values: AnyArray, numbers: NumberList, offset: int) -> None:
+        """Add a tensor that was printed whole, in nested brackets."""
+        self.decimals_of_lists.append(numbers.decimals)
         self.lists.setdefault(name, []).append(values)
         self._check_count(offset)
 
     def _end_row(self, offset: int, *, is_list: bool) -> None:
         """End the row that is being read, and count it below its title if it has numbers."""
-        rows = self.rows.get(self._name)
+        rows = self.rows.get(self._tensor_name)
         if rows is not None:
             rows_before = rows.count
             rows.end_row(self.contents, self._row_indices(), offset, is_list=is_list)
-            self.title_rows += rows.count - rows_before
+            self.rows_below_title += rows.count - rows_before
 
     def _row_indices(self) -> tuple[int, ...]:
         """Return the indices of a row, from its title and then from its label.
@@ -425,34 +454,43 @@ class _TextReader:
         """
         if not self.title.indices:
             return self.label.indices
-        return (*self.title.indices, *(self.label.indices or (self.title_rows,)))
+        return (*self.title.indices, *(self.label.indices or (self.rows_below_title,)))
 
     def finish(self) -> LoadedFile:
-        """Return the tensors, and notes on how they were read.
+        """Return the tensors of the whole text, and notes on how they were read.
 
         Raises:
             FileError: a list does not end, or there are no numbers.
         """
         contents = self.contents
-        if self.nested is not None:
+        if self._is_in_list:
             advice = "the file seems to be cut short"
             raise error_at(contents, len(contents.data), "a list does not end", advice)
         contents.require(self.rows or self.lists, "holds no numbers")
-        tensors = self._tensors_by_label()
-        decimals_of_rows = [rows.numbers.decimals for rows in self.rows.values()]
-        # The tensor with the fewest decimals decides how closely all are compared.
-        decimals = min(filter(None, [*self.decimals, *decimals_of_rows]), default=0)
         return LoadedFile(
             path=contents.path,
             format="text",
-            tensors=tensors,
+            tensors=self._tensors_by_label(),
             printed=PrintedText(
-                decimals=decimals,
+                decimals=self._fewest_decimals(),
                 are_rows=not self.lists,
-                states_dtype=any(map(self._small_dtype, self.small_dtypes)),
+                states_dtype=self._states_small_dtype(),
             ),
             notes=tuple(self._notes()),
         )
+
+    def _fewest_decimals(self) -> int:
+        """Return the decimals of the tensor that was printed with the fewest; 0 if none was rounded.
+
+        This tensor decides how closely all are compared.
+        """
+        decimals_of_rows = [rows.numbers.decimals for rows in self.rows.values()]
+        rounded = filter(None, [*self.decimals_of_lists, *decimals_of_rows])
+        return min(rounded, default=0)
+
+    def _states_small_dtype(self) -> bool:
+        """Return True if float16 or bfloat16 was printed after all lists of some tensor."""
+        return any(map(self._small_dtype, self.small_dtypes))
 
     def _tensors_by_label(self) -> dict[str, AnyArray]:
         """Return all tensors of the text by their labels.
@@ -478,7 +516,7 @@ class _TextReader:
         return tensors
 
     def _small_dtype(self, name: str) -> str | None:
-        """Return the dtype that was printed after every list of a name; None if there is none."""
+        """Return float16 or bfloat16 if it was printed after every list of a name; else None."""
         dtypes = self.small_dtypes.get(name, [])
         is_stated_by_all = len(dtypes) == len(self.lists.get(name, []))
         return dtypes[0] if dtypes and is_stated_by_all and len({*dtypes}) == 1 else None
@@ -490,9 +528,20 @@ class _TextReader:
             notes += _notes_on_prints(name or ARRAY_NAME, prints)
         for name, rows in self.rows.items():
             notes += rows.notes_on_labels(name or ARRAY_NAME)
-        if self.sentences:
-            notes.append(f"{counted(self.sentences, 'line')} without numbers left out")
+        if self.sentence_count:
+            notes.append(f"{counted(self.sentence_count, 'line')} without numbers left out")
         return notes
+
+
+def _without_wrappers(text: bytes) -> bytes:
+    """Return a text with blanks in place of comments, dtypes and words around an array.
+
+    `array([0.5], dtype=float32)  # cos` keeps `([0.5])`. Every number stays at its place, so that
+    errors name the right column.
+    """
+    for pattern in (_COMMENT, _ATTRIBUTE, _WRAPPER):
+        text = pattern.sub(lambda match: b" " * len(match[0]), text)
+    return text
 
 
 def _without_prompt(line: bytes) -> bytes:

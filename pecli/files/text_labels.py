@@ -71,18 +71,17 @@ NO_LABEL = Label("", (), 0)
 
 
 def split_label(line: bytes) -> Label:
-    """Return the label that a line begins with, the text before its numbers.
+    """Return the label of a line: the text before its numbers.
 
-    A word begins with a letter and is no number, as `nan` is. The label ends after the last word,
-    its index or count, and the sign = or : or ->. Words such as `head` count what an index means,
-    and are not part of the tensor's name.
+    The label ends after the last word, the index behind that word, and the sign = or : or ->. Words
+    such as `head` and `row` state what an index counts. They are not part of the tensor's name.
 
     >>> split_label(b"cos[3] = 0.5 0.25")
     Label(name='cos', indices=(3,), end=8, has_counting_word=False)
     >>> split_label(b"q head 2: 0.5 0.25")
     Label(name='q', indices=(2,), end=9, has_counting_word=True)
     """
-    words = list(_words(line))
+    words = list(_words(line))  # without `nan`, which is a number
     if not words:
         return _label_of_number(line)
     *_, last_word = words

@@ -19,15 +19,15 @@ MAX_NAMED = 6  # labels that a note names
 
 
 class _RowOrder(NamedTuple):
-    """The places of rows on the axes that their labels count.
+    """The places of rows on the axes that the indices in their labels count.
 
     Attributes:
-        sides: the lengths of the axes.
+        axis_lengths: the lengths of the axes.
         places: the place of each row in C order.
         first: the smallest index of each axis in the labels.
     """
 
-    sides: tuple[int, ...]
+    axis_lengths: tuple[int, ...]
     places: Indices
     first: tuple[int, ...]
 
@@ -125,15 +125,12 @@ class TextRows:
         if is_single_list:  # [1, 2, 3] is a vector.
             return rows.reshape(-1)
         row_order = self._order_of_labels()
-        if row_order is None:
+        if row_order is None:  # There are no labels, or they do not number the rows.
             return rows
-        if not row_order.is_ascending:
-            rows = _at_places(rows, row_order.places)
-        index_axes = row_order.sides  # (2, 2) in the example
-        has_single_elements = self.width == 1  # x[0][1] = 0.5 is an element, not a row of one.
-        if has_single_elements:
-            return rows.reshape(index_axes)
-        return rows.reshape(*index_axes, self.width)
+        ordered = rows if row_order.is_ascending else _at_places(rows, row_order.places)
+        are_single_elements = self.width == 1  # x[0][1] = 0.5 is an element, not a row of one.
+        row_shape = () if are_single_elements else (self.width,)
+        return ordered.reshape(*row_order.axis_lengths, *row_shape)
 
     def _label_table(self) -> Indices:
         """Return the indices of labels, (labels, axes), without leading axes on which all agree.
@@ -148,35 +145,35 @@ class TextRows:
     def _order_of_labels(self) -> _RowOrder | None:
         """Return where the labels of rows place them; None unless they number every place once.
 
-        Rows labelled x[0][0], x[0][1], x[1][0], x[1][1] have the sides (2, 2) and the places 0, 1,
-        2, 3. Labels may start at 1, or come in any order.
+        Rows labelled x[0][0], x[0][1], x[1][0], x[1][1] have axes of (2, 2) and the places 0, 1, 2,
+        3. Labels may start at 1, or come in any order.
         """
         labels = self._label_table()  # (labels, axes)
         if len(labels) != self.count:
             return None  # Some rows have no label.
         first = labels.min(axis=0)
         from_zero = labels - first
-        sides = tuple((from_zero.max(axis=0) + 1).tolist())
-        if math.prod(sides) != self.count:
+        axis_lengths = tuple((from_zero.max(axis=0) + 1).tolist())
+        if math.prod(axis_lengths) != self.count:
             return None  # There are more places than rows, or fewer.
-        places = np.ravel_multi_index(tuple(from_zero.T), sides)
+        places = np.ravel_multi_index(tuple(from_zero.T), axis_lengths)
         has_repeated_place = np.bincount(places).max() > 1
         if has_repeated_place:
             return None
-        return _RowOrder(sides=sides, places=places, first=tuple(first.tolist()))
+        return _RowOrder(axis_lengths=axis_lengths, places=places, first=tuple(first.tolist()))
 
     def notes_on_labels(self, tensor_name: str) -> list[str]:
         """Return a note if the labels of the rows are not 0, 1, 2, …; an empty list if they are.
 
-        Rows are read as positions from 0 on, whatever their labels are. If these are 5, 6, 7, the note
-        advises `--offset 5`; if they are 0, 2, 5, it lists them and advises `--positions`.
+        Rows are read as positions from 0 on, whatever their labels are. For the labels 5, 6, 7 the
+        note advises `--offset 5`. For labels with gaps, such as 0, 2, 5, it advises `--positions`.
         """
-        labels = self._label_table()
+        labels = self._label_table()  # (labels, axes)
         are_single_elements = self.width == 1  # Labels of elements are no positions of rows.
         if len(labels) == 0 or are_single_elements:
             return []
         row_order = self._order_of_labels()
-        if row_order is None:
+        if row_order is None:  # The labels have gaps, or one comes twice.
             first_indices = [str(index) for index in labels[:, 0].tolist()]
             advice = "rows are read as 0, 1, …; --positions states others"
             return [f"{tensor_name}: labels are {listed(first_indices, MAX_NAMED)}, {advice}"]

@@ -24,7 +24,7 @@ from pecli.files.writing import OnBlock, Spec, WriteRequest, check_storable
 MAX_METADATA = 1 << 24  # bytes of one metadata file
 MAX_BYTES = 4 << 30  # of all arrays of a store, which are read into memory
 ZarrArray = Any
-"""A `zarr.Array`; the package is optional, and is imported when a store is read or written."""
+"""A `zarr.Array` or a group of them; the package is optional, and is imported when a store is read or written."""
 _UNREADABLE = "is not a Zarr store that can be read"
 
 
@@ -81,7 +81,7 @@ def chunk_of(table: Table, place: tuple[int, ...]) -> Array:
 
 
 @contextmanager
-def _blamed_on(path: str, problem: str) -> Iterator[None]:
+def _as_file_errors(path: str, problem: str) -> Iterator[None]:
     """Turn any exception of a codec or store into a FileError about `path`."""
     try:
         yield
@@ -117,7 +117,7 @@ def write(request: WriteRequest) -> None:
     folder, name = os.path.split(path.rstrip("/"))
     temporary = os.path.join(folder, temporary_name(name))
     try:
-        with _blamed_on(path, "cannot be written as a Zarr store"):
+        with _as_file_errors(path, "cannot be written as a Zarr store"):
             arrays = create_arrays(temporary, request.tables, request.spec)
             for table, array in zip(request.tables, arrays, strict=True):
                 _write_chunks(table, array, request.on_block)
@@ -168,35 +168,39 @@ def create_arrays(path: str, tables: Sequence[Table], spec: Spec | None) -> list
 
 
 def read_store(path: str) -> LoadedFile:
-    """Return the arrays of a Zarr store, and its metadata; elements are read on first access.
+    """Return the arrays of a Zarr store, which is a folder; elements are read on first access.
 
-    A store is a folder that may come from anywhere. Before zarr reads it, its files are counted and
-    its arrays checked: links, compression, missing chunks and sizes beyond all limits are refused.
+    The folder may come from anywhere. Links, compression, missing chunks and sizes beyond all limits
+    are refused before any elements are read.
     """
-    contents = Contents(path, memoryview(b""))  # used for its errors
-    missing = contents.error("is a Zarr store, which the zarr package reads", "pip install zarr")
-    zarr = package("zarr", missing)
-    sizes = _file_sizes(contents)
-    with _blamed_on(path, _UNREADABLE), warnings.catch_warnings():
+    contents = Contents(path, memoryview(b""))  # A folder has no bytes: this makes only errors.
+    not_installed = contents.error(
+        "is a Zarr store, which the zarr package reads", "pip install zarr"
+    )
+    zarr = package("zarr", not_installed)
+    file_sizes = _file_sizes(contents)
+    with _as_file_errors(path, _UNREADABLE), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # zarr warns of files that are not part of the store.
         store: ZarrArray = zarr.open(zarr.storage.LocalStore(path, read_only=True), mode="r")
         is_single_array = isinstance(store, zarr.Array)
-        arrays: MutableValues = {ARRAY_NAME: store}
-        if not is_single_array:
-            arrays = dict(sorted(store.arrays()))
+        arrays = {ARRAY_NAME: store} if is_single_array else dict(sorted(store.arrays()))
         _check_total(contents, arrays)
         for name, array in arrays.items():
-            _check_array(contents, name, array, sizes)
+            _check_array(contents, name, array, file_sizes)
 
     def read_elements(name: str) -> Array:
-        with _blamed_on(path, _UNREADABLE):
+        """Return the elements of an array in memory."""
+        with _as_file_errors(path, _UNREADABLE):
             return np.asarray(arrays[name][...])
 
-    metadata: dict[str, str] = {}
-    spec = None if is_single_array else store.attrs.get(KEY)
-    if spec is not None:
-        metadata[KEY] = json.dumps(spec)
+    metadata = {} if is_single_array else _carried_spec(store)
     return LoadedFile(path, "zarr", LazyTensors(arrays, read_elements), metadata)
+
+
+def _carried_spec(group: ZarrArray) -> dict[str, str]:
+    """Return what made the tables of a store, as JSON by the metadata key; empty if not stated."""
+    spec = group.attrs.get(KEY)
+    return {} if spec is None else {KEY: json.dumps(spec)}
 
 
 def _check_total(contents: Contents, arrays: MutableValues) -> None:

@@ -90,7 +90,7 @@ def _tensors_by_case(entries: Mapping[str, Entry], file: str) -> dict[str, dict[
     """
     tensors_by_case: dict[str, dict[str, Array]] = {}
     for name, array in load(file).items():
-        case, tensor = _answered_tensor(entries, file, name)
+        case, tensor = _case_and_tensor(entries, file, name)
         tensors = tensors_by_case.setdefault(case, {})
         if tensor in tensors:
             raise FileError(file, f"has {tensor} of {case} twice", f"leave out {quoted(name)}")
@@ -98,11 +98,16 @@ def _tensors_by_case(entries: Mapping[str, Entry], file: str) -> dict[str, dict[
     return tensors_by_case
 
 
-def _answered_tensor(entries: Mapping[str, Entry], file: str, name: str) -> tuple[str, str]:
-    """Return the case and its tensor that a port's tensor is meant to be, by its name.
+def _case_and_tensor(entries: Mapping[str, Entry], file: str, name: str) -> tuple[str, str]:
+    """Return the case of a suite, and the tensor of that case, that an answer's name means.
 
-    `table-default.cos` and `table-default/cos` are the cosines of the case `table-default`; the
-    name of a case alone means its main tensor.
+    `table-default.cos` and `table-default/cos` are the tensor `cos` of the case `table-default`.
+    `table-default` without a tensor is the main tensor of the case.
+
+    Args:
+        entries: The cases of the suite by name.
+        file: The file of answers, for the error.
+        name: The name of a tensor in that file.
 
     Raises:
         FileError: If no case has that name.
@@ -169,22 +174,32 @@ def _verify_tables(
 ) -> Verification:
     """Compare tensors with the tables of a scheme; a port may have written only one of them.
 
-    A single tensor may have a name of the port's own, such as `table`, and hold any of the tables, or
-    cosines and sines together. So it is compared without its name. But if it is called `cos` and
-    equals the sines, it is wrong: compared by its name, it fails.
+    A single tensor may have a name of the port's own, such as `table`: it is compared with each
+    table. But one that is called `cos` and equals the sines is wrong.
     """
     if len(tensors) > 1:
         return verify(dict(tensors), scheme, tolerance)
     ((name, array),) = tensors.items()
     without_name = verify(array, scheme, tolerance)
-    names_of_tables = {table.name for table in scheme.tensors()}
-    if not without_name.passed or name not in names_of_tables:
-        return without_name
-    matched_names = {tensor.name for tensor in without_name.tensors}
-    equals_other_table = matched_names <= names_of_tables - {name}
-    if equals_other_table:
+    if without_name.passed and _equals_other_table(name, without_name, scheme):
+        # Compared by its name, it fails, and the result states what is wrong.
         return verify({name: array}, scheme, tolerance)
     return without_name
+
+
+def _equals_other_table(name: str, passed: Verification, scheme: Scheme) -> bool:
+    """Return True if an array has the name of one table, and equals only other tables of a scheme.
+
+    Args:
+        name: The name of the array.
+        passed: Its comparison without that name, which has the names of the tables that it equals.
+        scheme: The scheme.
+    """
+    table_names = {table.name for table in scheme.tensors()}
+    if name not in table_names:
+        return False
+    equal_names = {tensor.name for tensor in passed.tensors}
+    return name not in equal_names and equal_names <= table_names
 
 
 def _verify_mistake(entry: Entry, tensors: Mapping[str, Array]) -> Verification:

@@ -135,7 +135,9 @@ class ModelRecorder:
         @wraps(function)
         def recording(*args: object, **kwargs: object) -> object:
             """Call the function, and record its vectors."""
-            if not self._is_recording_here():  # `apply_rope` may call `apply_rope_to_one`, say.
+            if (
+                not self._is_running_in_recorded_layer()
+            ):  # `apply_rope` may call `apply_rope_to_one`, say.
                 return function(*args, **kwargs)
             rotation = _begin_rotation(function, args, kwargs)
             with self._inside_rotation():
@@ -154,7 +156,7 @@ class ModelRecorder:
         finally:
             self._rotation_depth -= 1
 
-    def _is_recording_here(self) -> bool:
+    def _is_running_in_recorded_layer(self) -> bool:
         """Return True if the running module is in a layer to record, outside of all rotations."""
         if not self._running_modules or self._rotation_depth:
             return False
@@ -204,7 +206,7 @@ class ModelRecorder:
         has_returned_rows = name in self._tables and output is not None
         if has_begun_rotation:
             self._leave_rotary(name, module, output)  # even if it raised: it runs no longer
-        elif has_returned_rows and self._is_recording_here():
+        elif has_returned_rows and self._is_running_in_recorded_layer():
             self._record_rows(name, output)
         self._running_modules.pop()
         is_outermost = not self._running_modules
@@ -243,8 +245,9 @@ class ModelRecorder:
         if not has_rotated_vectors:
             self._record_tables(name, rotation, output)
             return
-        # One module may rotate the vectors of all layers, of which only some are to be recorded.
-        if self._is_recording_here():
+        # The path of the module does not state the layer: one module may rotate the vectors of all
+        # layers. The layer is that of the modules which are running, as they have called it.
+        if self._is_running_in_recorded_layer():
             self._call.add_rotation(self._running_modules, rotation, output)
 
     def _record_frequencies(self, name: str, module: TorchModule) -> None:
@@ -285,9 +288,9 @@ class _Call:
     def __init__(self) -> None:
         self.recorded = RecordedCall()
         self.executed: set[str] = set()
-        self._rotating: set[str] = set()  # modules in which a rotation ran
+        self._rotating_modules: set[str] = set()  # modules in which a rotation ran
         self._shared_tables: list[TorchTensor] = []  # tables that are recorded already
-        self._is_start_stated = True
+        self._is_start_stated = True  # whether the caller states the position of the first token
 
     @classmethod
     def begin(cls, arguments: Arguments) -> "_Call":
@@ -330,23 +333,25 @@ class _Call:
         self.recorded.tensors[_joined(path, "sin")] = np.ascontiguousarray(table.imag)
 
     def add_rotation(self, stack: list[str], rotation: RunningRotation, output: object) -> None:
-        """Record vectors before and after a rotation, as (batch, heads, L, D).
+        """Record vectors before and after a rotation, and the tables and ids that it was called with.
 
-        Nothing is recorded if the results do not have the shapes of arguments: then the function
-        was not a rotation, whatever its name is.
+        The function was guessed to rotate by its name. If it returned no vectors of the shapes of
+        its arguments, it was not a rotation, and nothing is recorded.
 
         Args:
             stack: The paths of the modules that are running, the innermost last.
             rotation: The arguments of the function, and copies of its vectors.
             output: What it returned.
         """
-        rotated = rotated_vectors(rotation.vectors, output)
+        rotated = rotated_vectors(
+            rotation.vectors, output
+        )  # by the names of arguments, such as `q`
         if not rotated:
             return
         self.add_used_ids(rotation.arguments)
         innermost_module = stack[-1]
-        self._rotating.add(innermost_module)
-        layer = _layer_path(stack)
+        self._rotating_modules.add(innermost_module)
+        layer = _layer_path(stack)  # such as `model.layers.3`
         for argument, tensor in rotated.items():
             self._add_vectors(layer, rotation, argument, _copied(argument, tensor))
         self.add_tables(layer, rotation.arguments.tables())
@@ -400,24 +405,26 @@ class _Call:
         return np.arange(start, start + length)[None]
 
     def continue_from(self, previous: RecordedCall) -> None:
-        """Correct the positions that tokens should have, if this call continues the one before.
+        """Correct the expected positions of tokens if this call continues the previous one.
 
-        A model that keeps its cache to itself has no argument that states the first position, so
-        that 0 was assumed. If the call before ended at position 11 and the model uses ids from 12
-        on, it does continue, and its own ids are the right positions.
+        A model may keep its cache to itself, so that no argument states the first position, and 0
+        was assumed. If the previous call ended at position 11 and the model rotates by ids from 12
+        on, these ids are the right positions.
         """
-        used_ids = self.recorded.position_ids
-        positions = self.recorded.positions
-        if self._is_start_stated or used_ids is None or positions is None:
+        if self._is_start_stated:
+            return
+        used_ids = self.recorded.position_ids  # by which the model rotates
+        assumed_positions = self.recorded.positions  # from 0 on
+        if used_ids is None or assumed_positions is None:
             return
         has_several_axes = used_ids.ndim > 2  # time, row and column, as in M-RoPE
         if has_several_axes:
             return
-        assert previous.positions is not None
+        assert previous.positions is not None, "a call with tensors has positions"
         next_position = int(previous.positions.max()) + 1
         continues = int(used_ids.min()) == next_position
         if continues:
-            self.recorded.positions = np.array(np.broadcast_to(used_ids, positions.shape))
+            self.recorded.positions = np.array(np.broadcast_to(used_ids, assumed_positions.shape))
 
     def layers_without_rotation(self, modules: Mapping[str, TorchModule]) -> set[int]:
         """Return the layers whose attention ran without a rotation.
@@ -425,8 +432,8 @@ class _Call:
         Attention is recognised by its class: if a rotation ran in `layers.0.self_attn`, all modules
         of that class are attention, and 3 is returned if none ran in `layers.3.self_attn`.
         """
-        attention_classes = {type(modules[name]) for name in self._rotating}
-        rotated_layers = {layer_name(name) for name in self._rotating}
+        attention_classes = {type(modules[name]) for name in self._rotating_modules}
+        rotated_layers = {layer_name(name) for name in self._rotating_modules}
         layers: set[int] = set()
         for name in self.executed:
             number = layer_of(name)

@@ -168,15 +168,15 @@ def _rotation_of_model(
         fields: Fields of the rotation that the user states, such as `layout`.
     """
     encodings = find_model(model=model)
-    numbers_of_heads = _known_head_counts(model, layer_type)
+    tensor = Input(numbers("x", x), label="x")
     return model_rotation(
-        [Input(numbers("x", x), "x")],
-        encodings.file,
-        encodings.one(layer_type),
-        rows,
-        numbers_of_heads,
-        fields,
-        offset=rows.offset,  # The tables of the rope begin at the same position.
+        inputs=[tensor],
+        file=encodings.file,
+        encoding=encodings.one(layer_type),
+        rows=rows,
+        heads=_known_head_counts(model, layer_type),
+        rotation_fields=fields,
+        offset=rows.offset,  # A parameter of the rope: its tables begin at the first position.
     )
 
 
@@ -270,15 +270,26 @@ def _torch_result(
 ) -> ForeignArray:
     """Return operation.forward(x) as a torch tensor through which gradients flow.
 
-    The operation itself is made by NumPy, so that torch has to be told its gradient. The class is
-    defined here because torch is imported by the user, if at all.
+    NumPy computes the operation, so that torch cannot derive its gradient: a node of torch's graph
+    states it. The node is a class in this function because torch may not be installed.
+
+    Args:
+        torch: The package.
+        x: The tensor.
+        operation: The function, and the one that takes gradients back.
+        learned: The learned table that the function adds to x, if any.
     """
 
     class GraphNode(torch.autograd.Function):  # type: ignore[misc, name-defined]
-        """The operation as a node of torch's graph; `table` is there for its gradient."""
+        """The operation as a node of torch's graph."""
 
         @staticmethod
         def forward(context: object, value: object, table: object) -> ForeignArray:
+            """Return the result for x.
+
+            The operation has the table already. It is an argument because torch computes
+            gradients only of arguments.
+            """
             return like(value, operation.forward(numbers("x", value)))
 
         @staticmethod

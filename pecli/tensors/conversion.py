@@ -87,19 +87,19 @@ class Converted:
         return [weight_of(name, self.arrays[name]) for name in self.moves]
 
     def table(self, name: str) -> Table:
-        """Return a tensor as a table that is converted block by block as it is written.
+        """Return a tensor in its new layout and dtype, as a table that is computed when written.
 
-        A checkpoint may be larger than memory, so that only a block of rows is moved and rounded at
-        a time, by the function `fill`.
+        A checkpoint may be larger than memory: the function `fill` reorders and rounds only one
+        block of rows at a time.
         """
         unconverted = table_of(name, self.arrays[name])
         rows = self.arrays[name].reshape(unconverted.rows, unconverted.width)
-        move = self.moves.get(name)
-        new_dtype = self.dtype if name in self.cast else None
+        move = self.moves.get(name)  # the new order of its rows or columns; None if they stay
+        new_dtype = self.dtype if name in self.cast else None  # None if it stays as well
 
         def fill(start: int, out: Array) -> None:
             """Write the converted rows from `start` on into `out`."""
-            block = _moved_rows(rows, move, slice(start, start + len(out)))
+            block = _rows_in_new_order(rows, move, slice(start, start + len(out)))
             out[...] = block if new_dtype is None else round_to(widened(block), new_dtype)
 
         return replace(unconverted, dtype=new_dtype or unconverted.dtype, fill=fill)
@@ -196,27 +196,27 @@ class Converted:
         return float(largest_change / largest_number)
 
 
-def _rotated_heads(table: Table, move: Move, heads: HeadDivision, layout: str) -> Floats:
+def _rotated_heads(table: Table, move: Move, division: HeadDivision, layout: str) -> Floats:
     """Return the rotated queries or keys that a projection makes of random inputs.
 
-    They are (heads, positions, channels), without the heads that a conversion leaves as they are.
-    The inputs are the same in each call, so that a projection and its right conversion differ only
-    in the order of channels here.
+    The result is (heads, positions, channels), for the heads that a conversion reorders. Every call
+    has the same inputs, so that a right conversion changes only the order of channels.
 
     Args:
-        table: A projection (heads · channels, inputs), or its bias or norm, which count as the
-            projection of one input.
-        move: What the conversion reorders: the channels of some heads.
-        heads: Which channels of a head rotate.
+        table: A projection (heads · channels, inputs). A bias or a norm (heads · channels,) counts
+            as a projection of one input.
+        move: The heads that the conversion reorders, and the new order of their channels.
+        division: The channels of a head that rotate.
         layout: The layout of pairs in the table.
     """
-    vectors = _unrotated_heads(table, move)
+    vectors = _unrotated_heads(table, move)  # (heads, positions, channels)
     head_dim = len(move.channels)
-    rotary_dim = heads.rotary_dim or head_dim
-    first_rotary_channel = head_dim - rotary_dim if heads.trailing else 0
+    rotary_dim = division.rotary_dim or head_dim
+    first_rotary_channel = head_dim - rotary_dim if division.trailing else 0
     factors = _rotation_factors(rotary_dim)  # (positions, pairs)
 
     def factors_of_positions(start: int, stop: int) -> Complex:
+        """Return the factors of a block of positions, of which `rotate` takes one at a time."""
         return factors[start:stop]
 
     return rotate(
@@ -264,12 +264,12 @@ def _random_products(table: Table, move: Move) -> Floats:
     return np.concatenate(products)
 
 
-def _moved_rows(rows: Array, move: Move | None, places: slice) -> Array:
-    """Return some rows of a moved tensor: other rows of the tensor, or the same with other columns.
+def _rows_in_new_order(rows: Array, move: Move | None, places: slice) -> Array:
+    """Return some rows of a tensor whose rows or columns were put into a new order.
 
     Args:
         rows: All rows of the tensor as it is.
-        move: The move; None if the tensor stays.
+        move: The new order; None if the tensor stays as it is.
         places: The rows of the result.
     """
     if move is None:

@@ -121,23 +121,26 @@ class HeadDivision:
         return replace(self, head_dim=head_dim, kv_heads=kv_heads)
 
     def _implied_head_dim(self, projections: Sequence[Measurable]) -> int:
-        """Return the channels of a head, as the first of some projections implies them.
+        """Return the channels of a head: the rows of a projection, divided by the heads in it.
 
-        Its number of heads must be known, as that of queries always is: 64 rows of 4 queries are
-        heads of 16.
+        64 rows of queries with 4 query heads are heads of 64 / 4 = 16 channels.
 
         Args:
-            projections: Projections, those of queries first.
+            projections: Projections, those of queries first. The first one is used.
+
+        Raises:
+            ParameterError: The number of its heads is not known, or does not divide its rows.
         """
         if not projections:
             rule = "cannot infer head_dim without a query projection"
             raise ParameterError("head_dim", "missing", rule, "give `kv_heads` or `head_dim`")
         first = projections[0]
-        if first.kind != "q" and self.kv_heads is None:
+        has_keys = first.kind != "q"
+        if has_keys and self.kv_heads is None:
             rule = f"{first.weight} holds {self._contents(first.kind)}"
             advice = "give `kv_heads` or `head_dim`, or the model with `config`"
             raise ParameterError("kv_heads", "missing", rule, advice)
-        head_count = self._head_count(first.kind, self.key_heads)
+        head_count = self._heads_in_rows(first.kind, self.key_heads)
         rows = _rows(first.weight)
         if rows == 0 or rows % head_count:
             raise self._not_divided(first)
@@ -163,7 +166,8 @@ class HeadDivision:
     def _check_whole_heads(self, projected: Measurable, kv_heads: int, head_dim: int) -> None:
         """Raise ParameterError unless the rows of a projection are its heads, of `head_dim` each."""
         rows = _rows(projected.weight)
-        has_whole_heads = rows > 0 and rows == self._head_count(projected.kind, kv_heads) * head_dim
+        expected_rows = self._heads_in_rows(projected.kind, kv_heads) * head_dim
+        has_whole_heads = rows > 0 and rows == expected_rows
         # Rows of keys that are too few, or do not fit to the queries, imply an impossible number.
         has_possible_keys = projected.kind == "q" or self._can_share_keys(kv_heads)
         if not (has_whole_heads and has_possible_keys):
@@ -194,7 +198,7 @@ class HeadDivision:
         if self.projection_of(weight).kind == "qkv":
             self.fused_order_of(weight)
 
-    def _head_count(self, kind: str, kv_heads: int) -> int:
+    def _heads_in_rows(self, kind: str, kv_heads: int) -> int:
         """Return the number of blocks of head_dim rows in a projection.
 
         They are query heads or key heads. A fused projection has query, key and value heads, and
@@ -255,25 +259,24 @@ class HeadDivision:
         rule = f"{weight} holds q, k and v in an order that {reason}"
         return ParameterError("fused", "missing", rule, advice)
 
-    def slots(self, weight: Input) -> str:
-        """Return a letter for each head_dim rows of a projection: q, k, v, or g for a gate.
+    def head_letters(self, weight: Input) -> str:
+        """Return a letter for each head in a projection: q, k, v, or g for an output gate.
 
-        A fused projection of 2 query heads and 1 key head is "qqkv"; queries with a gate after each
-        head (Qwen3-Next) are "qgqg".
+        A fused projection of 2 query heads and 1 key head is "qqkv". Two query heads with a gate after
+        each (Qwen3-Next) are "qgqg".
         """
         named = self.projection_of(weight)
-        match named.kind:
-            case "q":
-                has_gates = self.gated and not named.norm
-                head_letters = "qg" if has_gates else "q"
-                return head_letters * self.heads
-            case "k":
-                return "k" * self.key_heads
-            case "latent":
-                return "k"  # It is one key that all heads share.
-        return self._fused_slots(self.fused_order_of(weight), self.key_heads)
+        if named.kind == "q":
+            has_gates = self.gated and not named.norm  # Gates are not normalised.
+            return ("qg" if has_gates else "q") * self.heads
+        if named.kind == "k":
+            return "k" * self.key_heads
+        if named.kind == "latent":
+            return "k"  # DeepSeek's rotary key is one that all heads share.
+        order = self.fused_order_of(weight)  # the rest are fused
+        return self._letters_of_fused_heads(order, self.key_heads)
 
-    def _fused_slots(self, name: str, kv_heads: int) -> str:
+    def _letters_of_fused_heads(self, name: str, kv_heads: int) -> str:
         """Return a letter for each head of a fused projection, in one of ORDERS.
 
         With 4 heads and 2 key heads, the order `groups` has 2 groups of 2 queries, a key and a value
@@ -399,9 +402,9 @@ class HeadDivision:
         A norm that all heads share (Qwen3) has the rows of one head, but a letter for each of them:
         only the first letter counts.
         """
-        slots = self._checked_slots(weight, head_rows)
+        head_letters = self._checked_head_letters(weight, head_rows)
         heads = _rows(weight) // head_rows
-        return np.isin(list(slots), ["q", "k"])[:heads]
+        return np.isin(list(head_letters), ["q", "k"])[:heads]
 
     def _is_norm_of_each_head(self, weight: Input) -> bool:
         """Return True for the norm of queries or keys as (heads, head_dim), as Cohere has it.
@@ -422,7 +425,7 @@ class HeadDivision:
         assert self.head_dim is not None  # `move` has completed the sizes.
         return self.head_dim
 
-    def _checked_slots(self, weight: Input, head_rows: int) -> str:
+    def _checked_head_letters(self, weight: Input, head_rows: int) -> str:
         """Return the letters of a projection's heads, such as "qqkv"; refuse rows that do not fit.
 
         Each letter needs `head_rows` rows. The norm of queries or keys may have the rows of a single
@@ -430,11 +433,11 @@ class HeadDivision:
         """
         rows = _rows(weight)
         named = self.projection_of(weight)
-        slots = self.slots(weight)
+        head_letters = self.head_letters(weight)
         is_shared_norm = named.norm and rows == head_rows
-        if rows != len(slots) * head_rows and not is_shared_norm:
-            raise self._wrong_rows(weight, named.kind, len(slots), head_rows)
-        return slots
+        if rows != len(head_letters) * head_rows and not is_shared_norm:
+            raise self._wrong_rows(weight, named.kind, len(head_letters), head_rows)
+        return head_letters
 
     def _check_latent(self, weight: Input) -> None:
         """Raise ParameterError unless the rotary rows of a latent key are known to be its last."""

@@ -234,26 +234,30 @@ class Interpolation:
         return Taps(np.clip(rows, 0, last_row), weights)
 
     def _antialiased_taps(self, centres: Floats, old: int, stretch: float) -> Taps:
-        """Return the old rows and weights for new rows at these centres, averaged when shrinking.
+        """Return the old rows that each new row is a weighted sum of, and their weights.
 
-        If 4 rows become 2, a linear kernel that reaches 1 row is stretched to reach 2: the new row
-        at 0.5 is a sum of the rows 0, 1 and 2, which are less than 2 from it.
+        A table that shrinks needs sums of more rows, so that its kernel is stretched. If 4 rows become
+        2, a linear kernel reaches 2 rows instead of 1: the new row at 0.5 is a sum of rows 0, 1 and 2.
 
         Args:
             centres: Where the new rows are, in units of old rows, (new rows,).
             old: The number of old rows.
             stretch: Old rows per new row, at least 1.
         """
-        stretched_reach = KERNELS[self.method] * stretch
-        rows = _rows_within_reach(centres, stretched_reach, _most_rows_within(stretched_reach))
-        distances = (rows - centres[:, None]) / stretch  # (new rows, taps), in units of the kernel
+        reach = KERNELS[self.method] * stretch  # in old rows
+        rows = _rows_within_reach(
+            centres, reach, _most_rows_within_reach(reach)
+        )  # (new rows, taps)
+        distances = (rows - centres[:, None]) / stretch  # in units of the kernel
         weights = _kernel_weights(distances, self.method, ANTIALIASED_CUBIC)
-        # Rows outside of the table add nothing. The weights of the others add up to 1.
-        is_outside = (rows < 0) | (rows >= old)
-        weights[is_outside] = 0
+        # Rows beyond the ends of the table have no part in the sum.
+        is_beyond_end = (rows < 0) | (rows >= old)
+        weights[is_beyond_end] = 0
         weights /= weights.sum(axis=1, keepdims=True)
-        valid_indices = np.clip(rows, 0, old - 1)
-        return Taps(valid_indices, weights)
+        valid_rows = np.clip(
+            rows, 0, old - 1
+        )  # Those with the weight 0 need a valid index as well.
+        return Taps(valid_rows, weights)
 
 
 def _rows_within_reach(centres: Floats, reach: float, row_count: int) -> Indices:
@@ -268,7 +272,7 @@ def _rows_within_reach(centres: Floats, reach: float, row_count: int) -> Indices
     return first_rows[:, None] + np.arange(row_count)
 
 
-def _most_rows_within(reach: float) -> int:
+def _most_rows_within_reach(reach: float) -> int:
     """Return how many rows can be nearer than `reach` to a centre, and one more.
 
     At most 3 rows are nearer than 1.25. A fourth one is taken in case that rounding errors make the

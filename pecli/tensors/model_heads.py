@@ -236,21 +236,29 @@ def _known_layouts(names: Iterable[str]) -> list[FamilyLayout]:
 def _rope_of_layers(encodings: ModelEncodings, layer_type: str | None) -> Encoding | None:
     """Return the rotary encoding of a type of layer, or of all layers; None if they have none.
 
+    Without a type, the layers of the language model count, and they must rotate heads alike.
+
     Raises:
-        ParameterError: No type is given, and the layers have heads of different forms.
+        ParameterError: No type is given, and the layers differ in the size or layout of heads.
     """
     if layer_type is not None:
         return _rotary_or_none(encodings.one(layer_type))
-    ropes = [rope for rope in encodings.ropes() if not rope.part and not rope.grid.axes]
+    ropes = [rope for rope in encodings.ropes() if _is_of_text(rope)]
     if not ropes:
         return None
-    have_different_heads = len(set(map(_head_form, ropes))) > 1
+    have_different_heads = len(set(map(_head_settings, ropes))) > 1
     if have_different_heads:
         raise _different_layers(encodings.file, ropes)
     return ropes[0]
 
 
-def _head_form(rope: Encoding) -> tuple[object, ...]:
+def _is_of_text(rope: Encoding) -> bool:
+    """Return True unless an encoding is that of a vision tower, or of rows and columns of images."""
+    is_of_tower = bool(rope.part)
+    return not is_of_tower and not rope.grid.axes
+
+
+def _head_settings(rope: Encoding) -> tuple[object, ...]:
     """Return the settings that decide how a head's channels move: all layers must share them."""
     return rope.head_dim, rope.rotary_dim, rope.layout, rope.trailing
 
@@ -260,7 +268,7 @@ def _rotary_or_none(encoding: Encoding) -> Encoding | None:
 
 
 def _different_layers(file: str, ropes: Sequence[Encoding]) -> ParameterError:
-    """Return the error for a model whose layers have heads of different forms."""
+    """Return the error for a model whose layers differ in the size or layout of heads."""
     names = ", ".join(f"{rope.layer_type!r} (heads of {rope.head_dim})" for rope in ropes)
     rule = f"{file} has layers that differ: {names}"
     advice = "name one, and its tensors with `include`"

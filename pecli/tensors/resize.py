@@ -202,30 +202,32 @@ def checked_grid(name: str, value: object) -> TableGrid:
 
 
 def _fill_resampled(cells: Array, out: Array, interpolation: Interpolation) -> None:
-    """Fill `out` (height, width, dim) with resampled cells, some lines of the grid at a time.
+    """Fill a new grid with the resampled cells of an old one.
 
-    A line is one row of the grid: `width` rows of the table. Sums are made down the columns first,
-    then along the lines. Lines are worked through in several threads, so many at once that their
-    float64 sums stay small.
+    A cell is a vector (dim,), and a line is a row of cells. Cells are first summed down the columns
+    of the grid, then along its lines. Threads compute a few lines at a time, so that the float64
+    sums take little memory.
 
     Args:
-        cells: The cells of the old grid (height, width, dim).
-        out: Where the new cells are written.
+        cells: The cells of the old grid, (height, width, dim).
+        out: Where the new cells are written, (new height, new width, dim).
         interpolation: How each axis is resampled.
     """
     height, width, _ = cells.shape
     new_height, new_width, _ = out.shape
+    # Taps are the old cells that each new cell is a sum of, with their weights.
     horizontal_taps = interpolation.taps(width, new_width)
-    has_one_column = width == new_width == 1
+    has_one_column = width == new_width == 1  # rows along one axis
     lines_at_once = _lines_at_once(cells, out)
 
     def fill_lines(first_line: int) -> None:
+        """Fill the next `lines_at_once` lines of the new grid."""
         new_lines = slice(first_line, first_line + lines_at_once)
         vertical_taps = interpolation.taps(height, new_height, new_lines)
         with np.errstate(over="ignore", invalid="ignore"):  # A table may hold infinities.
             sums = _sums_of_lines(cells, vertical_taps)  # (new lines, width, dim)
             if not has_one_column:
-                sums = _sums_along_lines(sums, horizontal_taps)
+                sums = _sums_along_lines(sums, horizontal_taps)  # (new lines, new width, dim)
             out[new_lines] = round_to(sums, dtype_name(out.dtype))
 
     work_through(fill_lines, range(0, new_height, lines_at_once))

@@ -50,7 +50,11 @@ class RowRotation:
     transposed: bool = False
 
     def check(self, tensor: Input) -> None:
-        """Raise a ParameterError if the tensor cannot be rotated so."""
+        """Raise a ParameterError unless a tensor can be rotated.
+
+        Its last axis needs as many channels as rotate, and its rows must be as many as the stated
+        positions.
+        """
         length, dim = tensor.check_sequence(self.seq_axis)
         rope = self.rope
         if self.shift is not None and self.inverse:
@@ -59,13 +63,15 @@ class RowRotation:
         if dim < rope.rotary_dim:
             rule = f"the rotary dimension is {rope.rotary_dim}"
             raise tensor.wrong(rule, f"D, the last axis, is {dim}")
-        has_listed_positions = not rope.is_range
+        has_listed_positions = not rope.is_range  # a list or a grid, instead of 0, 1, 2, …
         if has_listed_positions:
             self._check_own_positions(tensor, length)
-        needs_positions = self.shift is None
-        if needs_positions:
-            # This raises if the ids do not fit the tensor.
-            self.rows.positions_of(tensor, self.seq_axis, rope.position_axes)
+        if self.shift is None:  # A shift turns rows by the same angle at any positions.
+            self._refuse_unfitting_positions(tensor)
+
+    def _refuse_unfitting_positions(self, tensor: Input) -> None:
+        """Raise a ParameterError if position ids are given that are not those of a tensor's rows."""
+        self.rows.positions_of(tensor, self.seq_axis, self.rope.position_axes)
 
     def _check_own_positions(self, tensor: Input, length: int) -> None:
         """Check a scheme with positions of its own: no others may be given, and L must agree.
@@ -91,7 +97,7 @@ class RowRotation:
         # Counted from the end, the axis is the same in a single sequence, which has one axis less.
         axis_from_end = self.seq_axis % x.ndim - x.ndim
         length = x.shape[axis_from_end]
-        factors = self._factors(x, length)
+        factors = self._factors_for(x, length)
         positions_by_sequence = self._positions_of_sequences(length)
         if len(positions_by_sequence) == 1:
             (shared_positions,) = positions_by_sequence
@@ -101,37 +107,44 @@ class RowRotation:
             self._rotate_rows(x[number], out[number], axis_from_end, factors, positions)
         return out
 
-    def _factors(self, x: Array, length: int) -> RotationFactors:
-        """Return the factors that rotate x, which has `length` positions.
+    def _factors_for(self, x: Array, length: int) -> RotationFactors:
+        """Return a source of the complex factors that rotate x, which has `length` positions.
 
-        For a float64 array they are exact to the last bit. Other dtypes do not show that bit, and
-        factors without it take less time. Tables of few positions are kept for the next tensor.
+        It holds a table of them. Small tables are cached for the next tensors, since the queries and
+        keys of all layers rotate alike.
         """
+        # The last bit of a factor takes time, and shows only in float64.
         is_exact = x.dtype == np.float64
-        # A shift turns all rows by the same angles.
+        # A shift turns all rows by one angle.
         needs_no_table = self.shift is not None or x.size == 0
         if needs_no_table:
             return RotationFactors(self.rope, exact=is_exact, inverse=self.inverse)
         first, end = self.rows.span(length)
         pairs = self.rope.rotary_dim // 2
         bytes_per_position = pairs * np.dtype(np.complex128).itemsize
-        table_bytes = (end - first) * bytes_per_position
-        if table_bytes > ALWAYS_CACHED_BYTES:
-            return _factors_of_range(self.rope, is_exact, self.inverse, first, end)
-        return _kept_factors_of_range(self.rope, is_exact, self.inverse, first, end)
+        is_small = (end - first) * bytes_per_position <= ALWAYS_CACHED_BYTES
+        factors_of_range = _cached_factors_of_range if is_small else _factors_of_range
+        return factors_of_range(self.rope, is_exact, self.inverse, first, end)
 
     def _rotate_rows(
         self, x: Array, out: Array, axis: int, factors: RotationFactors, positions: Positions
     ) -> None:
-        """Rotate rows at positions (L,), which stand along an axis of x, into `out`."""
-        layouts = self._layouts()
-        # `rotate` calls this with the start and the stop of each block of rows.
-        factors_of_block = partial(self._factors_of_rows, factors, positions)
+        """Write rows into `out`, each rotated by the angles of its position.
+
+        Args:
+            x: The rows, such as (heads, L, D).
+            out: An array of the same shape.
+            axis: The axis of x along which the positions stand.
+            factors: A source of complex factors at any positions.
+            positions: The positions of the rows, (L,).
+        """
+        layouts = self._pair_layouts()  # which channels make a pair, in x and in `out`
         rotate(
             x,
-            factors_of_block,
-            layouts.before,
-            layouts.after,
+            # `rotate` calls this with the start and the stop of each block of rows.
+            partial(self._factors_of_block, factors, positions),
+            layout_before=layouts.before,
+            layout_after=layouts.after,
             seq_axis=axis,
             first_channel=self._first_rotary_channel(x.shape[-1]),
             out=out,
@@ -140,7 +153,7 @@ class RowRotation:
     def _first_rotary_channel(self, channels: int) -> int:
         return channels - self.rope.rotary_dim if self.trailing else 0
 
-    def _layouts(self) -> PairLayouts:
+    def _pair_layouts(self) -> PairLayouts:
         """Return the pair layouts of the input and the output.
 
         They differ for DeepSeek, whose input is interleaved and whose output is in halves. The inverse
@@ -166,7 +179,7 @@ class RowRotation:
             return list(ids[0])
         return list(np.moveaxis(ids, 0, -1))
 
-    def _factors_of_rows(
+    def _factors_of_block(
         self, factors: RotationFactors, positions: Positions, start: int, stop: int
     ) -> AnyArray:
         """Return the complex factors of rows start … stop − 1.
@@ -191,8 +204,8 @@ def _factors_of_range(
     return factors
 
 
-# Queries and keys of all layers are rotated alike, one after the other.
-_kept_factors_of_range = lru_cache(maxsize=4)(_factors_of_range)
+# The queries and keys of all layers are rotated alike, one after the other.
+_cached_factors_of_range = lru_cache(maxsize=4)(_factors_of_range)
 
 
 def model_rotation(
@@ -224,21 +237,30 @@ def model_rotation(
         rope_parameters: parameters of the rope that the user states, such as its base. They replace
             the model's as well.
     """
-    are_places = encoding.takes_places and rows.is_token is None  # no mask of a text
-    if are_places and rows.ids is not None:
-        # The places of an image, such as Flux's ids (L, 3), are positions of the scheme itself.
+    if _are_places_in_image(encoding, rows):
+        # Flux's ids (L, 3) are a parameter of the rope, which then has a table with L rows.
         rope_parameters = {**rope_parameters, "positions": rows.ids}
         rows = RowPositions()
     _require_known_rotation(file, encoding, rope_parameters)
     seq_axis = rotation_fields.get("seq_axis", SEQ_AXIS)
-    most_rows = max(tensor.check_sequence(seq_axis).length for tensor in inputs)
-    seq_len = rows.table_rows(most_rows, rope_parameters)
-    rope = encoding.rope(seq_len, length=length, **rope_parameters)
+    longest = max(tensor.check_sequence(seq_axis).length for tensor in inputs)
+    # The table goes up to the last position. If the rope lists its positions, this is None.
+    table_rows = rows.table_rows(longest, rope_parameters)
+    rope = encoding.rope(table_rows, length=length, **rope_parameters)
     _check_head(inputs[0], file, encoding, rope, rotation_fields)
     if _is_axis_assumed(encoding, rotation_fields):
         _refuse_heads_as_positions(inputs, file, heads)
     model_fields = {"layout": encoding.layout or "halves", "trailing": encoding.trailing}
     return RowRotation(rope, rows, **{**model_fields, **rotation_fields})
+
+
+def _are_places_in_image(encoding: Encoding, rows: RowPositions) -> bool:
+    """Return True if ids state the places of patches in an image, not the positions of a text.
+
+    Ids that follow from an attention mask count the tokens of a text.
+    """
+    are_ids_given = rows.ids is not None and rows.is_token is None
+    return encoding.takes_places and are_ids_given
 
 
 def _is_axis_assumed(encoding: Encoding, rotation_fields: NamedValues) -> bool:
@@ -252,10 +274,10 @@ def _is_axis_assumed(encoding: Encoding, rotation_fields: NamedValues) -> bool:
 def _require_known_rotation(
     file: str, encoding: Encoding, parameters: Mapping[str, object]
 ) -> None:
-    """Raise ParameterError if layers do not rotate, or if the positions of their tokens are not known.
+    """Raise ParameterError if an encoding does not rotate, or needs positions that are missing.
 
-    Tokens of a text are at 0, 1, 2, …. Those of an image are at points of a grid, whose size or
-    positions the user has to state.
+    Rows of a text have the positions 0, 1, 2, …. Patches of an image have a row and a column, which
+    the parameter `positions` or `grid` must state.
 
     Args:
         file: The model's name in errors.

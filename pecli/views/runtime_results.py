@@ -59,23 +59,23 @@ def _reasons(result: RuntimeResult) -> list[str]:
 
 
 def _verdict_on_runtime(result: RuntimeResult) -> Styled:
-    """Return in words how far a runtime is from the model's definition, in the colour of a verdict.
+    """Return in words how far a runtime's table is from the model's definition, in a colour.
 
-    Red: the runtime has no such table. Yellow: it computes something else, beyond the tolerance.
-    Green: the same, or something else within the tolerance. Rounding, which another column shows,
-    is not part of the verdict: it may exceed the tolerance although the runtime does what the model
-    defines.
+    It is red without a table, yellow beyond the tolerance, and green within it. Deviations are
+    those of what the runtime reads differently. Rounding to float32 is shown in another column.
     """
-    if result.lacks:
+    if result.lacks:  # There is no table at all.
         return Styled("lacks it" if result.no_scaling else "not computed", "red")
     deviation = f"deviates by up to {number(result.departure, 2)}"
     exceeds_tolerance = result.first_beyond is not None
     if exceeds_tolerance:
         return Styled(f"{deviation}, {_beginning(result)}", "yellow")
-    if result.causes:
+    reads_differently = bool(result.causes)  # with an effect within the tolerance
+    if reads_differently:
         return Styled(deviation, "green")
-    if result.short_prompts:
-        # One longrope table, that of the served context, is wrong for prompts that are shorter.
+    is_wrong_for_short_prompts = bool(result.short_prompts)
+    if is_wrong_for_short_prompts:
+        # One longrope table, that of the served context, is used for prompts of all lengths.
         return Styled("as defined for long prompts", "green")
     return Styled("as defined", "green")
 

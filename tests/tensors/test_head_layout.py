@@ -163,7 +163,7 @@ def test_the_heads_of_a_projection_lie_in_the_order_of_its_name_or_family(
     HeadDivision(4, 2, 8) is 4 query heads and 2 key heads of 8 channels; the orders groups, blocks
     and codegen are those of Falcon 40B, Phi-3 and CodeGen.
     """
-    assert heads.slots(weight_of(name, np.zeros(1))) == slots
+    assert heads.head_letters(weight_of(name, np.zeros(1))) == slots
 
 
 @pytest.mark.parametrize(

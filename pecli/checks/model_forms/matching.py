@@ -253,7 +253,7 @@ def _find_order_by_part(stored: StoredTensor, heads: HeadDivision) -> Indices:
     GGUF has them so. Rows q0 k0 v0 q1 k1 v1 of GPT-NeoX are the slots q, k, v, q, k, v, and come in the order 0 3 1 4 2 5.
     """
     rows = np.arange(len(stored.rows))
-    slots = heads.slots(weight_of("qkv", stored.rows))
+    slots = heads.head_letters(weight_of("qkv", stored.rows))
     if len(rows) % len(slots):
         return rows
     by_part = np.argsort(["qkv".index(slot) for slot in slots], kind="stable")

@@ -181,10 +181,10 @@ def _read_height_and_width(shape: tuple[int, ...]) -> tuple[int, int]:
 def _worst_elements(
     parts: Sequence[Part], limits: _CellLimits, is_relative: bool
 ) -> "_WorstElements":
-    """Return the worst element of each cell of a map; a vector is read as a column.
+    """Return the element with the largest error in each cell of a map.
 
-    A table of 4,096 rows in a map of 192 has about 21 rows per cell. All matrices of a table, such
-    as those of its heads, are drawn in the same map.
+    A cell stands for several elements: if 4,096 rows are drawn as 192, about 21 rows share a cell.
+    All matrices of a table, such as those of its heads, are drawn in the same map.
 
     Args:
         parts: The arrays that were compared as one table, all of the same shape.
@@ -192,19 +192,23 @@ def _worst_elements(
         is_relative: True if errors are divided by the expected magnitude.
     """
     shape = parts[0].expected.shape
-    height, width = _read_height_and_width(shape)
+    height, width = _read_height_and_width(shape)  # A vector is read as a column.
     cells_down = min(height, limits.rows)
     worst = _WorstElements(cells_down, columns=min(width, limits.columns))
-    # (heads, rows) of (heads, rows, columns); a vector (n,) has n rows of one element.
-    shape_of_rows = shape[:-1] or shape
     for part in parts:
-        # Arrays may be larger than memory. A block is some consecutive rows of one.
-        for block in split_into_row_blocks(shape_of_rows, _rows_at_once(width)):
+        # Arrays may be larger than memory: a block is some consecutive rows of all matrices.
+        for block in split_into_row_blocks(_row_axes(shape), _rows_at_once(width)):
             cell_of_row = _cells_of_rows(block, height, cells_down)
             expected = widest(part.rows(block)).reshape(block.length, width)
-            for found in _found_copies(part, block):
-                worst.add(cell_of_row, expected, found.reshape(block.length, width), is_relative)
+            for found_rows in _copies_of_found_rows(part, block):
+                found = found_rows.reshape(block.length, width)
+                worst.take_larger_errors(cell_of_row, expected, found, is_relative)
     return worst
+
+
+def _row_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the axes that count rows: (8, 512) of (8, 512, 64); a vector (64,) has 64 rows."""
+    return shape[:-1] or shape
 
 
 def _rows_at_once(width: int) -> int:
@@ -230,7 +234,7 @@ def _cells_of_rows(block: RowBlock, height: int, cells_down: int) -> Indices:
     return rows_of_matrix * cells_down // height
 
 
-def _found_copies(part: Part, block: RowBlock) -> Iterator[AnyArray]:
+def _copies_of_found_rows(part: Part, block: RowBlock) -> Iterator[AnyArray]:
     """Yield the found values of some rows of a part, once per copy of the part.
 
     A file may have the same cosines for each of 32 heads: these are 32 copies of one table.
@@ -278,13 +282,13 @@ class _WorstElements:
         worst.errors = self.errors
         return worst
 
-    def add(
+    def take_larger_errors(
         self, cell_of_row: Indices, expected: AnyArray, found: AnyArray, is_relative: bool
     ) -> None:
-        """Update the cells with elements of some rows that are farther off than what they hold.
+        """Put elements of some rows into their cells of the map, if no worse one is there.
 
-        Let a cell hold an error of 3, and cover new elements with the errors 2, 5 and 4. It then
-        takes the element with 5. If it held an error of 6, it would keep that.
+        A cell with an error of 3 covers new elements with the errors 2, 5 and 4: it takes the element
+        with 5. If it had an error of 6, it would keep that.
 
         Args:
             cell_of_row: The row of cells that each row belongs to, (rows,).
@@ -295,10 +299,13 @@ class _WorstElements:
         errors = _errors(expected, found, is_relative)  # (rows, columns)
         _, width = errors.shape
         _, cells_across = self.errors.shape
-        cell_of_column = np.arange(width) * cells_across // width
-        rows, columns = np.nonzero(self._are_new_maxima(errors, cell_of_row, cell_of_column))
-        # If several elements of a cell have its new error, the last one is assigned last, and kept.
-        cells = cell_of_row[rows], cell_of_column[columns]
+        cell_of_column = (
+            np.arange(width) * cells_across // width
+        )  # 0 0 1 1 for 4 columns in 2 cells
+        is_new_maximum = self._are_new_maxima(errors, cell_of_row, cell_of_column)
+        rows, columns = np.nonzero(is_new_maximum)
+        # If several elements have the new maximum of a cell, the last one stays in all three arrays.
+        cells = (cell_of_row[rows], cell_of_column[columns])
         self.expected[cells] = expected.real[rows, columns]
         self.found[cells] = found.real[rows, columns]
         self.errors[cells] = errors[rows, columns]
@@ -356,11 +363,10 @@ def _errors(expected: AnyArray, found: AnyArray, is_relative: bool) -> Floats:
 
 
 def _axis_names(table_name: str, expected: Floats, shape: tuple[int, ...]) -> _AxisNames:
-    """Return what the rows and columns of a table count, for the axes of its error map.
+    """Return the names of a table's rows and columns, such as «position» and «pair».
 
-    A table `cos` (512, 64) has positions and pairs of channels, unless its columns are doubled:
-    then 64 columns are 64 channels. Square matrices of several heads, (8, 512, 512), and biases
-    (8, 1, 512) have queries and keys.
+    A table `cos` (512, 64) has a column per pair of channels. If its columns come twice, 64 columns
+    are 64 channels. Square matrices of several heads, (8, 512, 512), have queries and keys.
 
     Args:
         table_name: The name of the table, from which its role follows: cos, bias, slopes.
@@ -376,9 +382,8 @@ def _axis_names(table_name: str, expected: Floats, shape: tuple[int, ...]) -> _A
     if has_heads and (role == "bias" or is_square):
         return _AxisNames("query", "key")
     is_wave = role in ("cos", "sin")
-    if is_wave and not _shows_doubled_columns(expected, shape[-1]):
-        return _AxisNames("position", "pair")
-    return _AxisNames("position", "channel")
+    has_column_per_pair = is_wave and not _shows_doubled_columns(expected, shape[-1])
+    return _AxisNames("position", "pair" if has_column_per_pair else "channel")
 
 
 def _shows_doubled_columns(expected: Floats, width: int) -> bool:

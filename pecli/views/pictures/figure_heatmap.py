@@ -204,15 +204,12 @@ def _colour_scale(heatmap: DrawnHeatmap) -> tuple[object, ...]:
 
 
 def _add_colour_bar(figure: Figure, group: Sequence[DrawnHeatmap], letters: float) -> None:
-    """Add a colour bar beside the panels of a group, as high as all its rows together.
-
-    matplotlib wants its aspect: height over width. Panels get smaller with the columns of panels,
-    and the bar gets higher with their rows, so that all bars are equally wide.
+    """Add a colour bar beside the panels of a group, as high as all of them together.
 
     Args:
         figure: The figure.
         group: Heatmaps with the same colours.
-        letters: How many letters of its label fit beside one panel, along the bar.
+        letters: The length of a line of its label, in letters, along a bar as high as one panel.
     """
     panel = group[0].panel
     group_axes = [heatmap.axes for heatmap in group]
@@ -220,7 +217,7 @@ def _add_colour_bar(figure: Figure, group: Sequence[DrawnHeatmap], letters: floa
     bar = figure.colorbar(
         group_axes[0].images[0],
         ax=group_axes,
-        aspect=MIN_BAR_ASPECT * max(1, row_count / column_count),
+        aspect=_bar_aspect(row_count, column_count),
         fraction=BAR_SHARE,
         pad=BAR_GAP,
     )
@@ -229,6 +226,19 @@ def _add_colour_bar(figure: Figure, group: Sequence[DrawnHeatmap], letters: floa
     number_axis(bar.ax.yaxis, panel.ends if panel.log else None)
     if panel.marked is not None:  # the tolerance, in a map of errors
         _mark(bar, panel.marked.value)
+
+
+def _bar_aspect(row_count: int, column_count: int) -> float:
+    """Return the height of a colour bar over its width, so that all bars are equally wide.
+
+    A bar is as high as its rows of panels. Panels that share the width of a figure get smaller with
+    the number of columns: the bar of 3 × 1 panels is three times as high as that of 3 × 3 panels.
+
+    Args:
+        row_count: Rows of panels beside the bar.
+        column_count: Columns of panels beside the bar.
+    """
+    return MIN_BAR_ASPECT * max(1, row_count / column_count)
 
 
 def _rows_and_columns(panels: Sequence[Axes]) -> tuple[int, int]:

@@ -15,7 +15,7 @@ MAX_ELEMENTS = 1 << 19  #: Elements of all tables that are identified.
 MAX_SECONDS = 1.0  #: Time for a search that only serves the names of axes.
 MAX_SHORT = 1 << 12  #: Elements of a table that is searched whatever it looks like.
 SAMPLED_ROWS = 64  #: Rows of a longer table in which waves are looked for.
-DERIVED = ("inv_freq", "slopes")  #: Tensors of a scheme that a file need not have.
+OPTIONAL_TABLES = ("inv_freq", "slopes")  #: Tensors of a scheme that a file need not have.
 
 
 def identified(source: PlotSource, kind: str | None) -> PlotSource:
@@ -44,7 +44,7 @@ def _named_by_scheme(source: PlotSource) -> PlotSource:
     scheme = _search(source, MAX_SECONDS)
     if scheme is None:
         return source
-    return _with_scheme(source, scheme)
+    return _renamed_as_in_scheme(source, scheme)
 
 
 def _tables_of_scheme(source: PlotSource) -> PlotSource:
@@ -66,7 +66,7 @@ def _search(source: PlotSource, seconds: float) -> Scheme | None:
     return matches[0].scheme if matches else None
 
 
-def _with_scheme(source: PlotSource, scheme: Scheme) -> PlotSource:
+def _renamed_as_in_scheme(source: PlotSource, scheme: Scheme) -> PlotSource:
     """Return a file's own tables under the names of the scheme that made them.
 
     `model.cos` and `model.sin` become `cos` and `sin` of a rope, and the rope's `inv_freq` is added.
@@ -77,19 +77,15 @@ def _with_scheme(source: PlotSource, scheme: Scheme) -> PlotSource:
     renamed = []
     for table, name in zip(source.tables, names, strict=True):
         renamed.append(replace(table, name=name))
-    has_all_tables = _required(renamed) == _required(scheme_tables)
-    if not has_all_tables:
+    if _main_shapes(renamed) != _main_shapes(scheme_tables):
         return source
-    added = []
-    for table in scheme_tables:
-        if table.name in DERIVED and table.name not in names:
-            added.append(table)
-    return PlotSource(source.label, (*renamed, *added), scheme)
+    missing = [table for table in scheme_tables if table.name not in names]  # such as inv_freq
+    return PlotSource(source.label, (*renamed, *missing), scheme)
 
 
 def _names_in_scheme(tables: Sequence[Table], scheme_tables: Sequence[Table]) -> list[str]:
     """Return names of a file's tables without their prefix; a single table takes the scheme's."""
-    main_tables = [table for table in scheme_tables if table.name not in DERIVED]
+    main_tables = [table for table in scheme_tables if table.name not in OPTIONAL_TABLES]
     if not main_tables:
         main_tables = list(scheme_tables)
     if len(tables) == 1 and len(main_tables) == 1:
@@ -97,9 +93,11 @@ def _names_in_scheme(tables: Sequence[Table], scheme_tables: Sequence[Table]) ->
     return [table.name.rpartition(".")[2] for table in tables]
 
 
-def _required(tables: Sequence[Table]) -> list[tuple[str, tuple[int, ...]]]:
-    """Return names and shapes of the tables that a scheme cannot do without, in order."""
-    return sorted((table.name, table.shape) for table in tables if table.name not in DERIVED)
+def _main_shapes(tables: Sequence[Table]) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the names and shapes of tables, in order, except those that a file need not have."""
+    return sorted(
+        (table.name, table.shape) for table in tables if table.name not in OPTIONAL_TABLES
+    )
 
 
 def is_worth_a_search(source: PlotSource) -> bool:

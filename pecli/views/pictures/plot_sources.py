@@ -184,7 +184,7 @@ def of_model(
 def _rotary_sources(
     model: ModelEncodings, label: str, kind: str | None, seq_len: int
 ) -> list[PlotSource]:
-    """Return what a picture draws of a model's rotary encodings: tables with a label.
+    """Return the tables of a model's rotary encodings, each with the label that pictures show.
 
     Args:
         model: The model.
@@ -197,11 +197,11 @@ def _rotary_sources(
     for encoding in encodings:
         name = _encoding_label(label, encoding) if len(encodings) > 1 else label
         belongs_to_vision_tower = bool(encoding.part)
-        if _is_drawn_on_grid(encoding, kind):
+        if _is_drawn_on_grid(encoding, kind):  # The rows are the patches of an example image.
             sources += of_scheme(encoding.rope(grid=IMAGE_GRID), name)
-        elif belongs_to_vision_tower:
+        elif belongs_to_vision_tower:  # The context and the window of the text do not concern it.
             sources += _sources_of_tower(encoding, name, seq_len)
-        else:
+        else:  # The rows are the positions of a text.
             window = _window_of(encoding, model, encodings)
             sources += of_scheme(encoding.rope(seq_len), name, model.context, window)
     return sources
@@ -305,14 +305,14 @@ def _carried_scheme(text: str, file: LoadedFile) -> Scheme | None:
 def _layers_of_file(
     label: str, tables: Sequence[Table], layer_type: str, scheme: Scheme
 ) -> PlotSource:
-    """Return the tables of one type of layer of a file that holds several (`sliding.cos`, …).
+    """Return the tables of one type of layer in a file: `sliding.cos` is drawn as `cos`.
 
     Args:
         label: The name of the file in the picture.
-        tables: All tables of the file. Those of this type lose its name: `cos`.
+        tables: All tables of the file.
         layer_type: The type, such as `sliding`; empty if all layers are alike.
-        scheme: The scheme of these layers. The tables are drawn without it if one of its own
-            tables is missing in the file, or has another shape.
+        scheme: The scheme of these layers. If the file lacks a table of the scheme, or has it in
+            another shape, its tables are drawn without a scheme.
     """
     prefix = f"{layer_type}." if layer_type else ""
     layer_tables = []
@@ -320,11 +320,11 @@ def _layers_of_file(
         if table.name.startswith(prefix):
             layer_tables.append(replace(table, name=table.name.removeprefix(prefix)))
     shapes = {table.name: table.shape for table in layer_tables}
-    has_all_tables = all(shapes.get(table.name) == table.shape for table in scheme.tensors())
+    has_all_of_scheme = all(shapes.get(table.name) == table.shape for table in scheme.tensors())
     return PlotSource(
         label=f"{label} {layer_type}".strip(),
         tables=tuple(layer_tables),
-        scheme=scheme if has_all_tables else UNKNOWN,
+        scheme=scheme if has_all_of_scheme else UNKNOWN,
     )
 
 

@@ -30,7 +30,7 @@ BRAILLE = 0x2800  #: The character without dots; the dots are bits that are adde
 DOT_BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """The bit of each dot of a character, by line and column."""
 DOT_LINES, DOT_COLUMNS = DOT_BITS.shape
-NOBODY = -1  #: The owner of a character that no curve touches.
+NO_CURVE = -1  #: The number of the curve of a character that no curve touches.
 AXIS_LINES = 3  #: Lines of a chart for the frame below it, its numbers, and the names of the axes.
 LINES_PER_NUMBER = 4  #: Lines of the vertical axis for each of its numbers.
 COLUMNS_PER_NUMBER = 12  #: Columns of the horizontal axis for each of its numbers.
@@ -317,8 +317,8 @@ def _lines_of_characters(
 ) -> list[list[_Character]]:
     """Return the characters of all lines, in which curves and levels lie over each other.
 
-    A braille character shows the dots of all curves in it, but has the colour of only one of them,
-    its owner. A letter is that of its owner.
+    A braille character shows the dots of all curves in it, but has the colour of only one of them.
+    A letter is that of this curve as well.
 
     Args:
         layers: Of each curve, then of each level, the dots in every character as bits, or 1 where
@@ -326,11 +326,11 @@ def _lines_of_characters(
         curve_count: The number of curves.
         pens: The look of each curve and level.
     """
-    owners = _owners_of_characters(layers, curve_count)  # (lines, columns)
+    visible_curves = _visible_curves(layers, curve_count)  # their numbers, (lines, columns)
     patterns = np.bitwise_or.reduce(np.array(layers), axis=0)  # (lines, columns)
     lines = []
-    for line_owners, line_patterns in zip(owners.tolist(), patterns.tolist(), strict=True):
-        lines.append(_line_of_characters(line_owners, line_patterns, pens))
+    for curves, line_patterns in zip(visible_curves.tolist(), patterns.tolist(), strict=True):
+        lines.append(_line_of_characters(curves, line_patterns, pens))
     return lines
 
 
@@ -347,21 +347,21 @@ def _layers_of_dots(chart: Chart, plane: _Plane) -> list[Indices]:
 
 
 def _line_of_characters(
-    owners: Sequence[int], patterns: Sequence[int], pens: Sequence[_Pen]
+    curves: Sequence[int], patterns: Sequence[int], pens: Sequence[_Pen]
 ) -> list[_Character]:
     """Return the characters of a line of a chart, each with the sequence of its colour.
 
     Args:
-        owners: The curve or level that each character belongs to, or `NOBODY`.
+        curves: The number of the curve or level that is seen in each character, or `NO_CURVE`.
         patterns: The dots of each character, as the bits of a Braille pattern.
         pens: The colour of each curve and level, and its letter if there are no dots.
     """
     characters = []
-    for owner, pattern in zip(owners, patterns, strict=True):
-        if owner == NOBODY:
+    for curve, pattern in zip(curves, patterns, strict=True):
+        if curve == NO_CURVE:
             characters.append(("", " "))
         else:
-            pen = pens[owner]
+            pen = pens[curve]
             characters.append((pen.ink, pen.letter or chr(BRAILLE + pattern)))
     return characters
 
@@ -435,39 +435,40 @@ def _braille_bits(mask: Flags, size: _Size) -> Indices:
     return bits
 
 
-def _owners_of_characters(layers: Sequence[Indices], curve_count: int) -> Indices:
-    """Return the number of the curve or level whose colour each character has, or `NOBODY`.
+def _visible_curves(layers: Sequence[Indices], curve_count: int) -> Indices:
+    """Return the number of the curve or level that is seen in each character of a chart.
 
-    A character has one colour, although several curves may have dots in it. Levels (horizontal
-    lines) lie below all curves, and each curve lies over those before it. Their numbers are their
-    places in `layers`.
+    A character has one colour, although several curves may have dots in it. Curves lie over levels
+    (horizontal lines), and each curve over those before it. A character without dots has the number
+    `NO_CURVE`.
 
     Args:
         layers: The dots of each curve, then of each level: (lines, columns), 0 if there are none.
+            The place in this list is the number of a curve or level.
         curve_count: The number of curves.
     """
-    owners: Indices = np.full(layers[0].shape, NOBODY, np.intp)
+    visible: Indices = np.full(layers[0].shape, NO_CURVE, np.intp)
     for level in range(curve_count, len(layers)):
-        owners[layers[level] > 0] = level
-    dots_of_owner = np.zeros_like(layers[0])  # Dots of the curve that owns a character so far.
+        visible[layers[level] > 0] = level
+    dots_below = np.zeros_like(layers[0])  # those of the curve that is seen so far
     for curve in range(curve_count):
         dots = layers[curve]
-        is_taken = _characters_of_curve(curve, dots, dots_below=dots_of_owner)
-        owners[is_taken] = curve
-        dots_of_owner[is_taken] = dots[is_taken]
-    return owners
+        is_taken = _is_taken_by_curve(curve, dots, dots_below)
+        visible[is_taken] = curve
+        dots_below[is_taken] = dots[is_taken]
+    return visible
 
 
-def _characters_of_curve(curve: int, dots: Indices, dots_below: Indices) -> Flags:
-    """Return True for each character that a curve takes from the curves below it.
+def _is_taken_by_curve(curve: int, dots: Indices, dots_below: Indices) -> Flags:
+    """Return True for each character in which a curve is seen, instead of the curves below it.
 
-    It takes all characters in which it has dots. If a curve below has the very same dots there, both
-    can only be seen by turns: along a line that curves 0 and 1 share, their owners are 0 0 1 1 0 0 1 1.
+    These are the characters in which it has dots. If the curve below has the very same dots there,
+    the two are seen by turns: 0 0 1 1 0 0 1 1 along a line that the curves 0 and 1 share.
 
     Args:
         curve: The number of the curve.
         dots: The dots of the curve in each character (lines, columns), 0 if there are none.
-        dots_below: Those of the curve that has each character so far.
+        dots_below: Those of the curve that is seen in each character so far.
     """
     has_dots = dots > 0
     _, column_count = dots.shape

@@ -89,28 +89,29 @@ def _canvas(panel: HeatmapPanel, terminal: Terminal, height: int) -> _Canvas:
 
 
 def _cell_size(canvas: _Canvas, panel: HeatmapPanel, terminal: Terminal) -> _CellSize:
-    """Return how often each value is repeated down and across, so that cells are about square.
+    """Return how many times each value is drawn, down and across.
 
-    A table of 4 × 4 would be a speck in a terminal, so that its cells fill the room. If this room
-    is much longer in one direction, as for a table of 4 × 1, cells are not: they are no higher than
-    wide, and at most twice as wide as high.
+    A table of 4 × 4 values would be a speck in a terminal, so that its cells are enlarged. They are
+    never higher than wide, and at most twice as wide as high.
 
     Args:
         canvas: The values that are drawn, and the room for them.
-        panel: The heatmap; its values may be more than those of the canvas, if they are reduced.
+        panel: The heatmap. It has more values than the canvas if they do not all fit.
         terminal: The terminal; in colour, a line shows two values, one above the other.
     """
     values_per_line = _values_per_line(terminal)
-    room = _room_of_cell(canvas)
+    largest = _room_of_cell(canvas)
     is_reduced = canvas.values.shape != panel.values.shape
-    if is_reduced:  # It fills one direction, and should not be drawn out much in the other one.
-        room = _CellSize(
-            down=min(room.down, REDUCED_LINES * values_per_line),
-            across=min(room.across, REDUCED_CHARACTERS),
+    if (
+        is_reduced
+    ):  # The table is long in one direction. It is drawn only little larger in the other.
+        largest = _CellSize(
+            down=min(largest.down, REDUCED_LINES * values_per_line),
+            across=min(largest.across, REDUCED_CHARACTERS),
         )
     return _CellSize(
-        down=min(room.down, _height_of_square(room.across, values_per_line)),
-        across=min(room.across, _greatest_width(room.down, values_per_line)),
+        down=min(largest.down, _height_of_square(largest.across, values_per_line)),
+        across=min(largest.across, _twice_the_height(largest.down, values_per_line)),
     )
 
 
@@ -132,7 +133,7 @@ def _height_of_square(width: int, values_per_line: int) -> int:
     return max(1, width * values_per_line // 2)
 
 
-def _greatest_width(height: int, values_per_line: int) -> int:
+def _twice_the_height(height: int, values_per_line: int) -> int:
     """Return the characters of a cell that is twice as wide as it is high, at least one.
 
     A line is as high as 2 characters are wide: 5 lines are as high as 10 characters, so that it is

@@ -34,23 +34,24 @@ def labelled(sources: Sequence[PlotSource], names: Sequence[str] = ()) -> list[P
 
 
 def _with_differences(sources: Sequence[PlotSource]) -> list[PlotSource]:
-    """Return several sources with the parameters that distinguish them: «rope, base 500000».
+    """Return the sources of a picture with labels that state how they differ.
 
-    A source without a label is named by its scheme. A single one needs no parameters.
+    Two ropes are «rope, base 10000» and «rope, base 500000». A source without a label is named by
+    its scheme, and a single source needs no parameters.
     """
     named = [source._replace(label=source.label or source.kind) for source in sources]
     if len(named) == 1:
         return named
-    by_label = grouped(named, lambda source: source.label)
+    sources_by_label = grouped(named, lambda source: source.label)
     distinguished = []
     for source in named:
-        sources_of_label = by_label[source.label]
-        if len(sources_of_label) == 1:
-            distinguished.append(_with_parameters(source))
-        else:
-            differences = _differing_parameters(source, sources_of_label)
+        of_same_label = sources_by_label[source.label]
+        if len(of_same_label) > 1:
+            differences = _differing_parameters(source, of_same_label)
             label = ", ".join([source.label, *differences])
             distinguished.append(source._replace(label=label))
+        else:  # A rope beside ALiBi differs by its name; its base states which rope it is.
+            distinguished.append(_with_parameters(source))
     return distinguished
 
 

@@ -165,7 +165,10 @@ def _drawn_tables(source: PlotSource, *, is_one_of_several: bool) -> list[_Drawn
 
 
 def _columns_to_draw(drawn_table: _DrawnTable, request: PlotRequest, max_columns: int) -> list[int]:
-    """Return the columns of a table that become curves: the requested ones, or some that vary.
+    """Return the columns of a table that become curves.
+
+    They are those that the user requests. By default, they belong to pairs of channels that are
+    seen to oscillate; of a table without frequencies, they are evenly spaced.
 
     Args:
         drawn_table: The table.
@@ -179,9 +182,11 @@ def _columns_to_draw(drawn_table: _DrawnTable, request: PlotRequest, max_columns
     has_frequencies = "wavelengths" in source.picture_kinds
     if not has_frequencies:
         return _inner_columns(table.width, max_columns)
+    frequencies = angular_frequencies(source)
     # Slow pairs would be flat lines, and fast ones bands: those between them are drawn.
-    pairs = informative_pairs(angular_frequencies(source), table.rows, max_columns, MAX_TURNS)
-    columns_per_pair = source.axes_of(table).step  # 2 if a pair's sine and cosine are neighbours
+    pairs = informative_pairs(frequencies, table.rows, max_columns, MAX_TURNS)
+    # The first column of pair 3 is column 3, or 6 if a pair's sine and cosine are neighbours.
+    columns_per_pair = source.axes_of(table).step
     return [columns_per_pair * pair for pair in pairs]
 
 

@@ -17,7 +17,7 @@ from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, are_biase
 from pecli.views.pictures.titles import names_of, sentence
 
 MAX_POINTS = 1200  #: Distances that are drawn one by one.
-MAX_PIECES = 300  #: Points of a curve of more distances: about a pixel each.
+MAX_BINS = 300  #: Points of a curve of more distances: about a pixel each.
 MAX_TERMS = 1 << 24  #: Terms of all sums over pairs: 262,144 distances of 64 pairs, in a second.
 BLOCK_TERMS = 1 << 20  #: Terms that are in memory at a time.
 MIN_WEIGHT = 1e-9  #: Weights below this are not drawn.
@@ -103,15 +103,20 @@ def _rotary_scores(sources: Sequence[PlotSource]) -> Picture:
 
 
 def _decay_curves(source: PlotSource, label: str) -> _DecayCurves:
-    """Compute the scores of a rotary source for all distances within its table."""
+    """Return the curves of a rotary source, for all distances within its table.
+
+    One is the score of equal vectors q = k. The other is the bound of Su et al. (2021), which holds
+    for the scores of any vectors.
+    """
     rope = scaled_rope(source)
     factor = 1.0 if rope is None else rope.attention_factor_value()
     frequencies = angular_frequencies(source)
     last_distance = source.scheme.tensors()[0].rows - 1
-    pieces = distance_pieces(last_distance, len(frequencies))
-    by_distance = scores(frequencies, pieces.distances, factor)
-    score_curve = _summary_curve(label, pieces, by_distance.score)
-    bound_curve = _summary_curve(label, pieces, by_distance.bound)
+    # There may be more distances than pixels: each bin of distances becomes one point of a curve.
+    bins = binned_distances(last_distance, len(frequencies))
+    by_distance = scores(frequencies, bins.distances, factor)
+    score_curve = _summary_curve(label, bins, by_distance.score)
+    bound_curve = _summary_curve(label, bins, by_distance.bound)
     return _DecayCurves(score_curve, bound_curve, factor)
 
 
@@ -134,20 +139,20 @@ def _factor_note(label: str, factor: float) -> str:
     return sentence(note)
 
 
-class DistancePieces(NamedTuple):
-    """Distances in pieces, each of which is one point of a curve.
+class BinnedDistances(NamedTuple):
+    """Distances in bins, each of which is one point of a curve.
 
-    In pieces that double, the distances 1 to 15 are
+    In bins that double, the distances 1 to 15 are
 
         distances         1 | 2 3 | 4 5 6 7 | 8 … 15
         first_indices     0   1     3         7
         last_distances    1     3         7       15
 
     Attributes:
-        distances: The distances at which scores are computed, in order. Of a large piece they are
+        distances: The distances at which scores are computed, in order. Of a large bin they are
             only every n-th one, as all of them would take too long.
-        first_indices: The index in `distances` at which each piece begins.
-        last_distances: The last distance of each piece, at which its point is drawn.
+        first_indices: The index in `distances` at which each bin begins.
+        last_distances: The last distance of each bin, at which its point is drawn.
     """
 
     distances: Floats
@@ -155,12 +160,11 @@ class DistancePieces(NamedTuple):
     last_distances: Floats
 
 
-def distance_pieces(last: int, pair_count: int) -> DistancePieces:
-    """Return the distances from 1 to `last` in pieces, each of which becomes a point of a curve.
+def binned_distances(last: int, pair_count: int) -> BinnedDistances:
+    """Return the distances from 1 to `last` in bins, each of which becomes a point of a curve.
 
-    A curve over 131,072 distances would have more points than pixels, so that it is drawn as the
-    median, minimum and maximum of some hundred pieces. Up to `MAX_POINTS` distances are a piece
-    each.
+    A curve over 131,072 distances would have more points than pixels. It is drawn as the median,
+    minimum and maximum of some hundred bins. Up to `MAX_POINTS` distances are a bin each.
 
     Args:
         last: The largest distance; at least 2, so that there is a curve.
@@ -169,47 +173,51 @@ def distance_pieces(last: int, pair_count: int) -> DistancePieces:
     last = max(2, last)
     if last <= MAX_POINTS:
         distances = np.arange(1.0, last + 1)
-        return DistancePieces(distances, first_indices=np.arange(last), last_distances=distances)
-    edges = _piece_edges(last)  # where pieces begin: 1, 2, 4, 8, and 16, the end of the last one
-    most_per_piece = _most_distances_per_piece(len(edges), pair_count)
-    pieces: list[Floats] = []
+        return BinnedDistances(distances, first_indices=np.arange(last), last_distances=distances)
+    edges = _bin_edges(last)  # where bins begin: 1, 2, 4, 8, and 16, the end of the last one
+    most_per_bin = _most_distances_per_bin(len(edges), pair_count)
+    distances_of_bins: list[Floats] = []
+    first_indices: list[int] = []
+    count = 0
     for start, stop in pairwise(edges.tolist()):
-        step = stride(stop - start, most_per_piece)
-        pieces.append(np.arange(start, stop, step, dtype=np.float64))
-    end_indices = np.cumsum([len(piece) for piece in pieces])
-    return DistancePieces(
-        distances=np.concatenate(pieces),
-        first_indices=np.append(0, end_indices[:-1]),
+        step = stride(stop - start, most_per_bin)  # Of a large bin, only every n-th is computed.
+        distances_of_bin = np.arange(start, stop, step, dtype=np.float64)
+        distances_of_bins.append(distances_of_bin)
+        first_indices.append(count)
+        count += len(distances_of_bin)
+    return BinnedDistances(
+        distances=np.concatenate(distances_of_bins),
+        first_indices=np.array(first_indices),
         last_distances=(edges[1:] - 1).astype(np.float64),
     )
 
 
-def _most_distances_per_piece(piece_count: int, pair_count: int) -> int:
-    """Return how many distances a piece may have so that all scores take at most `MAX_TERMS` terms.
+def _most_distances_per_bin(bin_count: int, pair_count: int) -> int:
+    """Return how many distances a bin may have so that all scores take at most `MAX_TERMS` terms.
 
-    A score is a sum with a term per pair: 300 pieces of 873 distances with 64 pairs have 2^24 terms.
+    A score is a sum with a term per pair: 300 bins of 873 distances with 64 pairs have 2^24 terms.
     """
     most_distances = MAX_TERMS // pair_count
-    return max(1, most_distances // piece_count)
+    return max(1, most_distances // bin_count)
 
 
-def _piece_edges(last: int) -> Indices:
-    """Return the first distance of each piece, and `last` + 1: a geometric sequence from 1.
+def _bin_edges(last: int) -> Indices:
+    """Return the first distance of each bin, and `last` + 1: a geometric sequence from 1.
 
-    Its pieces are equally wide on a logarithmic axis: 1, 2, 4, 8, …, if it doubles.
+    Its bins are equally wide on a logarithmic axis: 1, 2, 4, 8, …, if it doubles.
     """
-    sequence = np.geomspace(1, last + 1, MAX_PIECES + 1)
+    sequence = np.geomspace(1, last + 1, MAX_BINS + 1)
     return np.unique(np.rint(sequence)).astype(np.int64)
 
 
-def _summary_curve(label: str, pieces: DistancePieces, values: Floats) -> Curve:
-    """Return the median of each piece, between its smallest and its largest value."""
-    if len(pieces.first_indices) == len(values):
-        return Curve(label, pieces.last_distances, values)
-    low = np.minimum.reduceat(values, pieces.first_indices)
-    high = np.maximum.reduceat(values, pieces.first_indices)
-    medians = [np.median(piece) for piece in np.split(values, pieces.first_indices[1:])]
-    return Curve(label, pieces.last_distances, np.array(medians), spread=Spread(low, high))
+def _summary_curve(label: str, bins: BinnedDistances, values: Floats) -> Curve:
+    """Return the median of each bin, between its smallest and its largest value."""
+    if len(bins.first_indices) == len(values):
+        return Curve(label, bins.last_distances, values)
+    low = np.minimum.reduceat(values, bins.first_indices)
+    high = np.maximum.reduceat(values, bins.first_indices)
+    medians = [np.median(part) for part in np.split(values, bins.first_indices[1:])]
+    return Curve(label, bins.last_distances, np.array(medians), spread=Spread(low, high))
 
 
 class ScoresByDistance(NamedTuple):

@@ -38,11 +38,9 @@ def _(scheme: Rope) -> Rope | None:
 def informative_pairs(frequencies: Floats, length: int, max_pairs: int, turns: float) -> list[int]:
     """Return a few rotary pairs whose curves are worth drawing, the fastest first.
 
-    A pair that turns a hundred times over a table looks like a band, and one that hardly turns is a
-    flat line: curves between half a turn and `turns` show something. They are the nearest ones to
-    `max_pairs` numbers of turns that are equally spaced on a logarithmic scale: of 4 curves up to 8
-    turns, those nearest to 8, 3.2, 1.3 and 0.5 turns. If all pairs turn faster than that, the two
-    slowest are returned.
+    A curve with less than half a turn over the table looks flat, and one with a hundred turns like a
+    band. The pairs are spread evenly between these on a logarithmic scale. Of 4 curves up to 8
+    turns, they are those nearest to 8, 3.2, 1.3 and 0.5 turns.
 
     Args:
         frequencies: Radians per position, one per pair.
@@ -50,17 +48,17 @@ def informative_pairs(frequencies: Floats, length: int, max_pairs: int, turns: f
         max_pairs: The number of pairs, at most.
         turns: The turns over the table that the fastest of them should about have.
     """
-    log_turns = _log_turns(frequencies, length)
-    wanted = np.linspace(math.log(turns), math.log(SLOWEST_TURNS), max_pairs)
-    pair_count = len(frequencies)
-    nearest = _nearest_pairs(log_turns, wanted[:pair_count].tolist())  # A pair is chosen only once.
+    log_turns = _log_turns(frequencies, length)  # one per pair
+    wanted_log_turns = np.linspace(math.log(turns), math.log(SLOWEST_TURNS), max_pairs)
+    pair_count = len(frequencies)  # A pair is chosen only once: there may be fewer than wanted.
+    nearest = _nearest_pairs(log_turns, wanted_log_turns[:pair_count].tolist())
     fastest_first = sorted(nearest, key=lambda pair: (-frequencies[pair], pair))
-    # The nearest pairs can still be far from what is wanted, and faster than can be drawn.
-    too_fast = math.log(TURNS_TOLERANCE * turns)
-    drawable = [pair for pair in fastest_first if log_turns[pair] < too_fast]
+    # A nearest pair may be faster than wanted. If it is much faster, its curve is a band.
+    log_turns_of_bands = math.log(TURNS_TOLERANCE * turns)
+    drawable = [pair for pair in fastest_first if log_turns[pair] < log_turns_of_bands]
     if drawable:
         return drawable
-    return fastest_first[-2:]
+    return fastest_first[-2:]  # All are bands: the two slowest are drawn nevertheless.
 
 
 def _log_turns(frequencies: Floats, length: int) -> Floats:

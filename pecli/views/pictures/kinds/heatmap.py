@@ -181,25 +181,27 @@ def _maps_of_channels(
 def _maps_of_table(
     table: Table, source: PlotSource, patch_rows: Indices, request: PlotRequest, max_maps: int
 ) -> Iterator[_Matrix]:
-    """Yield a map per channel of one table, over the patches of an image.
+    """Yield an image per chosen channel of a table, whose pixels are the patches of an image.
 
     Args:
         table: The table, with a row per patch.
         source: The scheme or the file that the table belongs to.
         patch_rows: The row of the table for each patch, (rows, columns) of the image.
         request: The channels that the user chose, if any.
-        max_maps: The most maps if the user chose none.
+        max_maps: The most channels if the user chose none.
     """
     axes = source.axes_of(table)
-    noun = axes.names[-1]  # channel, or pair
+    column_noun = axes.names[-1]  # channel, or pair
+    # The title is «cos, pair 3, frame 0 of 8» for one of several tables of a video.
     table_name = table.name if len(source.matrices) > 1 else ""
-    note_on_frame = frame_note(source)  # such as «frame 0 of 8» of a video; mostly empty
-    choice = _chosen_columns(table, patch_rows, noun, request, max_maps)
-    maps = _columns_over_grid(table, patch_rows, choice.columns)  # (rows, columns, channels)
-    for index, channel in enumerate(choice.columns):
+    note_on_frame = frame_note(source)
+    choice = _chosen_columns(table, patch_rows, column_noun, request, max_maps)
+    images = _images_of_columns(table, patch_rows, choice.columns)  # (rows, columns, channels)
+    for index, column in enumerate(choice.columns):
+        title_words = [table_name, f"{column_noun} {column}", note_on_frame]
         yield _Matrix(
-            table=table_of(table.name, maps[:, :, index]),
-            title=", ".join(filter(None, [table_name, f"{noun} {channel}", note_on_frame])),
+            table=table_of(table.name, images[:, :, index]),
+            title=", ".join(filter(None, title_words)),
             rows="row",
             columns="column",
             value=axes.value,
@@ -255,7 +257,7 @@ def _variances_over_grid(table: Table, points: Indices) -> Floats:
     return np.asarray(np.mean(variances, axis=0) + np.var(means, axis=0))
 
 
-def _columns_over_grid(table: Table, points: Indices, columns: list[int]) -> Floats:
+def _images_of_columns(table: Table, points: Indices, columns: list[int]) -> Floats:
     """Return some columns of a table at the points (H, W) of a grid: (H, W, columns)."""
     return widened(np.stack([table.pick(line)[:, columns] for line in points]))
 
