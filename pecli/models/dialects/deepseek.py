@@ -10,6 +10,7 @@ from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.keys import Keys, Setting, Settings
 
+#: Keys that have the same name and meaning in Hugging Face's config.json.
 UNRENAMED_KEYS = ("qk_rope_head_dim", "qk_nope_head_dim", "rope_theta")
 INDEX_HEAD_DIM = Setting(128, "class default of DeepSeek's ModelArgs.index_head_dim")
 

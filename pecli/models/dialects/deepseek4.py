@@ -5,6 +5,7 @@ from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.keys import Keys, Setting
 
+#: Keys that have the same name and meaning in Hugging Face's config.json.
 UNRENAMED_KEYS = ("head_dim", "rope_theta", "compress_rope_theta")
 
 

@@ -8,6 +8,7 @@ from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import Keys, Setting, Settings, value_of
 
+#: Keys that have the same name and meaning in Hugging Face's config.json.
 UNRENAMED_KEYS: tuple[str, ...] = (
     "dim",
     "n_heads",

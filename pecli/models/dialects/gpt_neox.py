@@ -10,6 +10,7 @@ from pecli.models.keys import Keys
 from pecli.models.non_rotary import project_rules
 from pecli.models.table_rules import EncodingRule, LearnedRule
 
+#: Keys that have the same name and meaning in Hugging Face's config.json.
 UNRENAMED_KEYS = ("hidden_size", "num_attention_heads", "rotary_emb_base", "rotary_pct")
 
 

@@ -11,6 +11,7 @@ from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys, Settings, setting_from_key
 
+#: Keys that have the same name and meaning in Hugging Face's config.json.
 UNRENAMED_KEYS = (
     "n_embd",
     "n_head",

@@ -14,6 +14,7 @@ from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import Keys, Setting, Settings, origin_at, setting_from_key
 from pecli.models.rope_warnings import multiplied_queries
 
+#: Keys that have the same name and meaning in Hugging Face's config.json.
 UNRENAMED_KEYS = (
     "dim",
     "n_heads",

@@ -10,6 +10,7 @@ from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
 from pecli.models.keys import Keys, Settings, value_of
 
+#: Keys that have the same name and meaning in Hugging Face's config.json.
 UNRENAMED_KEYS = ("hidden_size", "num_heads", "head_dim", "qk_rope_head_dim", "qk_nope_head_dim")
 #: Classes that rotate half of a head, in neighbouring pairs (ChatGLM's attention).
 GLM = ("ChatGLM2Config", "GLM3Config", "ChatGLM4Config", "GLM4Config")

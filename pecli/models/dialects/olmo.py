@@ -6,6 +6,7 @@ from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys
 from pecli.models.table_rules import AlibiRule, LearnedRule
 
+#: Keys that have the same name and meaning in Hugging Face's config.json.
 UNRENAMED_KEYS = ("d_model", "n_heads", "rope_theta")
 
 

@@ -5,6 +5,7 @@ from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys, Settings
 
+#: Keys that have the same name and meaning in Hugging Face's config.json.
 UNRENAMED_KEYS = ("hidden_size", "num_attention_heads", "rotary_emb_base")
 
 

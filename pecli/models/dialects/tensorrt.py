@@ -16,6 +16,7 @@ ROTARY_LAYOUTS = {
     "long_rope": HALVES,
     "mrope": HALVES,
 }
+#: Keys that have the same name and meaning in Hugging Face's config.json.
 UNRENAMED_KEYS = (
     "hidden_size",
     "num_attention_heads",

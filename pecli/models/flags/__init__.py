@@ -65,7 +65,7 @@ def _with_report(
         warnings=tuple(findings.warnings),
         notes=tuple(findings.notes),
     )
-    # If flags replace keys of the configuration, the warnings about the changed one count.
+    # Flags that replace keys of the configuration may lead to other warnings about it.
     warnings_about_config = applied.warnings or model.warnings
     warnings_about_flags = [warning.text for warning in findings.warnings]
     warnings = [*warnings_about_config, *warnings_about_flags]
