@@ -231,9 +231,9 @@ def _alibi_bias(model: Model) -> Setting[float] | None:
 
 
 def _has_alibi_without_key(architecture: str, blocks: int | None) -> bool:
-    """Return True if llama.cpp gives a model ALiBi by its architecture: Bloom, but also Baichuan 13B.
+    """Return True if llama.cpp's code has ALiBi for an architecture, such as Bloom.
 
-    Baichuan 7B has rope. Only the number of blocks distinguishes the two.
+    Baichuan 13B has ALiBi, and Baichuan 7B rope. Only the number of blocks distinguishes the two.
     """
     if architecture == "baichuan":
         return blocks == BLOCKS_OF_BAICHUAN_13B

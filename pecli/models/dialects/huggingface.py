@@ -428,9 +428,9 @@ def _word_of_position_embedding_type(keys: Keys) -> str:
 def _non_rotary_rule(keys: Keys, model_type: str | None) -> EncodingRule | None:
     """Return the rule for an encoding other than rope; None if nothing points to one.
 
-    A rule reads an encoding such as ALiBi or a learned table from keys. By precedence it is the one
-    for a stated ALiBi, for the statement that there is no table, of the model type, or of the word
-    in `position_embedding_type`.
+    A rule reads an encoding from keys, such as ALiBi or a learned table. What the file states, such
+    as `alibi: true` or the word «none», counts more than the rule of its model type. Other words
+    count only for model types without a rule.
     """
     rule_of_family = _rule_of_family(keys, model_type)
     word = _word_of_position_embedding_type(keys)
@@ -444,9 +444,9 @@ def _non_rotary_rule(keys: Keys, model_type: str | None) -> EncodingRule | None:
 
 
 def _rule_without_table(keys: Keys, word: str) -> EncodingRule | None:
-    """Return a rule that makes no encoding, if a file states none, or relative positions; else None.
+    """Return the rule that makes no encoding, if a file states one that has no table; else None.
 
-    Pecli has no scheme for the latter, which a note mentions.
+    The word is then «none», or «relative», for which pecli has no scheme and the rule has a note.
     """
     states_no_encoding = keys.is_true("mla_use_nope") or word in ("nope", "none")
     if states_no_encoding:
