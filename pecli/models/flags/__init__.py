@@ -140,8 +140,8 @@ def _warn_of_long_context(
 ) -> None:
     """Warn if a flag requests a longer context than the model reaches with all flags.
 
-    If the context is long enough, a note may state what else the server needs: vLLM must be allowed
-    to exceed the length that the model states.
+    If it is not, a note may state what else the server needs: SGLang takes no context beyond
+    `max_position_embeddings`, also with YaRN.
 
     Args:
         model: The model without flags.
