@@ -211,26 +211,49 @@ class YamlReference(NamedTuple):
 def _resolved_reference(value: object, parents: tuple[YamlObject, ...]) -> object:
     """Return the value that a reference in a YAML file leads to: `${model.hidden_size}` is 4096.
 
-    A reference may lead to another one, which is followed from the object that it stands in. If one
-    leads to an object, or nowhere, the value is returned as it is, and so is a value that is not a
-    reference.
+    It may lead to a further reference, which is then followed as well. A value that is no reference
+    is returned unchanged. So is a reference that leads to no number or text.
 
     Args:
         value: A value of the file.
         parents: The objects around it, the outermost first.
     """
-    target = value
+    place = PlacedValue(value, parents)
     for _ in range(MAX_REFERENCES):
-        reference = _parsed_reference(target)
+        reference = _parsed_reference(place.value)
         if reference is None:
-            return target
-        first_objects = _objects_at(parents, reference.dots)
-        parents = _objects_on_way(first_objects, reference.object_names)
-        target = parents[-1].get(reference.key) if parents else None
-        leads_nowhere = target is None or isinstance(target, (dict, list))
-        if leads_nowhere:
+            return place.value
+        target = _target_of_reference(reference, place.parents)
+        if target is None:
             return value
+        place = target
     return value  # So many references probably lead to one another.
+
+
+class PlacedValue(NamedTuple):
+    """A value of a YAML file, and the objects around it, the outermost first."""
+
+    value: object
+    parents: tuple[YamlObject, ...]
+
+
+def _target_of_reference(
+    reference: YamlReference, parents: tuple[YamlObject, ...]
+) -> PlacedValue | None:
+    """Return the value that a reference names, with its place; None for an object, a list or nothing.
+
+    Args:
+        reference: The reference, such as `${model.hidden_size}`.
+        parents: The objects around the reference, the outermost first.
+    """
+    first_objects = _objects_at(parents, reference.dots)
+    target_parents = _objects_on_way(first_objects, reference.object_names)
+    if not target_parents:
+        return None
+    value = target_parents[-1].get(reference.key)
+    if value is None or isinstance(value, (dict, list)):
+        return None
+    return PlacedValue(value, target_parents)
 
 
 def _parsed_reference(value: object) -> YamlReference | None:

@@ -299,10 +299,9 @@ class Encoding:
     def _rope_over_text(
         self, seq_len: int | None, *, context_length: int | None, **options: object
     ) -> Rope:
-        """Return the scheme of a table over text: the model's parameters, some of them replaced.
+        """Return the rotary scheme of a table over positions 0, 1, 2, … of a text.
 
-        An option replaces the model's parameter. A parameter of the runtime, if one is an option,
-        replaces both. Only sections of M-RoPE are always the model's.
+        Options replace parameters of the model, and those of a runtime replace both.
 
         Args:
             seq_len: Rows of the table.
@@ -310,8 +309,7 @@ class Encoding:
                 makes frequencies. It may be longer than the table.
             options: Parameters of the scheme, such as `offset`, and a `runtime`.
         """
-        # An option, which is among the parameters after it replaced one of the model, takes
-        # precedence over the model's sections of M-RoPE.
+        # Of several values of a parameter, the last one counts.
         parameters: MutableValues = {
             **self._section_parameters(),
             **self.parameters,
@@ -322,11 +320,13 @@ class Encoding:
         has_runtime = runtime != "none"
         if has_runtime:
             parameters |= self._parameters_of_runtime(runtime)
-        # The scheme refuses a context that nothing uses. A runtime may use it with any scaling.
+        # The scheme refuses a context that its frequencies do not depend on. Those of a runtime may
+        # depend on it with any scaling.
         if self.follows_length or has_runtime:
             parameters["length"] = context_length
         if self.mscales is not None:
-            # The length of the table chooses one of two factors, and all parameters decide it.
+            # Phi-3.5-MoE has two attention factors. The context, or else the end of the table,
+            # chooses one, so that all other parameters must be known here.
             parameters["attention_factor"] = self._mscale(self.mscales, parameters, context_length)
         return Rope(**parameters)
 

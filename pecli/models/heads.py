@@ -279,11 +279,10 @@ def _mark_fractions_of_one_as_read(keys: Keys) -> None:
 
 
 def _latent_head(layer: Layer, qk_rope_head_dim: Setting[int], *, scaled: bool) -> Head:
-    """Return the head of multi-head latent attention (MLA), of which some channels rotate.
+    """Return the sizes of a head of latent attention (MLA), of which only some channels rotate.
 
-    A head of DeepSeek-V3 has 192 channels: 128 that never rotate (`qk_nope_head_dim`) and 64 that
-    can (`qk_rope_head_dim`). A `partial_rotary_factor` of 0.5 would rotate 32 of these 64; in some
-    families it is a fraction of all channels.
+    A head of DeepSeek-V3 has 192 channels: 128 that never rotate (`qk_nope_head_dim`) and 64 that do
+    (`qk_rope_head_dim`).
 
     Args:
         layer: The layer type, with its keys.
@@ -292,16 +291,22 @@ def _latent_head(layer: Layer, qk_rope_head_dim: Setting[int], *, scaled: bool) 
     """
     head_dim = layer.keys.whole_number("head_dim")
     all_channels = _latent_size(layer.keys, qk_rope_head_dim, head_dim)
-    rope_channels = _head_dim_that_rotates(layer, head_dim) or qk_rope_head_dim
-    warnings = _contradicting_dims(rope_channels, qk_rope_head_dim)
-    fraction = _rotating_fraction(layer, scaled=scaled)
+    rotatable_channels = _head_dim_that_rotates(layer, head_dim) or qk_rope_head_dim
+    warnings = _contradicting_dims(rotatable_channels, qk_rope_head_dim)
+    fraction = _rotating_fraction(layer, scaled=scaled)  # `partial_rotary_factor`
     if fraction is not None and layer.family.partial_of_head:
-        # Mistral 4 and DeepSeek-V4: 1/8 of 512 channels are 64.
-        rope_channels = _share_of_head(all_channels, fraction)
-        fraction = None  # It is contained in the number of channels.
+        # Mistral 4 and DeepSeek-V4 have a fraction of all channels: 1/8 of 512 are 64.
+        return Head(
+            size=all_channels,
+            dim=_share_of_head(all_channels, fraction),
+            partial=None,
+            is_latent=True,
+            warnings=warnings,
+        )
     return Head(
         size=all_channels,
-        dim=rope_channels,
+        dim=rotatable_channels,
+        # In other families, 0.5 would rotate 32 of the 64 channels.
         partial=only_if(fraction, _is_not_one),
         is_latent=True,
         warnings=warnings,

@@ -541,19 +541,20 @@ class Keys:
     def section(self, name: str) -> "Keys | None":
         """Return an object of the configuration, such as `rope_scaling`, as keys of its own.
 
-        None if it is absent or empty, or if the code of the model's class ignores it. The object
-        that is returned counts as read; warnings about unread keys then only concern keys in it.
+        None if it is absent or empty, or if the code of the model's class ignores it.
 
         Raises:
             FileError: The value is not an object.
         """
         value = self.data.get(name)
+        # A hint about a misspelled key, such as `rope_scalling`, may now offer this name.
         self.mark_as_known(name)
         is_empty = value is None or value == {}
-        if is_empty or self._ignores_section(name, value):
+        if is_empty or self._class_ignores_object(name, value):
             return None
         if not isinstance(value, Mapping):
             raise self.wrong(name, "it must be an object")
+        # Warnings about keys that nothing reads concern the keys within it from now on.
         self.mark_as_read(name)
         return replace(
             self,
@@ -564,7 +565,7 @@ class Keys:
             origins=self._origins_in(name),
         )
 
-    def _ignores_section(self, name: str, value: object) -> bool:
+    def _class_ignores_object(self, name: str, value: object) -> bool:
         """Return True if the code of the model's class does not read an object.
 
         A class may ignore `{"rope_theta": 1e6}` in `rope_parameters`, and still read settings by
@@ -603,11 +604,11 @@ class Keys:
         return Keys({}, self.path, self.prefix, usage=self.usage)
 
     def with_settings(self, settings: Settings, *, scaling: Settings = NO_SETTINGS) -> "Keys":
-        """Return these keys, and more of them under the names that Hugging Face has.
+        """Return these keys, and further ones that settings give values to.
 
         Megatron calls the base `rotary_base`. With the setting `{"rope_theta": setting_from_key(1e6,
-        "rotary_base")}` the keys have a `rope_theta` of 1e6, as a config.json does, and messages
-        about it still name `rotary_base`.
+        "rotary_base")}` the keys have a `rope_theta` of 1e6, as a config.json does. Messages about
+        it still name `rotary_base`.
 
         Args:
             settings: Settings that become keys of the file, such as `rope_theta`.
@@ -619,11 +620,19 @@ class Keys:
         rope_scaling = values_of(scaling)
         if rope_scaling:
             data["rope_scaling"] = rope_scaling
-            # The file has no such object: a warning about it as a whole says "settings".
-            origins["rope_scaling"] = origin_at("settings")
-        for name, origin in origins_of(scaling).items():
-            origins[f"rope_scaling.{name}"] = origin
+            origins |= _origins_of_scaling(scaling)
         return replace(self, data=data, origins=origins)
+
+
+def _origins_of_scaling(scaling: Settings) -> dict[str, Origin]:
+    """Return the origins of an object `rope_scaling` and of its keys, such as `rope_scaling.factor`.
+
+    Messages name these origins. The object itself is not in the file: they call it "settings".
+    """
+    origins = {"rope_scaling": origin_at("settings")}
+    for name, origin in origins_of(scaling).items():
+        origins[f"rope_scaling.{name}"] = origin
+    return origins
 
 
 def _holds_objects(value: object) -> bool:

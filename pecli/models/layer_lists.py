@@ -52,18 +52,25 @@ def by_layer_type(keys: Keys) -> Keys:
 def _with_settings_by_type(
     keys: Keys, list_names: Sequence[str], settings_by_type: Mapping[str, Settings]
 ) -> Keys:
-    """Return the keys with settings by layer type as `rope_scaling`, and without the lists.
+    """Return the keys with an object of settings per layer type in place of lists by layer.
 
     `{"rope_theta": [5e6, 1e4]}` becomes `{"rope_scaling": {"full": {"rope_theta": 5e6}, "sliding":
     {"rope_theta": 1e4}}}`.
+
+    Args:
+        keys: The keys of the file.
+        list_names: The keys that are lists by layer, such as `rope_theta`.
+        settings_by_type: The settings of each layer type, which the new object holds.
     """
+    # SETTINGS are the names that such an object may have in the file.
     replaced_names = (*list_names, *SETTINGS)
     data = {name: value for name, value in keys.data.items() if name not in replaced_names}
     data["rope_scaling"] = {
         layer_type: values_of(settings) for layer_type, settings in settings_by_type.items()
     }
     origins = {**keys.origins, **_origins(settings_by_type)}
-    # What the class of transformers ignores does not count: it does not read lists at all.
+    # Only the model's own code reads lists. The keys that its class in transformers ignores are
+    # read here all the same.
     defaults = replace(keys.defaults, ignores=frozenset())
     return replace(keys, data=data, origins=origins, defaults=defaults)
 

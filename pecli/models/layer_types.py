@@ -143,27 +143,28 @@ def _layers_by_name(
     rotary_settings: Keys,
     family: ModelFamily,
     names_in_settings: list[str],
-    types_of_layers: set[str],
+    listed_types: set[str],
 ) -> Layers:
-    """Return the layer types that rotate, if the rotary settings have an object per layer type.
+    """Return the layer types that rotate, for rotary settings with an object per layer type.
 
     Gemma 3 has `{"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}`
-    in transformers 5, where other models have `{"rope_theta": 5e5}`.
+    in transformers 5. A null in place of an object means that layers of this type do not rotate.
 
     Args:
         keys: The whole configuration.
         rotary_settings: Its `rope_parameters` or `rope_scaling`.
         family: The family whose defaults apply.
-        names_in_settings: The layer types that the rotary settings have objects for.
-        types_of_layers: The types that the layers of the model have, by the key `layer_types`.
+        names_in_settings: The layer types that the rotary settings have an object or a null for.
+        listed_types: The types that the key `layer_types` lists; empty without the key.
     """
-    unused_names = _unused_names(names_in_settings, types_of_layers)
+    unused_names = _unused_names(names_in_settings, listed_types)
     used_names = [name for name in names_in_settings if name not in unused_names]
-    stated_layers = _stated_layers(used_names, rotary_settings, keys, family)
-    default_layers = _absent_layers(keys, family, types_of_layers, stated_layers)
+    layers_with_settings = _layers_with_settings(used_names, rotary_settings, keys, family)
+    # Gemma 3's class has settings for a layer type that the file leaves out.
+    layers_of_class = _layers_by_class(keys, family, listed_types, layers_with_settings)
     unrotated_names = _names_with_null_settings(used_names, rotary_settings, family)
     warnings = _nested_warnings(unused_names, unrotated_names)
-    return Layers([*stated_layers, *default_layers], warnings)
+    return Layers([*layers_with_settings, *layers_of_class], warnings)
 
 
 def _names_with_null_settings(
@@ -222,7 +223,7 @@ def _unused_names(names: list[str], types: set[str]) -> list[str]:
     return unused if len(unused) < len(names) else []
 
 
-def _stated_layers(
+def _layers_with_settings(
     names: list[str], settings: Keys, keys: Keys, family: ModelFamily
 ) -> list[Layer]:
     """Return the layer types that have settings; those whose settings are null do not rotate.
@@ -295,7 +296,7 @@ def _with_shared_settings(settings_of_type: Keys, all_settings: Keys) -> Keys:
     )
 
 
-def _absent_layers(
+def _layers_by_class(
     keys: Keys, family: ModelFamily, listed_types: set[str], layers_with_settings: list[Layer]
 ) -> list[Layer]:
     """Return the layer types without settings in the file, as the class of the model has them.
@@ -454,9 +455,9 @@ def _numbers_of_unrotated_layers(
 ) -> Setting[tuple[int, ...]]:
     """Return the numbers of the layers without rope.
 
-    A list with a number per layer states them by zeros: Llama 4's `no_rope_layers` are flags, [1,
-    1, 1, 0, …], and `layer_rope_theta` are bases, [1e4, 1e4, 0, …]. Files without such a list may
-    have an interval: 4 means that the layers 3, 7, 11, … have no rope.
+    A list with a number per layer has a 0 for each of them. Llama 4's `no_rope_layers` are flags, [1,
+    1, 1, 0, …]; `layer_rope_theta` are bases, [1e4, 1e4, 0, …]. Other files have an interval: 4
+    means the layers 3, 7, 11, …
 
     Args:
         keys: The keys of the model.
@@ -467,8 +468,9 @@ def _numbers_of_unrotated_layers(
     flag_by_layer = keys.numbers("no_rope_layers", "no_rope_layer_flags")
     interval = keys.whole_number("no_rope_layer_interval")
     layer_count = keys.whole_number("num_hidden_layers")
-    number_by_layer = flag_by_layer or base_by_layer
-    if number_by_layer.value:
+    number_by_layer = base_by_layer if flag_by_layer is None else flag_by_layer
+    has_list = len(number_by_layer.value) > 0
+    if has_list:
         return _layers_of_zeros(number_by_layer)
     if layer_count is None:
         return NO_LAYERS

@@ -82,10 +82,9 @@ def _reads_images(label: str, model_type: str) -> bool:
 def _ignored_keys(
     keys: Keys, defaults: ClassDefaults, model_type: str | None, *, vision: bool
 ) -> frozenset[str]:
-    """Return the keys of a file that the model's own code does not read.
+    """Return the keys that the model's class in transformers does not read.
 
-    They are not read here either, and reported: a `rotary_emb_base` in a file of Llama, which is
-    GPT-NeoX's key, has no effect in transformers.
+    They have no effect. A file of Llama may have a `rotary_emb_base`, which only GPT-NeoX reads.
 
     Args:
         keys: The keys of the file.
@@ -95,25 +94,22 @@ def _ignored_keys(
     """
     ignored = set(defaults.ignores)
     if defaults.ignores_lone_base and not _has_settings(keys):
-        # The base is read only together with settings, which replace the class's own.
+        # This class reads `rope_theta` only beside `rope_scaling` or `rope_parameters`.
         ignored.add("rope_theta")
     is_known_class = defaults.name != ""
     if not is_known_class:
-        return frozenset(ignored)
+        return frozenset(ignored)  # It may read any key.
     ignored |= _keys_of_other_classes(defaults.model_type)
     family = family_of(model_type, vision=vision)
-    # In a few families, `position_embedding_type` chooses between rope and other encodings.
+    # Most rotary classes rotate even if `position_embedding_type` is "alibi". A few read this word.
     always_rotates = family.is_known and not family.reads_type
     if always_rotates:
-        ignored |= _other_statements(keys)
+        ignored |= _keys_naming_other_encodings(keys)
     return frozenset(ignored)
 
 
-def _other_statements(keys: Keys) -> set[str]:
-    """Return the keys that state another encoding than rope in a word.
-
-    Most rotary classes of transformers rotate whatever `position_embedding_type` is.
-    """
+def _keys_naming_other_encodings(keys: Keys) -> set[str]:
+    """Return the keys such as `position_embedding_type` whose word is not one for rope."""
     return {name for name in KEYS_NAMING_ENCODING if not _states_rope(keys, name)}
 
 

@@ -130,11 +130,10 @@ def _tables_of_class(model_type: str | None) -> ClassTables:
 
 
 def rule_of_class_tables(model_type: str | None) -> EncodingRule | None:
-    """Return the rule that makes encodings of the learned tables of a class of transformers.
+    """Return the rule for the tables of positions of a class of transformers; None if it has none.
 
-    It has a note on tables that no scheme describes, such as one over two axes. If the class has
-    only these, the rule makes no encoding, and the note is all. None for a class without tables,
-    and for an unknown one.
+    It makes an encoding of each learned table. Other tables, such as one over two axes, fit no scheme
+    of pecli: the note of the rule names them, so that a warning can be printed.
     """
     tables = _tables_of_class(model_type)
     learned = tables.learned

@@ -211,7 +211,7 @@ def _encoding_of_settings(layer_settings: LayerSettings) -> Encoding:
     family = layer.family
     stated_sections = _stated_sections(settings)
     sections = _mrope_sections(settings, layer_settings.head, family, stated_sections)
-    grid = _grid(layer_settings.axes, family)
+    grid = _grid_settings(layer_settings.axes, family)
     beta = _query_scaling(settings)
     mscales = _mscales(settings, layer_settings.scaling.kind)
     layout = _pair_layout(layer.keys, family)
@@ -346,30 +346,38 @@ def _stated_sections(settings: Keys) -> Setting[list[float]] | None:
 def _frequency_order(
     head: Head, family: ModelFamily, sections: Setting[list[float]] | None
 ) -> tuple[int, ...] | None:
-    """Return the order in which a family stores its frequencies; None if it is the usual one.
+    """Return the order in which a family stores its frequencies; None for the usual one, 0, 1, 2, …
 
-    Even ones (for rows) come first, then odd ones (for columns): 4 frequencies are stored as 0, 2,
-    1, 3 in Pixtral. Ernie 4.5 VL stores those of time after them: 8 frequencies with the sections
-    (3, 3, 2) as 0, 2, 4, 1, 3, 5, 6, 7.
+    Pixtral stores the even ones first, which follow rows, then the odd ones, which follow columns: 0,
+    2, 1, 3. Ernie 4.5 VL has those of time after them: with the sections (3, 3, 2), they are 0, 2,
+    4, then 1, 3, 5, then 6, 7.
     """
     if not family.order:
         return None
     frequency_count = int(head.rotary_channels) // 2
-    time_count = _count_of_time(sections) if family.order == "ernie" else 0
-    fits_head = 0 <= time_count <= frequency_count
-    if not fits_head:
-        time_count = 0  # Sections that do not fit the head are reported elsewhere.
-    first_of_time = frequency_count - int(time_count)
+    time_count = 0
+    if family.order == "ernie":
+        time_count = _count_of_time(sections, frequency_count)
+    first_of_time = frequency_count - time_count
     rows = range(0, first_of_time, 2)
     columns = range(1, first_of_time, 2)
     times = range(first_of_time, frequency_count)
     return (*rows, *columns, *times)
 
 
-def _count_of_time(sections: Setting[list[float]] | None) -> float:
-    """Return the number of frequencies that follow time in Ernie 4.5 VL: the last section."""
+def _count_of_time(sections: Setting[list[float]] | None, frequency_count: int) -> int:
+    """Return the number of frequencies that follow time in Ernie 4.5 VL: the last section.
+
+    It is 0 for a section that does not fit the head, which is reported elsewhere.
+
+    Args:
+        sections: The sections that the file states, such as (22, 22, 20).
+        frequency_count: The frequencies of a head.
+    """
     *_, time = value_of(sections) or [ERNIE_TIME]
-    return time
+    if not 0 <= time <= frequency_count:
+        return 0
+    return int(time)
 
 
 def _mrope_sections(
@@ -415,23 +423,25 @@ def _family_sections(head: Head, family: ModelFamily) -> Setting[list[float]] | 
     return Setting([*family.sections], family.source)
 
 
-def _grid(axes: Setting[int] | None, family: ModelFamily) -> Settings:
-    """Return the axes that an encoding of images or videos follows, by the names of `Grid`.
+def _grid_settings(axes: Setting[int] | None, family: ModelFamily) -> Settings:
+    """Return the settings of an encoding of images by rows and columns; empty for text.
 
-    The vision tower of Qwen2-VL has two axes, rows and columns, and the style `qwen2-vl`. There are
-    no such settings for text, whose axes are None.
+    Their names are those of the class `Grid`. The vision tower of Qwen2-VL has two axes, and the
+    style `qwen2-vl`.
+
+    Args:
+        axes: The number of axes; None for text.
+        family: The family of the model.
     """
     if axes is None:
         return {}
-    axis_frequencies = None
+    settings: dict[str, Setting[object]] = {"axes": axes}
+    if family.style:
+        settings["style"] = Setting(family.style, family.source)
     if family.axes_alternate:
         # Even frequencies follow rows, and odd ones columns, as in Pixtral.
-        axis_frequencies = Setting("alternating", family.source)
-    return {
-        "axes": axes,
-        "style": nonzero(Setting(family.style, family.source)),  # None if the family has no style.
-        "axis_frequencies": axis_frequencies,
-    }
+        settings["axis_frequencies"] = Setting("alternating", family.source)
+    return settings
 
 
 def _query_scaling(settings: Keys) -> Setting[float] | None:

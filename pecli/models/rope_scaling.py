@@ -3,7 +3,7 @@
 import math
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pecli.engine.named_values import without_none
@@ -181,35 +181,35 @@ class _StatedParameters(NamedTuple):
 
 
 def _stated_parameters(layer: Layer, scaling: str) -> _StatedParameters:
-    """Return the parameters of a scaling that the configuration of a layer gives.
+    """Return the parameters of a scaling that the keys of a layer type state, without defaults.
 
-    YaRN has the parameters `factor`, `original_max_position_embeddings` and others. A file with
-    `{"factor": 4, "original_max_position_embeddings": 32768}` gives these two.
+    Of YaRN's parameters, many files state two: `{"factor": 4, "original_max_position_embeddings":
+    32768}`.
 
     Args:
         layer: The layer type, with its rotary settings.
         scaling: The name of the scaling, which has its own set of parameters.
     """
     names = SCALINGS[scaling].names()
-    # The original context may have a substitute, with a warning. All other parameters are just keys.
     original = NO_ORIGINAL_CONTEXT
     if ORIGINAL in names:
         original = _original_context(layer)
-    settings: dict[str, Setting[object] | None] = {}
+    parameters: dict[str, Setting[object] | None] = {}
     for name in names:
         if name == ORIGINAL:
-            settings[name] = original.length
+            # If the key is missing, this is another length, and `original` has a warning.
+            parameters[name] = original.length
         else:
-            settings[name] = _scaling_parameter(layer, name)
+            parameters[name] = _scaling_parameter(layer, name)
     return _StatedParameters(
-        parameters=_without_unneeded_context(without_none(settings), scaling),
+        parameters=_without_unneeded_model_context(without_none(parameters), scaling),
         warnings=[*original.warnings, *_unused_values(layer.settings, scaling)],
         lacks_original_length=original.is_substitute,
-        stated_lengths=original.stated,
+        stated_lengths=original.stated_lengths,
     )
 
 
-def _without_unneeded_context(
+def _without_unneeded_model_context(
     parameters: dict[str, Setting[object]], scaling: str
 ) -> dict[str, Setting[object]]:
     """Return parameters without the model's context, `max_position_embeddings`, unless it counts.
@@ -261,7 +261,7 @@ class _OriginalContext(NamedTuple):
     length: Setting[int] | None
     warnings: tuple[str, ...] = ()
     is_substitute: bool = False
-    stated: StatedLengths | None = None
+    stated_lengths: StatedLengths | None = None
 
 
 NO_ORIGINAL_CONTEXT = _OriginalContext(None)
@@ -273,17 +273,20 @@ def _original_context(layer: Layer) -> _OriginalContext:
     `original_max_position_embeddings` of Llama 3.1 is 8192. If the key is missing, the context
     length of the model stands in.
     """
-    original = _stated_original_context(layer)
-    # It is read in any case, so that no warning reports it as unread.
+    stated = _stated_original_context(layer)
+    # Reading a key records it. This one is read in any case, so that no warning reports it as unread.
     model_context = layer.keys.whole_number(*LENGTHS)
-    if original.length is not None:
-        return original
+    if stated.length is not None:
+        return stated
     if model_context is None:
         return NO_ORIGINAL_CONTEXT
     source = f"{model_context.source} ({ORIGINAL} is missing)"
-    substitute = model_context.implying(model_context.value, source)
-    warnings = _warnings_of_substitute(layer, model_context)
-    return _OriginalContext(substitute, warnings, is_substitute=True, stated=original.stated)
+    return _OriginalContext(
+        length=replace(model_context, source=source),
+        warnings=_warnings_of_substitute(layer, model_context),
+        is_substitute=True,
+        stated_lengths=stated.stated_lengths,
+    )
 
 
 def _stated_original_context(layer: Layer) -> _OriginalContext:
@@ -299,7 +302,7 @@ def _stated_original_context(layer: Layer) -> _OriginalContext:
     first, second = by_precedence
     warnings = tuple(contradictions(first, second))
     stated = StatedLengths(value_of(in_settings), value_of(at_top))
-    return _OriginalContext(first or second, warnings, stated=stated)
+    return _OriginalContext(first or second, warnings, stated_lengths=stated)
 
 
 def _warnings_of_substitute(layer: Layer, length: Setting[int]) -> tuple[str, ...]:
@@ -336,10 +339,10 @@ def _with_defaults(
 def _implied_factors(
     given: Mapping[str, Setting[object]], magnitude: float | None
 ) -> dict[str, Setting[object]]:
-    """Return the factor and the attention factor of a scaling that follow from other parameters.
+    """Return the factor and the attention factor of a scaling, if they follow from other parameters.
 
-    The longer and the original context imply the factor: 131072 / 32768 is 4. Some methods define
-    another attention factor than YaRN's own.
+    The ratio of the two contexts is the factor: 131072 / 32768 is 4. The attention factor, which
+    multiplies cos and sin, is 1 + magnitude · ln(factor).
 
     Args:
         given: The parameters that the configuration gives.
@@ -348,9 +351,9 @@ def _implied_factors(
     implied: dict[str, Setting[object]] = {}
     ratio = _ratio_of_lengths(given)
     if ratio is not None and ratio.value.is_integer():
-        # A ratio that is not whole would be rounded here: the scheme divides the lengths itself.
+        # Other ratios are rounded. They are left out, and the scheme computes them from the lengths.
         implied["factor"] = ratio
-    factor = ratio or given.get("factor")
+    factor = given.get("factor") if ratio is None else ratio
     if magnitude is not None and factor is not None:
         attention_factor = _attention_of_magnitude(magnitude, factor, given["scaling"])
         implied["attention_factor"] = attention_factor

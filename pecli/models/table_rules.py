@@ -215,24 +215,24 @@ class LearnedRule(TableRule):
 
         OPT's table of 2048 positions has 2 rows more, and begins with them: position 0 is row 2.
         """
-        positions, dim = self.size(keys)
+        position_count, dim = self.size(keys)
         std = keys.number("initializer_range", "init_std")
-        parameters = {"max_len": self._all_rows(positions), "dim": dim, "std": std}
+        parameters = {"max_len": self._row_count(position_count), "dim": dim, "std": std}
         table = encoding_of("learned", parameters, self.name)
-        first_row = nonzero(self._first_row(keys))  # Row 0 is the usual one, and not reported.
-        # The first row is a field of an encoding, not a parameter of its scheme: both its value and
-        # the key that it comes from are added here.
+        first_row = nonzero(self._row_of_first_position(keys))  # None for the usual row 0.
+        # The learned scheme has no parameter for this row. It is a field of the encoding, `offset`,
+        # beside which `origins` holds the key that states it.
         origins = {**table.origins, **origins_of({"offset": first_row})}
         return [replace(table, origins=origins, offset=value_of(first_row))]
 
-    def _all_rows(self, positions: Setting[int]) -> Setting[int]:
+    def _row_count(self, positions: Setting[int]) -> Setting[int]:
         """Return the rows of the table: one per position, and the extra ones."""
         if not self.extra_rows:
             return positions
         count = positions.value + self.extra_rows
         return positions.implying(count, f"{positions.source} + {self.extra_rows}")
 
-    def _first_row(self, keys: Keys) -> Setting[int]:
+    def _row_of_first_position(self, keys: Keys) -> Setting[int]:
         """Return the row of the first position: 2 in OPT and RoBERTa, 0 in GPT-2."""
         if self.padded:
             return self.padding(keys, low=-1).first_row
@@ -319,9 +319,11 @@ class GridRule(TableRule):
     def encodings(self, keys: Keys) -> list[Encoding]:
         """Return the sinusoidal table over an image's patches: ViT-MAE has 14 × 14 of them.
 
-        Models for images of any size, such as DETR, get the table of a usual image.
+        Each parameter is a value with its source. One that is None is left out, and the default of
+        the scheme counts.
         """
-        grid = _usual_grid(self.pixels) if self.pixels else patch_grid(keys)
+        # Models for images of any size, such as DETR, have a rule that names the size of one image.
+        grid = _cells_of_image(self.pixels) if self.pixels else patch_grid(keys)
         parameters: Settings = {
             "grid": grid,
             "dim": table_width(keys, self.dim),
@@ -332,7 +334,7 @@ class GridRule(TableRule):
         return [encoding_of("sinusoidal", parameters, self.name, self.part)]
 
 
-def _usual_grid(pixels: Iterable[int]) -> Setting[GridSize]:
+def _cells_of_image(pixels: Iterable[int]) -> Setting[GridSize]:
     """Return the cells of an image, with a cell begun at its edge: 800 x 1066 pixels make 25 x 34."""
     sides = [math.ceil(side / PIXELS_PER_CELL) for side in pixels]
     return Setting(GridSize(sides), f"an image of {' x '.join(map(str, pixels))} pixels")

@@ -22,8 +22,10 @@ CONFIG = {"toy_base": 12345.0, "hidden_size": 64, "num_attention_heads": 4}
 
 def read_toy(keys: Keys) -> ParsedEncodings:
     settings = hugging_face_settings(keys, rope_theta="toy_base")
-    common_keys = ("hidden_size", "num_attention_heads")
-    return translated_ropes(keys, ModelFamily("Toy"), common_keys=common_keys, settings=settings)
+    unrenamed_keys = ("hidden_size", "num_attention_heads")
+    return translated_ropes(
+        keys, ModelFamily("Toy"), unrenamed_keys=unrenamed_keys, settings=settings
+    )
 
 
 @pytest.fixture

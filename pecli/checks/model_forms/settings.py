@@ -19,7 +19,7 @@ from pecli.checks.model_forms.findings import (
 )
 from pecli.checks.model_forms.matching import has_latent_keys
 from pecli.checks.model_forms.model_files import ModelFiles, ModelFormat
-from pecli.models.dialects.gguf import FREQS
+from pecli.models.dialects.gguf import ROPE_FREQS_TENSOR
 from pecli.models.encoding import Encoding
 from pecli.models.keys import Origin
 
@@ -279,7 +279,7 @@ def _find_frequency_change_at(
 def find_lost_scaling(encoding: Encoding, model_format: ModelFormat) -> ScalingLost:
     """Return the scaling that a file without any has lost, and the key that it lacks."""
     scaling = encoding.parameters["scaling"]
-    if FREQS in encoding.stated_by("long_factor"):
+    if ROPE_FREQS_TENSOR in encoding.stated_by("long_factor"):
         scaling = "llama3"  # A .gguf keeps the factors of llama3 like those of longrope.
     any_key = "rope.scaling.type" if model_format == ModelFormat.GGUF else "rope_scaling"
     return ScalingLost(scaling, KEYS[model_format].get(scaling, any_key))

@@ -10,19 +10,21 @@ from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.keys import Keys, Setting, Settings
 
-COMMON_KEYS = ("qk_rope_head_dim", "qk_nope_head_dim", "rope_theta")
+#: Keys that have the same name and meaning in Hugging Face's config.json.
+UNRENAMED_KEYS = ("qk_rope_head_dim", "qk_nope_head_dim", "rope_theta")
 INDEX_HEAD_DIM = Setting(128, "class default of DeepSeek's ModelArgs.index_head_dim")
 
 
 def read(keys: Keys) -> ParsedEncodings:
-    """Return the encodings of a config of DeepSeek's own inference code (`ModelArgs`).
+    """Return the rotary encodings of a config of DeepSeek's own inference code.
 
-    It has YaRN as soon as `max_seq_len` exceeds `original_seq_len`. The attention factor then
-    multiplies the softmax scale, not cos and sin, which a warning states.
+    Without YaRN it is plain rope. The code uses YaRN if `max_seq_len` exceeds `original_seq_len`. A
+    warning then states that the attention factor multiplies the softmax scale, not cos and sin.
     """
     keys = with_defaults(keys, "DeepSeek's ModelArgs")
     length = keys.required(keys.whole_number("max_seq_len"), "max_seq_len")
     original = keys.required(keys.whole_number("original_seq_len"), "original_seq_len")
+    # Both are read even without YaRN, so that they are not reported as keys that nothing reads.
     factor = keys.number("rope_factor")
     mscale = keys.number("mscale")
     scaling: Settings = {}
@@ -33,13 +35,16 @@ def read(keys: Keys) -> ParsedEncodings:
     family = ModelFamily("DeepSeek's inference code", layout=INTERLEAVED, has_indexer=True)
     settings = _indexer_settings(keys)
     parsed = translated_ropes(
-        keys, family, common_keys=COMMON_KEYS, scaling=scaling, settings=settings
+        keys, family, unrenamed_keys=UNRENAMED_KEYS, scaling=scaling, settings=settings
     )
     return parsed.with_earlier_warnings(warnings)
 
 
 def _indexer_settings(keys: Keys) -> Settings:
-    """Return the channels of the indexer with which V3.2's sparse attention selects tokens."""
+    """Return the channels per head of V3.2's indexer, by which its sparse attention selects tokens.
+
+    Empty for models before V3.2, which have no indexer.
+    """
     if not keys.has_any("index_n_heads", "index_head_dim"):
         return {}
     return {"index_head_dim": keys.whole_number("index_head_dim") or INDEX_HEAD_DIM}

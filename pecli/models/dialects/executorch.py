@@ -8,7 +8,8 @@ from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import Keys, Setting, Settings, value_of
 
-COMMON_KEYS: tuple[str, ...] = (
+#: Keys that have the same name and meaning in Hugging Face's config.json.
+UNRENAMED_KEYS: tuple[str, ...] = (
     "dim",
     "n_heads",
     "head_dim",
@@ -36,15 +37,15 @@ def read(keys: Keys) -> ParsedEncodings:
         is_interleaved = not uses_hugging_face.value
         settings["rope_interleave"] = uses_hugging_face.with_value(is_interleaved)
     if value_of(uses_hugging_face):
-        common_keys = (*COMMON_KEYS, *HUGGING_FACE_KEYS)
+        unrenamed_keys = (*UNRENAMED_KEYS, *HUGGING_FACE_KEYS)
         scaling = _longrope_settings(keys)
     else:
-        common_keys = COMMON_KEYS
+        unrenamed_keys = UNRENAMED_KEYS
         scaling = llama3_scaling(
             keys, factor="rope_scale_factor", high_freq_factor="high_freq_factor"
         )
     return translated_ropes(
-        keys, family, common_keys=common_keys, scaling=scaling, settings=settings
+        keys, family, unrenamed_keys=unrenamed_keys, scaling=scaling, settings=settings
     )
 
 

@@ -40,10 +40,10 @@ from pecli.models.table_rules import AlibiRule, LearnedRule
 from pecli.models.unread import unread_keys
 
 #: A tensor that divides all frequencies; it holds the scaling of Llama 3.1.
-FREQS = "rope_freqs.weight"
+ROPE_FREQS_TENSOR = "rope_freqs.weight"
 #: Tensors of longrope.
-LONG = "rope_factors_long.weight"
-SHORT = "rope_factors_short.weight"
+LONG_TENSOR = "rope_factors_long.weight"
+SHORT_TENSOR = "rope_factors_short.weight"
 
 #: Architectures by llama.cpp's rules for them.
 #: `neighbours`: ggml pairs neighbours (NORMAL), unless there are sections; all others rotate halves
@@ -54,9 +54,11 @@ ARCHITECTURES = {
     rule: frozenset(names.split()) for rule, names in stored("dialects/gguf.json").items()
 }
 #: Architectures that llama.cpp gives ALiBi without a key for it.
-ALIBI = ("bloom", "jina-bert-v2", "refact", "baichuan")
-#: The blocks that a model must have for it: those of Baichuan's model of 13B.
-ALIBI_BLOCKS = {"baichuan": 40}
+ALIBI = ("bloom", "jina-bert-v2", "refact")
+#: The model of 7B has 32 blocks.
+BLOCKS_OF_BAICHUAN_13B = 40
+#: The largest bias of ALiBi in the architectures that have it without a key.
+IMPLIED_MAX_BIAS = 8.0
 NO_ORIGINS: Mapping[str, Origin] = MappingProxyType({})
 DEFAULT_BASE = 10000.0
 #: Positions from which on a base of 10000 is a surprise.
@@ -107,19 +109,17 @@ def _model_of(header: Metadata, label: str, origins: Mapping[str, Origin] = NO_O
 def read(
     header: Metadata, label: str, origins: Mapping[str, Origin] = NO_ORIGINS
 ) -> ModelEncodings:
-    """Return the encodings of a GGUF file.
+    """Return the encodings of a GGUF file, or of a model that llama.cpp's log shows.
 
     Args:
-        header: Its metadata.
-        label: The file's name.
-        origins: The lines of a log that values come from, by keys without the architecture.
+        header: The metadata of the file, or those that the log shows.
+        label: The name of the file or the log.
+        origins: For a log, the line that states each value. Its keys have no architecture in front:
+            `{"rope.freq_base": origin_at("print_info: freq_base_train")}`.
     """
     model = _model_of(header, label, origins)
     encodings, warnings = _encodings_of_model(model)
-    _mark_log_keys_under_gguf_names(model.keys)
-    schemes = {encoding.scheme for encoding in encodings}
-    # Keys that nothing has read so far are reported here, after the encodings were read.
-    warnings += unread_keys(_keys_of_model(model), schemes)
+    warnings += _warnings_about_unread_keys(model, encodings)
     context = model.keys.whole_number("context_length")
     warnings += _warnings_about_context(model, encodings, context)
     return ModelEncodings(
@@ -145,9 +145,19 @@ def _warnings_about_context(
         value_of(context),
         model.architecture,
         length_key="context_length",
-        scaling_key=FREQS,
+        scaling_key=ROPE_FREQS_TENSOR,
     )
     return warnings
+
+
+def _warnings_about_unread_keys(model: Model, encodings: list[Encoding]) -> list[str]:
+    """Return warnings about keys on positions that nothing has read.
+
+    `model.keys` records what is read. Therefore this must follow the reading of the encodings.
+    """
+    _mark_log_keys_under_gguf_names(model.keys)
+    schemes = {encoding.scheme for encoding in encodings}
+    return unread_keys(_keys_of_model(model), schemes)
 
 
 def _mark_log_keys_under_gguf_names(keys: Keys) -> None:
@@ -207,34 +217,38 @@ def _encodings_of_model(model: Model) -> ParsedEncodings:
 
 
 def _alibi_bias(model: Model) -> Setting[float] | None:
-    """Return the largest bias of ALiBi; None if the model has none.
+    """Return the largest bias of ALiBi; None if the model does not have ALiBi.
 
-    The key of the bias states it, or the architecture implies 8: a Baichuan of 40 blocks (13B) has
-    ALiBi, and one of 32 blocks (7B) rope.
+    A key states it. For a few architectures, such as Bloom, llama.cpp's code has 8 without a key.
     """
     bias = model.keys.number_or(0.0, "attention.max_alibi_bias")
     blocks = value_of(model.keys.whole_number("block_count", low=0))
     if bias.value > 0:
         return bias
-    blocks_with_alibi = ALIBI_BLOCKS.get(
-        model.architecture
-    )  # None if their number does not matter.
-    has_blocks = blocks_with_alibi in (None, blocks)
-    if model.architecture in ALIBI and has_blocks:
-        return Setting(8.0, f"llama.cpp's {model.architecture}")
+    if _has_alibi_without_key(model.architecture, blocks):
+        return Setting(IMPLIED_MAX_BIAS, f"llama.cpp's {model.architecture}")
     return None
 
 
-def factor_frequencies(path: str) -> dict[str, Table]:
-    """Return the frequencies that a file's tensors of factors lead to, by the names of the tensors.
+def _has_alibi_without_key(architecture: str, blocks: int | None) -> bool:
+    """Return True if llama.cpp's code has ALiBi for an architecture, such as Bloom.
 
-    `rope_freqs.weight` of Llama 3.1 has one factor per frequency base^(−2i/dim), by which it is
-    divided. Longrope has two such tensors. Most files have none, and the result is then empty. A
-    linear scaling beside a tensor divides all frequencies once more.
+    Baichuan 13B has ALiBi, and Baichuan 7B rope. Only the number of blocks distinguishes the two.
+    """
+    if architecture == "baichuan":
+        return blocks == BLOCKS_OF_BAICHUAN_13B
+    return architecture in ALIBI
+
+
+def factor_frequencies(path: str) -> dict[str, Table]:
+    """Return the rotary frequencies of a .gguf file, divided by a tensor in it, by tensor names.
+
+    `rope_freqs.weight` of Llama 3.1 holds one divisor per frequency base^(−2i/dim). Longrope has
+    two such tensors, for short and for long contexts. Most files have none: the result is empty.
     """
     header = header_of(path)
     divisors_by_tensor: dict[str, list[float]] = {}
-    for tensor_name in (FREQS, SHORT, LONG):
+    for tensor_name in (ROPE_FREQS_TENSOR, SHORT_TENSOR, LONG_TENSOR):
         divisors = header.numbers(tensor_name)
         if divisors:
             divisors_by_tensor[tensor_name] = divisors
@@ -244,21 +258,21 @@ def factor_frequencies(path: str) -> dict[str, Table]:
     base = keys.number_or(DEFAULT_BASE, "rope.freq_base").value
     sizes = _head_sizes(keys)
     rotary_dim = keys.required(sizes.rotary or sizes.size, "rope.dimension_count").value
-    factor = _factor_beside_tensors(keys)
-    return {
-        tensor_name: _divided_frequencies(
-            tensor_name, base, rotary_dim, _times_factor(divisors, factor)
-        )
-        for tensor_name, divisors in divisors_by_tensor.items()
-    }
+    linear_factor = _factor_beside_tensors(keys)
+    tables = {}
+    for tensor_name, stored_divisors in divisors_by_tensor.items():
+        # A linear scaling beside the tensor divides all frequencies once more.
+        divisors = _times_factor(stored_divisors, linear_factor)
+        tables[tensor_name] = _divided_frequencies(tensor_name, base, rotary_dim, divisors)
+    return tables
 
 
-def _divided_frequencies(name: str, base: float, dim: int, factors: list[float]) -> Table:
-    """Return the frequencies base^(−2i/dim) of a head, each divided by a factor of a tensor."""
-    pairs = np.arange(len(factors))
-    # A factor of 0 makes its frequency infinite.
+def _divided_frequencies(name: str, base: float, dim: int, divisors: list[float]) -> Table:
+    """Return the frequencies base^(−2i/dim) of a head, each divided by a number."""
+    pairs = np.arange(len(divisors))
+    # A divisor of 0 makes its frequency infinite.
     with np.errstate(divide="ignore"):
-        frequencies = base ** (-2.0 * pairs / dim) / np.array(factors)
+        frequencies = base ** (-2.0 * pairs / dim) / np.array(divisors)
     return table_of(f"{name}/inv_freq", frequencies)
 
 
@@ -331,19 +345,26 @@ def _warnings_of_file(model: Model, scaling: Settings) -> list[str]:
 
 
 def _warnings_about_tensors(keys: Keys, scaling: Settings) -> list[str]:
-    """Return a warning if a file scales twice, or else if rope_freqs.weight holds its scaling."""
-    divisors = scaling.get("long_factor")
+    """Return a warning if a tensor of the file divides its frequencies; mostly none.
+
+    It states that a factor scales the model once more, or that rope_freqs.weight counts instead of
+    `rope.scaling.type`.
+    """
+    divisors = scaling.get("long_factor")  # These come from a tensor only.
     if divisors is None:
         return []
+    has_rope_freqs = ROPE_FREQS_TENSOR in divisors.stated_by
     factor = _factor_beside_tensors(keys)
     if factor is not None:
-        tensors = FREQS if FREQS in divisors.stated_by else f"{SHORT} or {LONG}"
+        tensors = ROPE_FREQS_TENSOR if has_rope_freqs else f"{SHORT_TENSOR} or {LONG_TENSOR}"
         return [
             f"llama.cpp scales twice: it divides frequencies by the tensor {tensors},"
             f" and positions by {factor.source} {factor.value:g}"
         ]
-    if divisors.stated_by == (FREQS,):
-        return [f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling.type says"]
+    if has_rope_freqs:
+        return [
+            f"frequencies are divided by the tensor {ROPE_FREQS_TENSOR}, whatever rope.scaling.type says"
+        ]
     return []
 
 
@@ -397,9 +418,10 @@ def _family(model: Model, *, has_sections: bool) -> ModelFamily:
 
 
 def _mrope_sections(model: Model) -> Settings:
-    """Return the sections of M-RoPE, without zeros at their end: 16, 24, 24, 0 are three.
+    """Return how many frequencies of M-RoPE follow time, rows and columns: 16, 24 and 24.
 
-    GGUF has four numbers; the last one is for an axis that no model uses.
+    GGUF has four numbers, 16, 24, 24, 0, of which the last is for an axis that no model uses. Empty
+    for models without M-RoPE.
     """
     sections = model.keys.numbers("rope.dimension_sections")
     if sections is None:
@@ -408,11 +430,11 @@ def _mrope_sections(model: Model) -> Settings:
     counts = np.trim_zeros(padded_counts, trim="b").tolist()  # "b" is the back.
     if not counts:
         return {}
-    source = f"ggml's rope type of {model.architecture}"
-    return {
-        "mrope_section": sections.with_value(counts),
-        "mrope_interleaved": Setting(model.follows("mixed_sections"), source),
-    }
+    # No key states whether time, rows and columns take turns: llama.cpp decides by the architecture.
+    axes_take_turns = Setting(
+        model.follows("mixed_sections"), f"ggml's rope type of {model.architecture}"
+    )
+    return {"mrope_section": sections.with_value(counts), "mrope_interleaved": axes_take_turns}
 
 
 class _ScalingKeys(NamedTuple):
@@ -465,17 +487,19 @@ def _scaling_of_file(model: Model) -> Settings:
 
 
 def _scaling_by_type(model: Model, stated: _ScalingKeys) -> Settings:
-    """Return the scaling of a file without tensors of divisors: none, linear or YaRN.
+    """Return the scaling that `rope.scaling.type` names: none, linear or YaRN.
+
+    It counts only in files without tensors that divide the frequencies.
 
     Raises:
-        FileError: The type is not known, or it is longrope.
+        FileError: The type is not known, or it is longrope, which needs such tensors.
     """
     keys = model.keys
     is_linear_without_factor = stated.type.value == "linear" and stated.factor is None
     if stated.type.value == "none" or is_linear_without_factor:
         return _no_scaling(keys, stated.type)
-    _refuse_longrope_without_tensors(keys, stated.type)
     known_type = keys.checked_word(stated.type, "none", "linear", "yarn", "longrope")
+    _refuse_longrope_without_tensors(keys, stated.type)
     scaling: dict[str, Setting[object] | None] = {
         "rope_type": stated.type,
         "factor": stated.factor,
@@ -523,7 +547,9 @@ def _times_factor(divisors: list[float], factor: Setting[float] | None) -> list[
 def _refuse_longrope_without_tensors(keys: Keys, kind: Setting[str]) -> None:
     if kind.value == "longrope":
         problem = f"{kind.source} is 'longrope'"
-        raise FileError(keys.path, problem, f"it needs the tensors {SHORT} and {LONG}")
+        raise FileError(
+            keys.path, problem, f"it needs the tensors {SHORT_TENSOR} and {LONG_TENSOR}"
+        )
 
 
 def _no_scaling(keys: Keys, kind: Setting[str]) -> Settings:
@@ -546,16 +572,16 @@ def _scaling_by_tensors(
         scaling_type: The word of `rope.scaling.type`.
         original: The context up to which the short factors count.
     """
-    divisors_at_any_length = _divisors_of_tensor(model, FREQS)
+    divisors_at_any_length = _divisors_of_tensor(model, ROPE_FREQS_TENSOR)
     if divisors_at_any_length is not None:
         return _longrope(
-            setting_from_key("longrope", FREQS),
+            setting_from_key("longrope", ROPE_FREQS_TENSOR),
             original=original,
             short=divisors_at_any_length,
             long=divisors_at_any_length,
         )
-    short_divisors = _divisors_of_tensor(model, SHORT)
-    long_divisors = _divisors_of_tensor(model, LONG)
+    short_divisors = _divisors_of_tensor(model, SHORT_TENSOR)
+    long_divisors = _divisors_of_tensor(model, LONG_TENSOR)
     if short_divisors is None or long_divisors is None:
         return {}
     return _longrope(
@@ -605,27 +631,36 @@ def _longrope(
 
 
 def _yarn_parameters(
-    model: Model, attention: Setting[float] | None, factor: Setting[float] | None
+    model: Model, attn_factor: Setting[float] | None, factor: Setting[float] | None
 ) -> dict[str, Setting[object] | None]:
     """Return the parameters of YaRN in a GGUF file: its betas, mscales and attention factor.
 
     Args:
         model: The file.
-        attention: Its `rope.scaling.attn_factor`, if it has one. ggml multiplies it by YaRN's own
-            factor: 0.5 and a scaling by 4 make 0.5 · (1 + 0.1 ln 4) = 0.5693.
+        attn_factor: Its `rope.scaling.attn_factor`, if it has one.
         factor: The factor by which the context is extended.
     """
     keys = model.keys
-    scaling: dict[str, Setting[object] | None] = {
+    return {
         "beta_fast": keys.number("rope.scaling.yarn_beta_fast"),
         "beta_slow": keys.number("rope.scaling.yarn_beta_slow"),
         **_mscales_of_multiplier(model),
+        "attention_factor": _attention_factor_of_yarn(attn_factor, factor),
     }
-    if attention is None or factor is None or factor.value <= 1:
-        return scaling
-    product = attention.value * (1 + 0.1 * math.log(factor.value))
-    attention_factor = computed(product, "{} · (1 + 0.1 ln factor)", attention)
-    return {**scaling, "attention_factor": attention_factor}
+
+
+def _attention_factor_of_yarn(
+    attn_factor: Setting[float] | None, factor: Setting[float] | None
+) -> Setting[float] | None:
+    """Return the number that cos and sin are multiplied by; None for YaRN's own.
+
+    YaRN's own is 1 + 0.1 ln factor, and ggml multiplies it by `attn_factor`: 0.5 and a factor of 4
+    make 0.5 · (1 + 0.1 ln 4) = 0.5693. A factor up to 1 stretches nothing.
+    """
+    if attn_factor is None or factor is None or factor.value <= 1:
+        return None
+    product = attn_factor.value * (1 + 0.1 * math.log(factor.value))
+    return computed(product, "{} · (1 + 0.1 ln factor)", attn_factor)
 
 
 def _mscales_of_multiplier(model: Model) -> Settings:

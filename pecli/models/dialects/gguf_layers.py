@@ -19,7 +19,7 @@ PATTERN = "attention.sliding_window_pattern"
 USUAL_PERIOD = 4
 """Layers up to the next one with full attention, if the key is missing."""
 
-EXAONE_4_LAYERS = 64
+LAYERS_OF_EXAONE_4_32B = 64
 """Layers of EXAONE 4.0 32B; the smaller model has no sliding window, and rotates all layers."""
 
 MAX_LAYERS = 4096
@@ -71,17 +71,16 @@ def _rotated_layers(keys: Keys, architecture: str) -> list[bool]:
 
 
 def _rotates_all_layers(keys: Keys, architecture: str, layer_count: int) -> bool:
-    """Return True for models of an architecture without unrotated layers.
+    """Return True for models that rotate all layers although others of their architecture do not.
 
-    Llama 4's attention is then not cut into chunks; the small EXAONE 4.0 and some SmallThinkers have
-    no sliding window.
+    They have no sliding window: then llama.cpp rotates layers with full attention as well.
     """
     window = keys.data.get("attention.sliding_window")
     match architecture:
         case "llama4":
-            return window == 0
+            return window == 0  # If the key is missing, llama.cpp has a window of its own.
         case "exaone4":
-            return layer_count != EXAONE_4_LAYERS
+            return layer_count != LAYERS_OF_EXAONE_4_32B  # Only this model has a window.
         case "smallthinker":
             return not window
     return False

@@ -10,31 +10,33 @@ from pecli.models.keys import Keys
 from pecli.models.non_rotary import project_rules
 from pecli.models.table_rules import EncodingRule, LearnedRule
 
-COMMON_KEYS = ("hidden_size", "num_attention_heads", "rotary_emb_base", "rotary_pct")
+#: Keys that have the same name and meaning in Hugging Face's config.json.
+UNRENAMED_KEYS = ("hidden_size", "num_attention_heads", "rotary_emb_base", "rotary_pct")
 
 
 def read(keys: Keys) -> ParsedEncodings:
-    """Return the encodings of a GPT-NeoX training config, whose `pos_emb` names the kind.
+    """Return the encodings of a GPT-NeoX training config, whose key `pos_emb` names the kind.
 
-    Without the key, GPT-NeoX adds a learned table.
+    The kind is rotary, none, or one that a rule reads, such as ALiBi. Without the key, GPT-NeoX adds
+    a learned table.
     """
     keys, warnings = plain_keys(keys)
-    rules = project_rules("gpt-neox")
-    word = keys.word_or("learned", "pos_emb")
-    kind = keys.checked_word(word, *rules, "rotary", "none")
+    rules_by_kind = project_rules("gpt-neox")
+    stated_kind = keys.word_or("learned", "pos_emb")
+    kind = keys.checked_word(stated_kind, *rules_by_kind, "rotary", "none")
     if kind == "rotary":
-        rope = translated_ropes(keys, ModelFamily("GPT-NeoX"), common_keys=COMMON_KEYS)
+        rope = translated_ropes(keys, ModelFamily("GPT-NeoX"), unrenamed_keys=UNRENAMED_KEYS)
         return rope.with_earlier_warnings(warnings)
     if kind == "none":
-        warnings.append(f"{word.source} is none: the model has no positional encoding")
+        warnings.append(f"{stated_kind.source} is none: the model has no positional encoding")
         return ParsedEncodings(encodings=[], warnings=warnings)
     if "pos_emb" not in keys:
         warnings.append("pos_emb is not given: GPT-NeoX then adds a learned table")
-    rule = _with_rows_of_padding(rules[kind], keys)
+    rule = _with_padding_rows_of_opt(rules_by_kind[kind], keys)
     return ParsedEncodings(rule.encodings(keys), warnings)
 
 
-def _with_rows_of_padding(rule: EncodingRule, keys: Keys) -> EncodingRule:
+def _with_padding_rows_of_opt(rule: EncodingRule, keys: Keys) -> EncodingRule:
     """Return a rule whose learned table has more rows, if its weights come from OPT.
 
     OPT's table begins with 2 rows for padding, which `opt_pos_emb_offset` states.

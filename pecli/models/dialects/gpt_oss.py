@@ -5,14 +5,17 @@ from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys, Setting, Settings
 
-COMMON_KEYS = ("hidden_size", "num_attention_heads", "head_dim", "rope_theta")
+#: Keys that have the same name and meaning in Hugging Face's config.json.
+UNRENAMED_KEYS = ("hidden_size", "num_attention_heads", "head_dim", "rope_theta")
 
 
 def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings of a config of OpenAI's own code for gpt-oss."""
     keys = with_defaults(keys, "gpt-oss's ModelConfig")
     family = ModelFamily("gpt-oss's code", theta=150000.0)
-    return translated_ropes(keys, family, common_keys=COMMON_KEYS, scaling=_yarn_settings(keys))
+    return translated_ropes(
+        keys, family, unrenamed_keys=UNRENAMED_KEYS, scaling=_yarn_settings(keys)
+    )
 
 
 def _yarn_settings(keys: Keys) -> Settings:

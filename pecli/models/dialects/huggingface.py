@@ -105,21 +105,20 @@ def _reason_for_no_encoding(part: ModelPart, rule: EncodingRule | None) -> str:
 
     Args:
         part: The part of the configuration.
-        rule: The rule of its family, which makes no encoding; None if there is none.
+        rule: The rule that the part is known to follow, although it makes no encoding of these keys;
+            None if nothing is known about the part.
     """
     path = _path_of_text_model(part.keys)
     if path is not None:
         return f"{path.source} is {quoted(path.value)}, whose config.json says what it has"
+    unknown_type = _clause_on_unknown_type(part) if rule is None else ""
     # torchtune and Hydra name the class or the function that makes the model.
     code = part.keys.inner_or_empty("model").word("_component_", "_target_")
     if code is not None:
-        reason = f"{code.source} is {quoted(code.value)}, whose code says what it has"
-    elif rule is not None:
-        reason = "the model has none"
-    else:
-        reason = "no key that is read here names one"
-    # A model with a rule is known, even if no family of rotary models has its type.
-    return reason if rule is not None else reason + _clause_on_unknown_type(part)
+        return f"{code.source} is {quoted(code.value)}, whose code says what it has{unknown_type}"
+    if rule is not None:
+        return "the model has none"
+    return f"no key that is read here names one{unknown_type}"
 
 
 def _clause_on_unknown_type(part: ModelPart) -> str:
@@ -138,19 +137,18 @@ def _path_of_text_model(keys: Keys) -> Setting[str] | None:
 def _read_part(part: ModelPart, max_depth: int) -> ParsedEncodings:
     """Return the encodings of a part of a model, and of the parts within it.
 
-    A multimodal file has a language model in `text_config` and a tower in `vision_config`. Its keys
-    at the top then describe no layers, except in some families: MusicFlamingo's describe its audio
-    tower. A file without parts describes its layers at the top. Parts within parts are read by
-    recursion, such as the language model of the thinker of Qwen2.5-Omni.
+    A plain file describes its layers at the top. A multimodal one has a language model in
+    `text_config` and a tower for images in `vision_config`. Such parts may have parts themselves,
+    which are read by recursion.
 
     Args:
         part: The part, for example the whole file.
         max_depth: How many levels of parts within it are read.
     """
     inner_parts = parts_of(part) if max_depth else []
-    # The part of the model that the keys at the top describe; empty in most families.
-    tower = family_of(part.model_type).tower_at_top
+    tower = family_of(part.model_type).tower_at_top  # Empty in most families.
     if tower and _has_language_model(inner_parts):
+        # The keys at the top of MusicFlamingo's file describe its tower for sound.
         return _read_with_tower_at_top(part, tower, inner_parts, max_depth)
     results = []
     if _describes_layers(part, inner_parts):
@@ -268,54 +266,62 @@ class Decision:
     """The kind of encoding that a part has.
 
     Attributes:
-        is_rotary: True for rope, False for the encoding of the rule only.
-        rule: The rule for ALiBi or a table: instead of rope, or beside it if `is_rotary`.
+        is_rotary: True if it has rope, perhaps beside a table.
+        non_rotary_rule: Makes the encodings other than rope, such as ALiBi or a table; it makes none
+            if there are none.
     """
 
     is_rotary: bool
-    rule: EncodingRule
+    non_rotary_rule: EncodingRule
 
 
 def _encodings_of_part(part: ModelPart) -> ParsedEncodings:
     """Return the encodings that the keys of a part itself describe, without the parts within it.
 
-    First the keys and the model type decide whether the part has rope, an encoding that a rule
-    makes (ALiBi, a learned or sinusoidal table), both, or none. Then they are read, with warnings
-    about words that are unknown or contradict the decision.
+    First the keys and the model type decide whether it has rope, another encoding (ALiBi, a table of
+    positions), both, or none. Then these encodings are read.
     """
     evidence = _gather_evidence(part)
-    warnings = _warnings_of_unknown_word(evidence)
     if _rotates_no_channel(part.keys):
-        return ParsedEncodings(
-            encodings=[], warnings=[f"{part.keys.prefix}qk_rope_head_dim is 0: there is no rope"]
-        )
+        warning = f"{part.keys.prefix}qk_rope_head_dim is 0: there is no rope"
+        return ParsedEncodings(encodings=[], warnings=[warning])
+    warnings = _warnings_of_unknown_word(evidence)
     decision = _decide_on_encoding(evidence)
     if decision is None:  # Nothing points to an encoding.
         return ParsedEncodings(encodings=[], warnings=warnings)
-    warnings += _warnings_of_unknown_family(evidence, decision)
-    warnings += _warnings_of_overruled_word(evidence, decision)
-    warnings += decision.rule.notes(part.keys)
+    warnings += _warnings_about_decision(evidence, decision)
     ropes = ParsedEncodings(encodings=[], warnings=[])
     if decision.is_rotary:
         ropes = rope_encodings(part.keys, evidence.family, vision=part.vision)
-    other_encodings = decision.rule.encodings(part.keys)
-    encodings = [*ropes.encodings, *other_encodings]
-    return ParsedEncodings(encodings, [*warnings, *ropes.warnings])
+    other_encodings = decision.non_rotary_rule.encodings(part.keys)
+    return ParsedEncodings([*ropes.encodings, *other_encodings], [*warnings, *ropes.warnings])
+
+
+def _warnings_about_decision(evidence: Evidence, decision: Decision) -> list[str]:
+    """Return warnings if a part was read by general rules, or against its own words.
+
+    Notes on tables that pecli cannot describe follow.
+    """
+    return [
+        *_warnings_of_unknown_family(evidence, decision),
+        *_warnings_of_overruled_word(evidence, decision),
+        *decision.non_rotary_rule.notes(evidence.part.keys),
+    ]
 
 
 def _gather_evidence(part: ModelPart) -> Evidence:
-    """Return what the keys, the family and the class of a part state about its encoding.
+    """Return all statements about the encoding of a part of a model, which may contradict each other.
 
-    Nothing is decided here. A config.json may point to rope by a `rope_theta`, and to ALiBi by
-    `position_embedding_type: "alibi"`: then there is a rule for ALiBi, and `points_to_rope` is True
-    as well. `_decide_on_encoding` chooses between them.
+    A config.json may have a `rope_theta`, which points to rope, beside the word «alibi». The caller
+    decides which one counts.
     """
     keys = part.keys
     family = family_of(part.model_type, vision=part.vision)
     tables_of_class = non_rotary.rule_of_class_tables(part.model_type)
     non_rotary_rule = _non_rotary_rule(keys, part.model_type)
     if non_rotary_rule is None and not family.is_known:
-        # Neither keys nor the family name an encoding: the class in transformers may have tables.
+        # Neither the keys nor the model type lead to an encoding. The tables that the model's class
+        # in transformers has are then all that is known.
         non_rotary_rule = tables_of_class
     named_encoding = keys.word(*KEYS_NAMING_ENCODING) or NO_NAMED_ENCODING
     return Evidence(
@@ -358,12 +364,12 @@ def _decide_on_encoding(evidence: Evidence) -> Decision | None:
     """
     rule = evidence.non_rotary_rule
     if rule is not None and (rule.overrides_rope or not evidence.points_to_rope):
-        return Decision(is_rotary=False, rule=rule)
+        return Decision(is_rotary=False, non_rotary_rule=rule)
     if not evidence.points_to_rope and not _rotates_by_default(evidence):
         return None
     table_beside_rope = non_rotary.beside(evidence.part.model_type, vision=evidence.part.vision)
     rule = table_beside_rope or evidence.tables_of_class or EncodingRule()
-    return Decision(is_rotary=True, rule=rule)
+    return Decision(is_rotary=True, non_rotary_rule=rule)
 
 
 def _rotates_no_channel(keys: Keys) -> bool:
@@ -406,7 +412,7 @@ def _warnings_of_overruled_word(evidence: Evidence, decision: Decision) -> list[
     """Return a warning that a word names another encoding than the one that is read."""
     if decision.is_rotary and evidence.word in OTHER_WORDS:
         return [f"{evidence.statement}, but other keys ask for rope, which is what is read"]
-    has_alibi = isinstance(decision.rule, AlibiRule) and not decision.is_rotary
+    has_alibi = isinstance(decision.non_rotary_rule, AlibiRule) and not decision.is_rotary
     if has_alibi and evidence.word not in (NO_WORD, "alibi"):
         return [f"{evidence.statement}, but the model has ALiBi, which is what is read"]
     return []
@@ -422,9 +428,9 @@ def _word_of_position_embedding_type(keys: Keys) -> str:
 def _non_rotary_rule(keys: Keys, model_type: str | None) -> EncodingRule | None:
     """Return the rule for an encoding other than rope; None if nothing points to one.
 
-    A rule makes encodings of keys: ALiBi, a learned table, or none at all. ALiBi and no encoding
-    are stated by flags (`alibi`, `mla_use_nope`) or by a word (`position_embedding_type: "alibi"`),
-    which override the rule of the model type. Other words only count if the model type has none.
+    A rule reads an encoding from keys, such as ALiBi or a learned table. What the file states, such
+    as `alibi: true` or the word «none», counts more than the rule of its model type. Other words
+    count only for model types without a rule.
     """
     rule_of_family = _rule_of_family(keys, model_type)
     word = _word_of_position_embedding_type(keys)
@@ -434,12 +440,20 @@ def _non_rotary_rule(keys: Keys, model_type: str | None) -> EncodingRule | None:
         return rule_of_family  # The family's slopes may differ from the usual ones.
     if states_alibi:
         return AlibiRule()
+    return _rule_without_table(keys, word) or rule_of_family or _rule_of_word(keys, word)
+
+
+def _rule_without_table(keys: Keys, word: str) -> EncodingRule | None:
+    """Return the rule that makes no encoding, if a file states one that has no table; else None.
+
+    The word is then «none», or «relative», for which pecli has no scheme and the rule has a note.
+    """
     states_no_encoding = keys.is_true("mla_use_nope") or word in ("nope", "none")
     if states_no_encoding:
         return EncodingRule()
     if word == "relative":
         return EncodingRule(note=non_rotary.RELATIVE_NOTE)
-    return rule_of_family or _rule_of_word(keys, word)
+    return None
 
 
 def _rule_of_family(keys: Keys, model_type: str | None) -> EncodingRule | None:

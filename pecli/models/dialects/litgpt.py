@@ -11,7 +11,8 @@ from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys, Settings, setting_from_key
 
-COMMON_KEYS = (
+#: Keys that have the same name and meaning in Hugging Face's config.json.
+UNRENAMED_KEYS = (
     "n_embd",
     "n_head",
     "head_size",
@@ -22,25 +23,28 @@ COMMON_KEYS = (
 
 
 def read(keys: Keys) -> ParsedEncodings:
-    """Return the encodings of a litgpt model.
+    """Return the rotary encodings of a litgpt model, whose keys are renamed to a config.json's.
 
     Raises:
-        FileError: The adjustments are YaRN's, which litgpt computes differently.
+        FileError: `rope_adjustments` are YaRN's, which litgpt computes differently.
     """
     keys = with_defaults(keys, "litgpt's Config")
     scaling = _scaling(keys)
-    # litgpt computes the first from the percentage, and uses the second to pick tables by layer.
+    # Keys that nothing reads are reported. These two only repeat others: the number of channels that
+    # rotate follows from `rotary_percentage`, and the table of each layer from the layer's type.
     keys.mark_as_read("rope_n_elem", "rope_indices")
     settings = hugging_face_settings(keys, partial_rotary_factor="rotary_percentage")
     family = ModelFamily("litgpt")
     return translated_ropes(
-        keys, family, common_keys=COMMON_KEYS, scaling=scaling, settings=settings
+        keys, family, unrenamed_keys=UNRENAMED_KEYS, scaling=scaling, settings=settings
     )
 
 
 def _scaling(keys: Keys) -> Settings:
-    """Return the scaling: a ratio divides all positions; adjustments are Llama 3.1's, or only a
-    factor.
+    """Return the scaling of positions: Llama 3.1's, or a factor by which all of them are divided.
+
+    Raises:
+        FileError: It is YaRN.
     """
     adjustments = keys.section("rope_adjustments")
     ratio = keys.number_or(1.0, "rope_condense_ratio")

@@ -21,7 +21,10 @@ MARKS = (b"print_info:", b"llm_load_print_meta:", b"llama_model_loader: - kv")
 #: Lines may begin with a time, a host and a level, as journald and Docker write them.
 INFO = re.compile(r"(?:print_info|llm_load_print_meta): +([a-z][\w ]*?) *= *(\S.*)")
 KEY_VALUE = re.compile(r"llama_model_loader: - kv +\d+: +([\w.-]+) +(\w+)(?:\[[^]\n]*\])? *= *(.*)")
-CONTEXT = re.compile(r"llama_(?:context|new_context_with_model|init_from_model): +(\w+) *= *(\S+)")
+#: `llama_context: freq_base = 40000.0`: a number that the server computes with.
+SERVED_NUMBER = re.compile(
+    r"llama_(?:context|new_context_with_model|init_from_model): +(\w+) *= *(\S+)"
+)
 SCALING_TYPE = "rope.scaling.type"
 #: Names of `print_info` lines by the keys of a .gguf that they show, without the architecture.
 KEYS = {
@@ -238,7 +241,8 @@ def _number_or_list(text: str) -> object:
 def _warnings_about_flags(log: str, values: MutableValues, prefix: str) -> list[str]:
     """Return warnings about a base or a scale that the server uses instead of the model's.
 
-    Lines such as `freq_base = 40000.0` state what the server uses.
+    The log has the server's in lines such as `llama_context: freq_base = 40000.0`. Only its flags
+    change them.
 
     Args:
         log: The text of the log.
@@ -250,15 +254,15 @@ def _warnings_about_flags(log: str, values: MutableValues, prefix: str) -> list[
     scale = None if factor is None else 1 / factor
     trained_numbers = {"freq_base": base, "freq_scale": scale}
     warnings = []
-    for name, text in CONTEXT.findall(log):
+    for name, text in SERVED_NUMBER.findall(log):
         trained = trained_numbers.get(name)
         served = _positive(_number_or_list(text))
         if trained is not None and served is not None:
-            warnings += _changed_number(name, served=served, trained=trained)
+            warnings += _warnings_if_changed(name, served=served, trained=trained)
     return warnings
 
 
-def _changed_number(name: str, served: float, trained: float) -> list[str]:
+def _warnings_if_changed(name: str, served: float, trained: float) -> list[str]:
     """Return a warning if a server uses another base or scale than the file has."""
     if abs(served - trained) <= PRINTED_RTOL * trained:
         return []

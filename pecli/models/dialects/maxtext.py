@@ -22,7 +22,7 @@ DEEPSEEK4 = "deepseek4"
 GEMMAS_4 = ("gemma4", "gemma4_small")
 
 #: The base of Gemma 4's full layers, which replaces `rope_max_timescale` if it is positive.
-GLOBAL_BASE = "global_rope_max_timescale"
+FULL_LAYERS_BASE = "global_rope_max_timescale"
 LOCAL_PROPORTION = "local_rope_proportion"
 
 
@@ -36,20 +36,22 @@ def read(keys: Keys) -> ParsedEncodings:
 
 
 def _rotary_encodings(keys: Keys) -> ParsedEncodings:
-    """Return rope by MaxText's keys, whose `rope_type` and `decoder_block` name the model.
+    """Return the rotary encodings of a MaxText config.
 
-    MaxText's keys are translated into those of a config.json of Hugging Face, and read by its rules:
-    `settings` are keys at its top, `scaling` those of its `rope_scaling`, `common_keys` those that
-    both have, and the family is all that MaxText's code implies.
+    Its keys are renamed to those of Hugging Face's config.json, and read by the rules for that.
     """
     rope_type = keys.required(keys.word("rope_type"), "rope_type").value
-    settings = _rotary_settings(keys)
-    scaling = {**_scaling_settings(keys, rope_type), **_sections(keys)}
-    family = _family(keys, rope_type)
-    common_keys = _keys_with_usual_names(keys)
+    settings_at_top = _rotary_settings(keys)
+    rope_scaling = {**_scaling_settings(keys, rope_type), **_sections(keys)}
+    defaults_of_code = _family(keys, rope_type)
+    unrenamed_keys = _keys_with_usual_names(keys)
     warnings = _warnings_of_latent_attention(keys)
     parsed = translated_ropes(
-        keys, family, common_keys=common_keys, scaling=scaling, settings=settings
+        keys,
+        defaults_of_code,
+        unrenamed_keys=unrenamed_keys,
+        scaling=rope_scaling,
+        settings=settings_at_top,
     )
     return parsed.with_earlier_warnings(warnings)
 
@@ -77,15 +79,21 @@ def _is_gemma_4(keys: Keys) -> bool:
 
 
 def _rotary_settings(keys: Keys) -> Settings:
-    """Return the bases and the layers without rope by Hugging Face's names."""
+    """Return the bases and the layers without rope by Hugging Face's names.
+
+    MaxText calls a base a timescale. Layers with a sliding window (`local_rope_theta`) and those that
+    compress their keys (`compress_rope_theta`) may have their own.
+    """
     settings = hugging_face_settings(
         keys, rope_theta="rope_max_timescale", num_hidden_layers="base_num_decoder_layers"
     )
+    # A number up to 0 stands for none.
     settings["local_rope_theta"] = positive(keys.number("local_rope_max_timescale"))
     settings["compress_rope_theta"] = positive(keys.number("compressed_rope_max_timescale"))
     settings["no_rope_layer_interval"] = positive(keys.number("nope_layer_interval"))
     if _is_gemma_4(keys):
-        settings["rope_theta"] = positive(keys.number(GLOBAL_BASE)) or settings["rope_theta"]
+        base_of_full_layers = positive(keys.number(FULL_LAYERS_BASE))
+        settings["rope_theta"] = base_of_full_layers or settings["rope_theta"]
         _mark_whole_local_proportion_as_read(keys)
     return settings
 

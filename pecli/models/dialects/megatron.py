@@ -19,7 +19,7 @@ from pecli.models.table_rules import LearnedRule
 #: code has a default of its own.
 DEFAULT_FRACTIONS = {"megatron_griffin": 0.5}
 #: Keys that have the same name and meaning in Hugging Face's config.json.
-COMMON_KEYS = ("hidden_size", "num_attention_heads", "kv_channels")
+UNRENAMED_KEYS = ("hidden_size", "num_attention_heads", "kv_channels")
 #: Keys of YaRN that have Hugging Face's names, after a prefix.
 YARN_NAMES = (
     "original_max_position_embeddings",
@@ -97,7 +97,7 @@ def _rotary_encoding(keys: Keys, model_name: str, embedding_type: str) -> Parsed
     settings["partial_rotary_factor"] = keys.number("rotary_percent", "rotary_percentage")
     family = ModelFamily("Megatron", partial=DEFAULT_FRACTIONS.get(model_name))
     return translated_ropes(
-        keys, family, common_keys=COMMON_KEYS, scaling=scaling, settings=settings
+        keys, family, unrenamed_keys=UNRENAMED_KEYS, scaling=scaling, settings=settings
     )
 
 
@@ -125,25 +125,24 @@ def _scaling(keys: Keys, embedding_type: str) -> Settings:
 
 
 def _latent_encoding(keys: Keys) -> ParsedEncodings:
-    """Return the rotary encoding of multi-head latent attention (MLA).
+    """Return the rotary encoding of multi-head latent attention (MLA), as DeepSeek-V3 has it.
 
-    Megatron is NVIDIA's program for training. MLA is the attention of DeepSeek-V3: of the channels
-    of a head, 128 never rotate and 64 do. If `rope_type` is `yarn`, Megatron scales by YaRN; if it is
-    `rope`, by nothing, and `rotary_percent` is the fraction of the 64 that rotates.
+    Of the channels of a head, 128 never rotate (`qk_head_dim`), and 64 do (`qk_pos_emb_head_dim`).
+    The `rope_type` is `yarn`, or `rope` without a scaling.
     """
     keys = with_defaults(keys, "Megatron's MLATransformerConfig")
     rope_type = keys.required(keys.word("rope_type"), "rope_type")
-    is_plain = keys.checked_word(rope_type, "yarn", "rope") == "rope"
-    # Each name of a config.json gets the value of the key that Megatron has for it.
+    is_unscaled = keys.checked_word(rope_type, "yarn", "rope") == "rope"
+    # Hugging Face's names on the left, Megatron's on the right.
     settings = hugging_face_settings(
         keys,
         rope_theta="rotary_base",
         qk_rope_head_dim="qk_pos_emb_head_dim",
         qk_nope_head_dim="qk_head_dim",
     )
-    # In a config.json, the fraction stands at the top, and YaRN in the dictionary `rope_scaling`.
     scaling: Settings = {}
-    if is_plain:
+    if is_unscaled:
+        # Only then does Megatron read the fraction of the 64 channels that rotates.
         settings["partial_rotary_factor"] = keys.number("rotary_percent")
     else:
         scaling = {**_yarn_parameters(keys), "rope_type": rope_type}
@@ -155,20 +154,29 @@ def _latent_encoding(keys: Keys) -> ParsedEncodings:
 def _yarn_parameters(keys: Keys, prefix: str = "") -> dict[str, Setting[object] | None]:
     """Return the parameters of YaRN by Hugging Face's names, without the type of the scaling.
 
-    The attention factor, which multiplies cos and sin, is g(mscale) / g(mscale_all_dim), with g(m)
-    = 0.1 · m · ln factor + 1. For a factor of 40 and the numbers 1 and 0, it is 1.3689 / 1.
-
     Args:
         keys: The keys, with underscores in their names.
         prefix: What the names of YaRN's keys begin with: `yarn_`, or nothing with latent attention.
     """
-    prefixed_names = {name: prefix + name for name in YARN_NAMES}
-    scaling = hugging_face_settings(keys, factor=f"{prefix}rotary_scaling_factor", **prefixed_names)
+    megatron_names = {name: prefix + name for name in YARN_NAMES}
+    scaling = hugging_face_settings(keys, factor=f"{prefix}rotary_scaling_factor", **megatron_names)
+    return {**scaling, "attention_factor": _attention_factor_of_yarn(keys, prefix)}
+
+
+def _attention_factor_of_yarn(keys: Keys, prefix: str) -> Setting[float]:
+    """Return what YaRN multiplies cos and sin by: g(mscale) / g(mscale_all_dim).
+
+    g(m) is 0.1 · m · ln factor + 1. A factor of 40 and the numbers 1 and 0 make 1.3689 / 1.
+
+    Args:
+        keys: The keys, with underscores in their names.
+        prefix: What the names of YaRN's keys begin with.
+    """
     factor = keys.number(f"{prefix}rotary_scaling_factor")
     magnitude = yarn_magnitude(factor, keys.number(f"{prefix}mscale"))
     magnitude_of_all = yarn_magnitude(factor, keys.number(f"{prefix}mscale_all_dim"))
-    attention_factor = 0.0  # This is refused later.
-    if magnitude_of_all != 0:  # A negative mscale_all_dim may make it 0.
-        attention_factor = magnitude / magnitude_of_all
-    source = "g(mscale) / g(mscale_all_dim), g(m) = 0.1 · m · ln factor + 1"
-    return {**scaling, "attention_factor": Setting(attention_factor, source)}
+    quotient = 0.0
+    if magnitude_of_all != 0:
+        quotient = magnitude / magnitude_of_all
+    # A negative mscale_all_dim may make the divisor 0. The scheme refuses an attention factor of 0.
+    return Setting(quotient, "g(mscale) / g(mscale_all_dim), g(m) = 0.1 · m · ln factor + 1")

@@ -14,7 +14,8 @@ from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import Keys, Setting, Settings, origin_at, setting_from_key
 from pecli.models.rope_warnings import multiplied_queries
 
-COMMON_KEYS = (
+#: Keys that have the same name and meaning in Hugging Face's config.json.
+UNRENAMED_KEYS = (
     "dim",
     "n_heads",
     "head_dim",
@@ -27,31 +28,33 @@ COMMON_KEYS = (
     "floor_scale",
 )
 #: Objects that hold a vision tower, and its model_type in transformers.
-TOWERS = {"vision_encoder": "pixtral", "vision_args": "llama4_vision_model"}
+VISION_TOWERS = {"vision_encoder": "pixtral", "vision_args": "llama4_vision_model"}
 
 
 def read(keys: Keys) -> ParsedEncodings:
-    """Return the encodings of Meta's or Mistral's params.json: the language model, then its towers.
+    """Return the rotary encodings of Meta's or Mistral's params.json.
 
-    Both projects rotate neighbouring channels (interleaved pairs).
+    Those of the language model come first, then those of its towers for images.
     """
     if "dim" not in keys:
-        keys = keys.inner_or_self("model")
+        keys = keys.inner_or_self("model")  # Lingua has the same keys within `model`.
+    # Both projects rotate neighbouring channels.
     family = ModelFamily("the code that params.json is for", layout=INTERLEAVED)
+    # All other keys have the names that Hugging Face's rules accept, except those of the scaling.
     settings = {
         "no_rope_layer_interval": keys.whole_number("nope_layer_interval"),
         "num_hidden_layers": keys.whole_number("n_layers"),
     }
     scaling = _scaling_of_params(keys)
     ropes = translated_ropes(
-        keys, family, common_keys=COMMON_KEYS, scaling=scaling, settings=settings
+        keys, family, unrenamed_keys=UNRENAMED_KEYS, scaling=scaling, settings=settings
     )
-    language_model = _with_query_scaling(ropes, keys)
-    towers = [_tower(keys, name, model_type) for name, model_type in TOWERS.items()]
+    language_model = _with_growing_queries(ropes, keys)
+    towers = [_tower(keys, name, model_type) for name, model_type in VISION_TOWERS.items()]
     return joined([language_model, *towers])
 
 
-def _with_query_scaling(ropes: ParsedEncodings, keys: Keys) -> ParsedEncodings:
+def _with_growing_queries(ropes: ParsedEncodings, keys: Keys) -> ParsedEncodings:
     """Return encodings with the beta by which queries grow with their positions (Ministral 3)."""
     scaling = keys.section_or_empty("llama_4_scaling")
     beta = scaling.number("beta")

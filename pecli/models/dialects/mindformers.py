@@ -10,7 +10,8 @@ from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
 from pecli.models.keys import Keys, Settings, value_of
 
-COMMON_KEYS = ("hidden_size", "num_heads", "head_dim", "qk_rope_head_dim", "qk_nope_head_dim")
+#: Keys that have the same name and meaning in Hugging Face's config.json.
+UNRENAMED_KEYS = ("hidden_size", "num_heads", "head_dim", "qk_rope_head_dim", "qk_nope_head_dim")
 #: Classes that rotate half of a head, in neighbouring pairs (ChatGLM's attention).
 GLM = ("ChatGLM2Config", "GLM3Config", "ChatGLM4Config", "GLM4Config")
 #: Classes that rotate by FreqsMgr of modules/layers.py.
@@ -34,8 +35,8 @@ def read(keys: Keys) -> ParsedEncodings:
     Rotary classes are read here: GLM's rotate neighbouring channels of half a head, the others
     halves of the whole head. All other files are read by Hugging Face's rules.
     """
-    model = keys.at("model.model_config")
-    class_name = value_of(model.word("type"))
+    model_keys = keys.at("model.model_config")
+    class_name = value_of(model_keys.word("type"))
     if class_name in GLM:
         family = ModelFamily("mindformers", layout=INTERLEAVED, partial=0.5)
         own_names = {"rope_ratio": "rope_ratio", "head_dim": "kv_channels"}
@@ -45,34 +46,36 @@ def read(keys: Keys) -> ParsedEncodings:
     else:
         return huggingface.read(keys)
     # Keys that nothing reads are reported. This one is right, although no frequency depends on it.
-    model.mark_as_read("max_position_embedding")
+    model_keys.mark_as_read("max_position_embedding")
     return translated_ropes(
-        model,
+        model_keys,
         family,
-        common_keys=COMMON_KEYS,
-        settings=hugging_face_settings(model, **own_names),
-        scaling=_scaling_settings(model),
+        unrenamed_keys=UNRENAMED_KEYS,
+        settings=hugging_face_settings(model_keys, **own_names),
+        scaling=_scaling_settings(model_keys),
     )
 
 
-def _scaling_settings(model: Keys) -> Settings:
-    """Return the scaling that `extend_method` names.
+def _scaling_settings(model_keys: Keys) -> Settings:
+    """Return the scaling that `extend_method` names, by the names of Hugging Face's `rope_scaling`.
 
     `scaling_factor` is a number for PI (linear scaling), and an object of settings for others.
+
+    Args:
+        model_keys: The keys of the object `model_config`.
 
     Raises:
         FileError: The method is another one, such as NTK, whose code is not known here.
     """
-    method = model.word_or("None", "extend_method")
-    kind = model.checked_word(method, "None", "PI", "LINEAR", "LLAMA3", "YARN")
+    method = model_keys.word_or("None", "extend_method")
+    kind = model_keys.checked_word(method, "None", "PI", "LINEAR", "LLAMA3", "YARN")
     if kind == "None":
-        model.mark_as_read("scaling_factor")
+        # The factor has no effect. Nothing reads it, but it need not be reported.
+        model_keys.mark_as_read("scaling_factor")
         return {}
     if kind == "PI":
-        return linear_scaling(model.required(model.number("scaling_factor"), "scaling_factor"))
-    settings = model.inner_or_empty("scaling_factor")
-    same_names = {name: name for name in SCALING_NAMES}
-    return {
-        "rope_type": method.with_value(kind.lower()),
-        **hugging_face_settings(settings, **same_names),
-    }
+        factor = model_keys.required(model_keys.number("scaling_factor"), "scaling_factor")
+        return linear_scaling(factor)
+    scaling_keys = model_keys.inner_or_empty("scaling_factor")
+    scaling = {name: scaling_keys.value(name) for name in SCALING_NAMES}
+    return {"rope_type": method.with_value(kind.lower()), **scaling}

@@ -15,22 +15,28 @@ NANOTRON = re.compile(r"is_(\w+)_config")
 def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings of MLC's or nanotron's config, by the rules for a config.json.
 
-    Both have the keys of a config.json in an object, and the model type elsewhere:
+    Both hold the keys of a config.json in the object `model_config`, but for two: the model type
+    stands elsewhere, and MLC has another name for the base.
 
         {"model_type": "llama", "model_config": {"position_embedding_base": 1e4, …}}      (MLC)
         {"model": {"model_config": {"is_llama_config": true, "rope_theta": 1e4, …}}}      (nanotron)
     """
-    # Only nanotron has an object `model` around it. Some files have these keys at the top.
-    config = keys.inner_or_self("model").inner("model_config") or keys
+    config = _inner_config(keys)
     model_type = _mlc_model_type(keys, config)
     base = _mlc_base(config)
     nanotron_flag = _nanotron_flag(config)
-    if nanotron_flag:
+    if nanotron_flag:  # `is_llama_config`, for example; empty in MLC's files.
         model_type = _model_type_of_flag(config, nanotron_flag)
         base = base or _nanotron_base(config)
     # Most families call the base `rope_theta`, GPT-NeoX calls it `rotary_emb_base`.
     settings = {"rope_theta": base, "rotary_emb_base": base, "model_type": model_type}
     return huggingface.read(config.with_settings(settings))
+
+
+def _inner_config(keys: Keys) -> Keys:
+    """Return the object `model_config`, which nanotron has within `model`; else the whole file."""
+    outer = keys.inner_or_self("model")
+    return outer.inner("model_config") or keys
 
 
 def _mlc_model_type(keys: Keys, config: Keys) -> Setting[str] | None:

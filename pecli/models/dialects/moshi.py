@@ -90,11 +90,19 @@ def _encodings_of_transformer(name: str, keys: Keys, kind: Setting[str]) -> Pars
 def _rotary_encodings(
     keys: Keys, kind: Setting[str], base: Setting[float] | None
 ) -> ParsedEncodings:
-    """Return rope; `rope_concat` pairs the halves of a head, and all others neighbouring channels."""
+    """Return the rotary encoding of a transformer.
+
+    Args:
+        keys: Its keys.
+        kind: The kind of rope. `rope_concat` pairs the halves of a head; `rope` and `sin_rope` pair
+            neighbouring channels.
+        base: The base of the frequencies; None for the default.
+    """
+    pairs_neighbours = kind.value != "rope_concat"
     settings: Settings = {
         "rope_theta": base,
-        "rope_interleave": kind.with_value(kind.value != "rope_concat"),
+        "rope_interleave": kind.with_value(pairs_neighbours),  # The kind is its source.
     }
     return translated_ropes(
-        keys, ModelFamily(), common_keys=("dim", "num_heads"), settings=settings
+        keys, ModelFamily(), unrenamed_keys=("dim", "num_heads"), settings=settings
     )

@@ -6,7 +6,8 @@ from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys
 from pecli.models.table_rules import AlibiRule, LearnedRule
 
-COMMON_KEYS = ("d_model", "n_heads", "rope_theta")
+#: Keys that have the same name and meaning in Hugging Face's config.json.
+UNRENAMED_KEYS = ("d_model", "n_heads", "rope_theta")
 
 
 def read(keys: Keys) -> ParsedEncodings:
@@ -17,7 +18,7 @@ def read(keys: Keys) -> ParsedEncodings:
     if "d_model" not in keys:
         keys = keys.inner_or_self("model")
     if keys.is_true("rope"):
-        return translated_ropes(keys, ModelFamily("OLMo's code"), common_keys=COMMON_KEYS)
+        return translated_ropes(keys, ModelFamily("OLMo's code"), unrenamed_keys=UNRENAMED_KEYS)
     if keys.is_true("alibi"):
         return ParsedEncodings(AlibiRule(rule="naive").encodings(keys), [])
     warning = "neither rope nor alibi is true: OLMo's code then adds a learned table"

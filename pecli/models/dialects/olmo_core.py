@@ -84,9 +84,12 @@ def _warnings_of_override(keys: Keys, name: str) -> list[str]:
 
 
 def _scaling_settings(keys: Keys) -> Settings:
-    """Return the scaling of an OLMo-core config, whose object names its Python class.
+    """Return the scaling of an OLMo-core config by the names of Hugging Face's `rope_scaling`.
 
-    `"_CLASS_": "….YaRNRoPEScalingConfig"` is YaRN, and its keys are renamed to Hugging Face's.
+    The object of the scaling names its Python class: `"_CLASS_": "….YaRNRoPEScalingConfig"` is YaRN.
+
+    Args:
+        keys: The keys of this object; none if nothing is scaled.
     """
     class_path = keys.word("_CLASS_", "type")
     if class_path is None:
@@ -94,21 +97,22 @@ def _scaling_settings(keys: Keys) -> Settings:
     *_, class_name = class_path.value.split(".")
     class_name = keys.checked_word(class_path.with_value(class_name), *SCALINGS)
     scaling_class = SCALINGS[class_name]
-    keys = with_defaults(keys, class_name)
+    keys_and_defaults = with_defaults(keys, class_name)
     if keys.data.get("attention_rescale_factor") == 1:
-        # Any other value is reported as a key that nothing reads.
+        # A factor of 1 changes nothing. Any other is reported as a key that nothing reads.
         keys.mark_as_read("attention_rescale_factor")
     return {
         "rope_type": class_path.with_value(scaling_class.rope_type),
-        **hugging_face_settings(keys, **scaling_class.names),
-        **_stepwise_factors(keys),
+        **hugging_face_settings(keys_and_defaults, **scaling_class.names),
+        **_factors_of_llama3(keys_and_defaults),
     }
 
 
-def _stepwise_factors(keys: Keys) -> Settings:
-    """Return Llama 3.1's factors, which OLMo-core states as shares of the context.
+def _factors_of_llama3(keys: Keys) -> Settings:
+    """Return the two factors of Llama 3.1's scaling; none for other scalings.
 
-    `low_freq_proportion` 0 and `high_freq_proportion` 0.25 are Llama's factors 1 and 4.
+    OLMo-core states them as shares of the context: `low_freq_proportion` 0 and `high_freq_proportion`
+    0.25 are Llama's factors 1 and 4.
     """
     low = only_if(keys.number("low_freq_proportion"), lambda share: share < 1)
     high = nonzero(keys.number("high_freq_proportion"))

@@ -5,7 +5,8 @@ from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys, Settings
 
-COMMON_KEYS = ("hidden_size", "num_attention_heads", "rotary_emb_base")
+#: Keys that have the same name and meaning in Hugging Face's config.json.
+UNRENAMED_KEYS = ("hidden_size", "num_attention_heads", "rotary_emb_base")
 
 
 def read(keys: Keys) -> ParsedEncodings:
@@ -19,5 +20,5 @@ def read(keys: Keys) -> ParsedEncodings:
         if factor is not None:
             scaling = linear_scaling(factor)
     return translated_ropes(
-        keys, ModelFamily("StripedHyena"), common_keys=COMMON_KEYS, scaling=scaling
+        keys, ModelFamily("StripedHyena"), unrenamed_keys=UNRENAMED_KEYS, scaling=scaling
     )

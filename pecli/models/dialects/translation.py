@@ -30,7 +30,7 @@ def translated_ropes(
     keys: Keys,
     family: ModelFamily,
     *,
-    common_keys: tuple[str, ...] = (),
+    unrenamed_keys: tuple[str, ...] = (),
     scaling: Settings = NO_SETTINGS,
     settings: Settings = NO_SETTINGS,
 ) -> ParsedEncodings:
@@ -42,15 +42,15 @@ def translated_ropes(
     Args:
         keys: The keys of the project, with the defaults of its code.
         family: What the project's code implies, such as the layout of pairs.
-        common_keys: Keys that have the same name and meaning in Hugging Face's configurations, such
+        unrenamed_keys: Keys that have the same name and meaning in Hugging Face's configurations, such
             as `head_dim`. All other keys of the file are hidden from the rules.
         scaling: Settings by the names that they have in `rope_scaling`, such as `factor`.
         settings: Settings by the names that they have at the top of a config.json, such as
             `rope_theta`.
     """
-    keys.mark_as_known(*common_keys)
-    defaults_of_code = {name: keys.value(name) for name in common_keys if name not in keys}
-    present_keys = _with_only(keys, common_keys)
+    keys.mark_as_known(*unrenamed_keys)
+    defaults_of_code = {name: keys.value(name) for name in unrenamed_keys if name not in keys}
+    present_keys = _with_only(keys, unrenamed_keys)
     config_json = present_keys.as_config_json({**defaults_of_code, **settings}, scaling)
     return rope_encodings(config_json, family)
 
@@ -87,16 +87,22 @@ def llama3_scaling(
 ) -> Settings:
     """Return Llama 3.1's scaling if a flag such as `use_scaled_rope` requests it; else nothing.
 
-    Its numbers are constants of Meta's code (factor 8, original context 8192). Projects that let a
-    key replace one pass its name: `factor="rope_scaling_factor"`.
+    Its numbers are constants of Meta's code, such as a factor of 8. In some projects, keys replace
+    them.
+
+    Args:
+        keys: The keys of the project.
+        flag: The key that switches the scaling on.
+        names: The keys that replace constants, by Hugging Face's names of these: with
+            `factor="rope_scaling_factor"`, the key `rope_scaling_factor` replaces the factor of 8.
     """
     if not keys.is_true(flag):
         return {}
-    source = keys.full_name(flag)
+    name_of_flag = keys.full_name(flag)
     numbers_in_file = hugging_face_settings(keys, **names)
-    scaling: dict[str, Setting[object]] = {"rope_type": setting_from_key("llama3", source)}
+    scaling: dict[str, Setting[object]] = {"rope_type": setting_from_key("llama3", name_of_flag)}
     for name, constant in LLAMA3.items():
-        scaling[name] = numbers_in_file.get(name) or setting_from_key(constant, source)
+        scaling[name] = numbers_in_file.get(name) or setting_from_key(constant, name_of_flag)
     return scaling
 
 

@@ -40,10 +40,24 @@ def apply_flags(model: ModelEncodings, config: NamedValues | None, text: str) ->
     server = server_of(command_line)
     flags = server.read(command_line)
     settings = settings_of(flags)
-    findings = Findings()
+    findings = Findings()  # Each step adds warnings and notes about the flags.
     _warn_of_removed_flags(flags, server, findings)
     applied = _apply_by_engine(model, config, settings, server, findings)
     _warn_of_long_context(model, applied, settings, server, findings)
+    return _with_report(model, applied, server, findings)
+
+
+def _with_report(
+    model: ModelEncodings, applied: EncodingsWithFlags, server: Server, findings: Findings
+) -> ModelEncodings:
+    """Return a model with the encodings that flags make, and with a report on the flags.
+
+    Args:
+        model: The model without the flags.
+        applied: Its encodings with the flags.
+        server: The server.
+        findings: The warnings and notes about the flags.
+    """
     report = FlagReport(
         server=server.name,
         version=server.version,
@@ -51,7 +65,7 @@ def apply_flags(model: ModelEncodings, config: NamedValues | None, text: str) ->
         warnings=tuple(findings.warnings),
         notes=tuple(findings.notes),
     )
-    # A server that reads its flags into the configuration has warnings about the new one.
+    # Flags that replace keys of the configuration may lead to other warnings about it.
     warnings_about_config = applied.warnings or model.warnings
     warnings_about_flags = [warning.text for warning in findings.warnings]
     warnings = [*warnings_about_config, *warnings_about_flags]
@@ -124,10 +138,10 @@ def _warn_of_long_context(
     server: Server,
     findings: Findings,
 ) -> None:
-    """Warn of a served context that is longer than what the model reaches with the flags.
+    """Warn if a flag requests a longer context than the model reaches with all flags.
 
-    If flags stretch it far enough, some servers still go by the length that the model states, which
-    a note mentions.
+    If it is not, a note may state what else the server needs: SGLang takes no context beyond
+    `max_position_embeddings`, also with YaRN.
 
     Args:
         model: The model without flags.
@@ -142,19 +156,20 @@ def _warn_of_long_context(
         return
     longest_context = _longest_context_with(model, applied.encodings)
     if served.value > longest_context:
-        positions = _positions_reached(longest_context, trained)
-        sentence = f"{served.source} {served.value} is longer than {positions}; {server.beyond}"
+        positions = _longest_context_in_words(longest_context, trained)
+        consequence = server.effect_beyond_context
+        sentence = f"{served.source} {served.value} is longer than {positions}; {consequence}"
         findings.warn(FlagProblem.BEYOND, sentence)
         return
-    goes_by_stated_length = server.stretched != ""
-    if goes_by_stated_length and not _states_context(settings):
-        findings.note(server.stretched)
+    note = server.note_on_stretched_context  # Empty for servers that need nothing else.
+    if note and not _states_context(settings):
+        findings.note(note)
 
 
-def _positions_reached(reach: float, context: int) -> str:
-    """Return the positions that a model reaches, in words."""
-    cause = ", and nothing stretches them" if reach == context else " with these flags"
-    return f"the {reach:,} positions that the model has{cause}"
+def _longest_context_in_words(longest_context: float, trained: int) -> str:
+    """Return «the 4,096 positions that the model has», and whether flags stretch them."""
+    cause = ", and nothing stretches them" if longest_context == trained else " with these flags"
+    return f"the {longest_context:,} positions that the model has{cause}"
 
 
 def _states_context(settings: FlagSettings) -> bool:

@@ -162,24 +162,27 @@ def _parsed_call(source: str) -> ast.Call:
 
 
 def _call_arguments(call: ast.Call) -> CommandLine:
-    """Return the keyword arguments of a call whose values are literals, and the function's name.
+    """Return the keyword arguments of a Python call as flags, and the function's name as a word.
 
-    `dict({"num_ctx": 8192}, seed=1)` has the items of its object as arguments as well.
+    `LLM(max_model_len=8192)` of vLLM has the flag `max_model_len` with the value 8192. Values that
+    are not literals are left out, such as `torch.float16`.
     """
     settings: MutableValues = {}
     for argument in call.args:
-        value = literal(argument)
-        if isinstance(value, Mapping):
+        value = literal_or_none(argument)
+        if isinstance(value, Mapping):  # The items of `dict({"num_ctx": 8192})` count as well.
             settings.update(value)
     for keyword in call.keywords:
         if keyword.arg is not None:  # `**options` has no name.
-            settings[keyword.arg] = literal(keyword.value)
-    flags = [ServerFlag(name, values=(_as_text(value),)) for name, value in _flat(settings)]
-    function_name = ast.unparse(call.func)
+            settings[keyword.arg] = literal_or_none(keyword.value)
+    flags = [
+        ServerFlag(name, values=(_as_text(value),)) for name, value in _present_settings(settings)
+    ]
+    function_name = ast.unparse(call.func)  # It may name the server: `LLM` is vLLM's.
     return CommandLine(flags=tuple(flags), words=(function_name,))
 
 
-def literal(source: ast.expr | str) -> object:
+def literal_or_none(source: ast.expr | str) -> object:
     """Return the value of a literal of Python; None for anything else, such as `torch.float16`."""
     try:
         return ast.literal_eval(source)
@@ -187,11 +190,11 @@ def literal(source: ast.expr | str) -> object:
         return None
 
 
-def _flat(settings: NamedValues) -> Iterator[tuple[str, object]]:
-    """Yield settings, and those in the objects that hold settings: `{"options": {"num_ctx": 8192}}`."""
+def _present_settings(settings: NamedValues) -> Iterator[tuple[str, object]]:
+    """Yield the settings that have a value, and those of an inner object: `{"options": {"seed": 1}}`."""
     for name, value in settings.items():
         if isinstance(value, Mapping) and name in SECTIONS:
-            yield from _flat(value)
+            yield from _present_settings(value)
         elif value is not None:
             yield str(name), value
 

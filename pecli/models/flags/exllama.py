@@ -78,8 +78,8 @@ def _with_flags(
 ) -> Encoding:
     """Return an encoding as exllama computes it with flags.
 
-    A factor of positions (`compress_pos_emb`) comes on top of all other flags: the frequencies that
-    alpha and YaRN make are divided by it. A factor of 0 stands for the model's own.
+    Flags first replace the base and the scaling. A factor for positions (`compress_pos_emb`)
+    then divides the frequencies that result.
 
     Args:
         encoding: The model's encoding.
@@ -87,24 +87,23 @@ def _with_flags(
         findings: Where warnings and notes are added.
         trained_context: The context that the model declares.
     """
-    factor = _factor_with_effect(settings, Meaning.FACTOR)
-    parameters = _base_and_scaling(encoding, settings, findings, trained_context)
-    changed = with_parameters(encoding, parameters)
+    base_and_yarn = _base_and_yarn(encoding, settings, findings, trained_context)
+    uncompressed = with_parameters(encoding, base_and_yarn)
+    factor = _number_unless_0_or_1(settings, Meaning.FACTOR)
     if factor is None:
-        return changed
+        return uncompressed
     _report_compression(factor, findings)
     if Meaning.YARN_FACTOR not in settings:
         _warn_of_model_scaling(encoding, factor, findings)
-    return with_parameters(changed, _compressed_positions(changed, factor))
+    return with_parameters(uncompressed, _compressed_scaling(uncompressed, factor))
 
 
-def _base_and_scaling(
+def _base_and_yarn(
     encoding: Encoding, settings: FlagSettings, findings: Findings, trained_context: int | None
 ) -> Parameters:
-    """Return the base and the scaling that alpha, a base or a YaRN factor states.
+    """Return the base and the parameters of YaRN that flags state; empty if they state neither.
 
-    Alpha (NTK scaling) stands for a larger base. `compress_pos_emb`, which divides positions, is
-    left to the caller.
+    Alpha (NTK scaling) stands for a larger base.
 
     Args:
         encoding: The model's encoding.
@@ -121,7 +120,7 @@ def _base_and_scaling(
     return parameters
 
 
-def _factor_with_effect(settings: FlagSettings, meaning: Meaning) -> Setting[float] | None:
+def _number_unless_0_or_1(settings: FlagSettings, meaning: Meaning) -> Setting[float] | None:
     """Return a factor or an alpha; None if no flag states it, or for 0 and 1, which change nothing."""
     return only_if(settings.get(meaning), lambda number: number not in (0, 1))
 
@@ -129,16 +128,17 @@ def _factor_with_effect(settings: FlagSettings, meaning: Meaning) -> Setting[flo
 def _stated_base(
     encoding: Encoding, settings: FlagSettings, findings: Findings
 ) -> Setting[float] | None:
-    """Return the base that flags state; None if the model's own stays.
+    """Return the base that flags state, directly or as alpha; None if the model's own stays.
 
-    It is stated directly, which counts more, or as alpha: 2 makes a base of 20221 from 10000. A
-    note states each in terms of the other, since some programs only have one of the flags.
+    Alpha is NTK scaling, which multiplies the base by alpha^(d / (d − 2)). For heads of d = 128
+    channels, an alpha of 2 makes 20221 from 10000. A note states the alpha of a base, and the base
+    of an alpha, since some programs have only one of these flags.
     """
     base = positive(settings.get(Meaning.BASE))  # 0 stands for the model's own.
     if base is not None:
         _note_alpha_of_base(encoding, base, findings)
         return base
-    alpha = _factor_with_effect(settings, Meaning.ALPHA)
+    alpha = _number_unless_0_or_1(settings, Meaning.ALPHA)
     if alpha is None:
         return None
     return _base_of_alpha_flag(encoding, alpha, findings)
@@ -198,13 +198,12 @@ def _yarn_of_flag(
     }
 
 
-def _compressed_positions(encoding: Encoding, factor: Setting[float]) -> Parameters:
-    """Return a factor for positions: linear scaling, or a divisor beside the scaling that there is.
+def _compressed_scaling(encoding: Encoding, factor: Setting[float]) -> Parameters:
+    """Return the parameters of a scaling that also divides all positions by a factor.
 
-    `compress_pos_emb: 4` divides all positions by 4, which is linear scaling. A factor below 1 speeds
-    positions up, which linear scaling cannot express.
+    `compress_pos_emb: 4` is linear scaling by 4, if the encoding has no other scaling such as YaRN.
     """
-    speeds_up = factor.value < 1
+    speeds_up = factor.value < 1  # Linear scaling cannot express this.
     if speeds_up or _keeps_scaling(encoding):
         return _divisors_on_top_of_scaling(encoding, factor)
     return {"scaling": factor.with_value("linear"), "factor": factor}

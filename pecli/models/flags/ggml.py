@@ -34,7 +34,7 @@ from pecli.models.flags.values import FlagSetting, FlagSettings, served_context
 from pecli.models.key_names import ORIGINAL, SLIDING
 from pecli.models.keys import Setting, computed, nonzero, only_if, positive, setting_from_key
 
-#: Parameters of a model's own YaRN that no flag replaces.
+#: Parameters of a model's own YaRN that no flag replaces: the attention factor follows from them.
 YARN_PARAMETERS_WITHOUT_FLAG = ("mscale", "mscale_all_dim")
 YARN_BETAS = {Meaning.BETA_FAST: 32.0, Meaning.BETA_SLOW: 1.0}
 #: ggml divides by the width of YaRN's ramp, which it keeps from being 0.
@@ -125,14 +125,17 @@ def apply_ggml_flags(
     """Return the encodings of a model as llama.cpp computes them with flags.
 
     `--rope-freq-base 1e6` replaces the base of the layers that see the whole context. Sliding
-    layers keep the base and the scale that they were trained with, whatever flags say.
+    layers keep the base and the scale that they were trained with.
 
     Args:
         model: The encodings without flags.
         settings: The values of the flags, by their meanings.
         findings: Where warnings and notes are added.
+
+    Raises:
+        ParameterError: A flag has a wrong value, or the .gguf scales twice.
     """
-    settings = _with_metadata(settings, findings)
+    settings = _with_flags_of_metadata(settings)
     context = served_context(model.context, settings)
     _warn_of_group_attention(settings, findings)
     changes_frequencies = not FREQUENCY_FLAGS.isdisjoint(settings)
@@ -145,16 +148,18 @@ def apply_ggml_flags(
     for encoding in model.encodings:
         if _sees_whole_context(encoding):
             _refuse_factor_beside_tensor(encoding)
-            own_scaling = _own_scaling(encoding, context, model.context)
-            encoding = _with_flags(encoding, own_scaling, settings, findings)
+            # Some scalings of a config.json are a tensor in a .gguf, beside which flags count.
+            gguf_scaling = _scaling_in_gguf(encoding, context, model.context)
+            encoding = _with_flags(encoding, gguf_scaling, settings, findings)
         encodings.append(encoding)
     return EncodingsWithFlags(tuple(encodings), context)
 
 
-def _with_metadata(settings: FlagSettings, findings: Findings) -> FlagSettings:
-    """Return the settings with what `--override-kv` replaces; flags of their own take precedence.
+def _with_flags_of_metadata(settings: FlagSettings) -> FlagSettings:
+    """Return the flags, and those that the keys of `--override-kv` stand for.
 
-    `--override-kv llama.rope.freq_base=float:1e6` has the meaning of `--rope-freq-base 1e6`.
+    `--override-kv llama.rope.freq_base=float:1e6` has the meaning of `--rope-freq-base 1e6`. If both
+    are given, the latter counts.
 
     Raises:
         ParameterError: A value that stands for a number is a text, or is negative.
@@ -162,16 +167,15 @@ def _with_metadata(settings: FlagSettings, findings: Findings) -> FlagSettings:
     metadata = settings.get(Meaning.METADATA)
     if metadata is None:
         return settings
-    translated: FlagSettings = {}
+    from_metadata: FlagSettings = {}
     for key, value in metadata.value.items():
         for meaning in _meanings_of_metadata(key):
             setting = setting_from_key(value, f"{metadata.source} {key}")
-            if (
-                meaning is not Meaning.SCALING
-            ):  # The name of a scaling is checked when it is chosen.
+            is_name_of_scaling = meaning is Meaning.SCALING  # It is checked when it is chosen.
+            if not is_name_of_scaling:
                 _check_number(setting)
-            translated[meaning] = setting
-    return {**translated, **settings}
+            from_metadata[meaning] = setting
+    return {**from_metadata, **settings}  # The last value of a meaning counts.
 
 
 def _check_number(setting: FlagSetting) -> None:
@@ -212,8 +216,8 @@ def _sees_whole_context(encoding: Encoding) -> bool:
     return encoding.is_rope_of_text and encoding.layer_type != SLIDING
 
 
-class OwnScaling(NamedTuple):
-    """The scaling that a model has without flags, as llama.cpp reads it from its .gguf.
+class GgufScaling(NamedTuple):
+    """The scaling that a model has without flags, in the form in which a .gguf holds it.
 
     Attributes:
         scaling: `linear` or `yarn`; without any scaling it is linear with a factor of 1.
@@ -248,10 +252,10 @@ def _refuse_factor_beside_tensor(encoding: Encoding) -> None:
         raise ParameterError("flags", "given", rule, f"leave out {names[-1]}")
 
 
-def _own_scaling(
+def _scaling_in_gguf(
     encoding: Encoding, context: int | None, trained_context: int | None
-) -> OwnScaling:
-    """Return the scaling that a model has without flags, as its .gguf holds it.
+) -> GgufScaling:
+    """Return the scaling that a model has without flags, in the form in which a .gguf holds it.
 
     A .gguf names linear scaling and YaRN. All other scalings, such as Llama 3.1's, are a tensor in
     it with one divisor per frequency.
@@ -262,15 +266,16 @@ def _own_scaling(
         trained_context: The context that the model declares.
     """
     parameters = encoding.parameters
+    scaling = parameters["scaling"]
     original = parameters.get(ORIGINAL) or trained_context
-    match parameters["scaling"]:
-        case "none":
-            return OwnScaling(scaling="linear", factor=1.0, original=original)
-        case "linear" | "yarn" as scaling:
-            factor = float(parameters.get("factor") or 1.0)
-            return OwnScaling(scaling=scaling, factor=factor, original=original)
-    # The tensor holds the whole scaling: beside it, positions are not divided.
-    return OwnScaling(
+    if scaling == "none":
+        # For ggml, no scaling is a linear one by 1.
+        return GgufScaling(scaling="linear", factor=1.0, original=original)
+    if scaling in ("linear", "yarn"):
+        factor = float(parameters.get("factor") or 1.0)
+        return GgufScaling(scaling=scaling, factor=factor, original=original)
+    return GgufScaling(
+        # The tensor holds the whole scaling: positions are not divided as well.
         scaling="linear",
         factor=1.0,
         original=original,
@@ -280,17 +285,17 @@ def _own_scaling(
 
 
 def _with_flags(
-    encoding: Encoding, own_scaling: OwnScaling, settings: FlagSettings, findings: Findings
+    encoding: Encoding, gguf_scaling: GgufScaling, settings: FlagSettings, findings: Findings
 ) -> Encoding:
     """Return an encoding as llama.cpp computes it with flags: with another base and scaling.
 
     Args:
         encoding: The model's encoding.
-        own_scaling: The scaling that it has without flags.
+        gguf_scaling: The scaling that it has without flags.
         settings: The flags.
         findings: Where warnings about flags are added.
     """
-    flagged = _FlaggedEncoding(encoding, own_scaling, settings, findings)
+    flagged = _FlaggedEncoding(encoding, gguf_scaling, settings, findings)
     return with_parameters(encoding, flagged.parameters())
 
 
@@ -300,7 +305,7 @@ class _FlaggedEncoding:
     def __init__(
         self,
         encoding: Encoding,
-        own_scaling: OwnScaling,
+        gguf_scaling: GgufScaling,
         settings: FlagSettings,
         findings: Findings,
     ) -> None:
@@ -311,19 +316,19 @@ class _FlaggedEncoding:
 
         Args:
             encoding: The encoding that config.json describes.
-            own_scaling: Its scaling as a .gguf holds it.
+            gguf_scaling: Its scaling as a .gguf holds it.
             settings: The flags.
             findings: Where warnings are added.
         """
         self.encoding = encoding
-        self.own_scaling = own_scaling
+        self.gguf_scaling = gguf_scaling
         self.settings = settings
         self.findings = findings
         self.base = self._chosen_base()
         self.scaling = self._chosen_scaling()
         self.factor = self._chosen_factor()
         self.ext_factor = self._chosen_ext_factor()
-        self.original = self._of_flag_or_model(Meaning.ORIGINAL, self.own_scaling.original)
+        self.original = self._of_flag_or_model(Meaning.ORIGINAL, self.gguf_scaling.original)
 
     def _of_flag_or_model(self, meaning: Meaning, default: object) -> FlagSetting:
         """Return the value of a flag, else the model's own, which has no source."""
@@ -349,7 +354,7 @@ class _FlaggedEncoding:
         Raises:
             ParameterError: llama.cpp does not know the scaling of the flag.
         """
-        scaling = self._of_flag_or_model(Meaning.SCALING, self.own_scaling.scaling)
+        scaling = self._of_flag_or_model(Meaning.SCALING, self.gguf_scaling.scaling)
         if scaling.value not in SCALING_NAMES:
             shown = f"{scaling.source} {scaling.value}"
             rule = f"it must be one of {', '.join(SCALING_NAMES)}"
@@ -376,23 +381,24 @@ class _FlaggedEncoding:
         )
 
     def _chosen_factor(self) -> Setting[float]:
-        """Return the factor by which the flags stretch positions.
+        """Return the factor by which positions are divided: a flag's, else the model's own.
 
-        `--rope-scale 4` and `--rope-freq-scale 0.25` mean 4. Without such a flag it is the model's
-        own factor, and 1 if `--rope-scaling none` switches scaling off.
+        `--rope-scale 4` and `--rope-freq-scale 0.25` both mean 4.
         """
-        if self.scaling.value == "none":
+        if self.scaling.value == "none":  # `--rope-scaling none` switches scaling off.
             self._warn_of_unused_factor()
             return self.scaling.with_value(1.0)
-        scale = positive(self.settings.get(Meaning.SCALE))
-        if scale is not None:
-            return self._factor_of_scale(scale)
-        factor = positive(self.settings.get(Meaning.FACTOR))
-        if factor is None:
-            return model_value(self.own_scaling.factor)
-        if factor.value < 1:
-            warn_of_inverted_scale(self.findings, factor.source, factor.value, 1 / factor.value)
-        return factor
+        rope_freq_scale = positive(self.settings.get(Meaning.SCALE))
+        if rope_freq_scale is not None:
+            return self._factor_of_scale(rope_freq_scale)
+        rope_scale = positive(self.settings.get(Meaning.FACTOR))
+        if rope_scale is None:
+            return model_value(self.gguf_scaling.factor)
+        if rope_scale.value < 1:
+            # It shrinks the context. Most probably it was meant for `--rope-freq-scale`.
+            stretch = 1 / rope_scale.value
+            warn_of_inverted_scale(self.findings, rope_scale.source, rope_scale.value, stretch)
+        return rope_scale
 
     def _factor_of_scale(self, scale: Setting[float]) -> Setting[float]:
         """Return the factor of `--rope-freq-scale`: 4 for a scale of 0.25."""
@@ -436,11 +442,11 @@ class _FlaggedEncoding:
         flag = self._scale_flag()
         if name == "none" or flag is None:
             return
-        if self.own_scaling.is_in_tensor:
+        if self.gguf_scaling.is_in_tensor:
             self._warn_of_stacking(name, flag.source)
             return
         flag_changes_name = self.scaling.value != name
-        flag_changes_factor = self.factor.value != self.own_scaling.factor
+        flag_changes_factor = self.factor.value != self.gguf_scaling.factor
         if flag_changes_name or flag_changes_factor:
             warn_of_replaced_scaling(self.findings, flag.source, self.encoding)
 
@@ -460,27 +466,32 @@ class _FlaggedEncoding:
         return None
 
     def _scaling_parameters(self) -> Parameters:
-        """Return the scaling that llama.cpp computes with the flags, in the terms of config.json.
+        """Return the scaling that llama.cpp computes with the flags, as parameters of `pecli.Rope`.
 
-        It is none, linear or yarn if one of them has the effect, else a divisor per frequency.
+        It is none, linear or YaRN. If none of them has the effect of the flags, it is a list with a
+        divisor per frequency.
         """
         self._warn_of_ignored_flags()
-        if self._needs_divisors():
+        if self._needs_divisor_per_frequency():
             return self._scaling_by_divisors()
-        # `--rope-scale 4` makes the scaling linear without `--rope-scaling linear`.
-        cause = self._scaling_flag_or(self.factor)
         if self.factor.value == 1:
-            return {"scaling": cause.with_value("none")}
-        if not self.has_yarn:
-            return {"scaling": cause.with_value("linear"), "factor": self.factor}
-        return self._yarn_parameters()
+            return {"scaling": self._name_of_scaling("none", implied_by=self.factor)}
+        if self.has_yarn:
+            return self._yarn_parameters()
+        name = self._name_of_scaling("linear", implied_by=self.factor)
+        return {"scaling": name, "factor": self.factor}
 
-    def _scaling_flag_or(self, other: FlagSetting) -> FlagSetting:
-        """Return `--rope-scaling` if it is given, else another flag that causes the scaling."""
-        is_given = self.scaling.source != ""  # The model's own scaling has no source.
-        return self.scaling if is_given else other
+    def _name_of_scaling(self, name: str, implied_by: FlagSetting) -> Setting[str]:
+        """Return the name of a scaling as a setting, whose source is the flag that leads to it.
 
-    def _needs_divisors(self) -> bool:
+        This is `--rope-scaling` if it is given. Without it, other flags imply a scaling:
+        `--rope-scale 4` a linear one.
+        """
+        has_flag = self.scaling.source != ""  # The model's own scaling has no source.
+        flag = self.scaling if has_flag else implied_by
+        return flag.with_value(name)
+
+    def _needs_divisor_per_frequency(self) -> bool:
         """Return True if no scaling of config.json has the effect of the flags.
 
         It has not if they come on top of a scaling in a tensor, speed positions up (a factor below
@@ -489,7 +500,7 @@ class _FlaggedEncoding:
         is_sped_up = self.factor.value < 1
         is_partial_yarn = self.ext_factor.value not in (0, 1) and self.factor.value != 1
         states_attention = self.stated_attention is not None
-        return self.own_scaling.is_in_tensor or is_sped_up or states_attention or is_partial_yarn
+        return self.gguf_scaling.is_in_tensor or is_sped_up or states_attention or is_partial_yarn
 
     def _warn_of_ignored_flags(self) -> None:
         if self.has_yarn:
@@ -518,24 +529,19 @@ class _FlaggedEncoding:
                 self.findings.warn(FlagProblem.IGNORED, sentence)
 
     def _yarn_parameters(self) -> Parameters:
-        """Return the parameters of YaRN, each with the flag that states it.
-
-        Flags state the factor and the betas. No flag states `mscale` and `mscale_all_dim`: they stay as
-        the model has them.
-        """
-        # `--yarn-ext-factor 1` has the effect of `--rope-scaling yarn`, and is then named as its cause.
-        flag = self._scaling_flag_or(self.ext_factor)
+        """Return the parameters of YaRN: those that flags state, and the model's own others."""
         parameters: Parameters = {
-            "scaling": flag.with_value("yarn"),
+            # `--yarn-ext-factor 1` has the effect of `--rope-scaling yarn`.
+            "scaling": self._name_of_scaling("yarn", implied_by=self.ext_factor),
             "factor": self.factor,
             ORIGINAL: self.original,
             "beta_fast": self._beta(Meaning.BETA_FAST),
             "beta_slow": self._beta(Meaning.BETA_SLOW),
         }
         for name in YARN_PARAMETERS_WITHOUT_FLAG:
-            value_of_model = self.encoding.parameters.get(name)
-            if value_of_model:
-                parameters[name] = model_value(value_of_model)
+            number = self.encoding.parameters.get(name)
+            if number:
+                parameters[name] = model_value(number)
         return parameters
 
     def _beta(self, meaning: Meaning) -> Setting[float]:
@@ -554,7 +560,7 @@ class _FlaggedEncoding:
         by 8, and flags multiply by 1/4, is divided by 32.
         """
         pairs = self.encoding.frequency_rope().rotary_dim // 2
-        file_divisors = np.array(self.own_scaling.divisors or [1.0] * pairs)  # (pairs,)
+        file_divisors = np.array(self.gguf_scaling.divisors or [1.0] * pairs)  # (pairs,)
         divisors = tuple((file_divisors / self._multipliers(pairs)).tolist())
         return divisor_parameters(
             divisors=computed(divisors, "llama.cpp, {}", self._first_flag()),
@@ -584,7 +590,7 @@ class _FlaggedEncoding:
     def _attention_of_divisors(self) -> Setting[float]:
         """Return what cos and sin are multiplied by: the file's factor, a flag's, and YaRN's."""
         flag = self.stated_attention or Setting(1.0, "default")
-        attention = self.own_scaling.attention * flag.value
+        attention = self.gguf_scaling.attention * flag.value
         if self.has_yarn and self.factor.value > 1:
             attention *= 1 + 0.1 * math.log(self.factor.value)
         return flag.with_value(attention)
@@ -596,18 +602,23 @@ class _FlaggedEncoding:
         the one that turns `beta_slow` times. ggml rounds these limits outwards: for 128 channels,
         base 10000 and 4,096 positions they are the pairs 20 and 46.
         """
-        low = max(0, math.floor(self._pair_of_turns(Meaning.BETA_FAST, pairs)))
-        high = min(2 * pairs - 1, math.ceil(self._pair_of_turns(Meaning.BETA_SLOW, pairs)))
+        low = max(0, math.floor(self._pair_that_turns(Meaning.BETA_FAST, pairs)))
+        high = min(2 * pairs - 1, math.ceil(self._pair_that_turns(Meaning.BETA_SLOW, pairs)))
         width = max(MIN_RAMP, high - low)
         ramps = np.clip((np.arange(pairs) - low) / width, 0.0, 1.0)
         mixes: npt.NDArray[np.float64] = (1 - ramps) * self.ext_factor.value
         return mixes
 
-    def _pair_of_turns(self, meaning: Meaning, pairs: int) -> float:
-        """Return the pair that turns as often over the trained context as a beta of YaRN states.
+    def _pair_that_turns(self, meaning: Meaning, pairs: int) -> float:
+        """Return the index of the pair that turns n times over the trained context, n being a beta.
 
-        Pair i has the frequency base^(−i / pairs), and turns n times over L positions if
-        L · base^(−i / pairs) = 2π · n.
+        The index may lie between two pairs. Pair i has the frequency base^(−i / pairs). It turns n
+        times over L positions if L · base^(−i / pairs) = 2π · n. Solved for i, this is
+        i = pairs · ln(L / (2π · n)) / ln(base).
+
+        Args:
+            meaning: The beta, `BETA_FAST` or `BETA_SLOW`.
+            pairs: The number of pairs of channels that rotate.
 
         Raises:
             ParameterError: The beta is 0, or the base is not above 1: no pair turns so often.
@@ -619,8 +630,7 @@ class _FlaggedEncoding:
         if base <= 1:
             rule = "yarn scaling divides by ln b, so b must be above 1"
             raise ParameterError("base", f"{base:g}", rule)
-        original = self.original.value or 1
-        wavelengths = original / (turns * 2 * math.pi)
-        dim = 2 * pairs
-        result: float = dim * math.log(wavelengths) / (2 * math.log(base))
-        return result
+        trained_context = self.original.value or 1  # A model may state none.
+        ratio = trained_context / (2 * math.pi * turns)
+        pair: float = pairs * math.log(ratio) / math.log(base)
+        return pair

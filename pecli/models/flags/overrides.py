@@ -1,6 +1,6 @@
 """Flags of vLLM, SGLang and transformers, which replace keys of config.json before it is read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pecli.engine.named_values import MutableValues, NamedValues
@@ -44,15 +44,14 @@ def apply_overrides(
 ) -> EncodingsWithFlags:
     """Return the encodings of a config.json after flags of vLLM, SGLang or transformers.
 
-    Flags replace keys of the config.json: `--rope-scaling '{"rope_type": "yarn", …}'` replaces its
-    rotary settings. With transformers 5 these hold the base as well. If the new settings lack it, a
-    warning reports that, and the default of the server counts.
+    Flags replace keys of the config.json, which is then read again: `--rope-theta 1e6` replaces its
+    base, and `--rope-scaling '{"rope_type": "yarn", …}'` all of its rotary settings.
 
     Args:
         model: The encodings without the flags.
         config: The configuration; None if the model is a .gguf file.
         settings: The flags.
-        server: The server, whose base counts if the new settings lack the model's own.
+        server: The server. Its default base counts if new rotary settings lack the model's.
         findings: Where warnings are added.
 
     Raises:
@@ -62,8 +61,10 @@ def apply_overrides(
         rule = f"{server.name} reads flags into a config.json, and {model.file} is a .gguf"
         raise ParameterError("flags", "given", rule, "name the folder with its config.json")
     changed_config = _config_with_flags(config, settings)
-    _complete_replaced_settings(config, changed_config, model, server, findings)
-    served = settings.get(Meaning.CONTEXT)
+    for replaced in _replaced_settings(config, changed_config):
+        _warn_of_lost_keys(replaced, findings)
+        _replace_lost_base(replaced, changed_config, model, server, findings)
+    served = settings.get(Meaning.CONTEXT)  # A flag such as `--max-model-len 65536`.
     context = served.value if served else _stretched_context(changed_config, model)
     model_with_flags = read_object(
         changed_config.values, model.file, origins=changed_config.origins, served=context
@@ -251,34 +252,32 @@ class ReplacedSettings(NamedTuple):
         return any(isinstance(value, Mapping) for value in self.settings.values())
 
 
-def _complete_replaced_settings(
-    config: NamedValues,
+def _replace_lost_base(
+    replaced: ReplacedSettings,
     changed_config: ChangedConfig,
     model: ModelEncodings,
     server: Server,
     findings: Findings,
 ) -> None:
-    """Warn of keys that are lost because a flag replaces the rotary settings as a whole.
+    """Add the base that a server takes if the rotary settings of a flag lack the model's base.
 
-    A model has `{"rope_theta": 1e6, "mrope_section": […]}`, and the flag has only `{"rope_type":
-    "yarn", "factor": 4}`: both keys are lost. vLLM then takes the base 10000, which is added to the
-    configuration. If it is not known which base a server takes, none is added.
+    A model has `{"rope_theta": 1e6, …}`, and the flag `{"rope_type": "yarn", "factor": 4}`. vLLM then
+    takes the base 10000, and a warning reports that. If the server's base is not known, there is only
+    the warning.
 
     Args:
-        config: The configuration without flags.
-        changed_config: The configuration with the flags, to which a base may be added.
+        replaced: The settings before and after the flag.
+        changed_config: The configuration with the flags, to which the base is added.
         model: The encodings without flags.
         server: The server, whose default base counts.
-        findings: Where warnings are added.
+        findings: Where the warning is added.
     """
-    for replaced in _replaced_settings(config, changed_config):
-        _warn_of_lost_keys(replaced, findings)
-        if _keeps_base(replaced, changed_config, server):
-            continue
-        lost_base = _lost_base(replaced, model, server)
-        if lost_base is not None:
-            _warn_of_lost_base(lost_base, replaced.source, server, findings)
-            _add_base_of_server(lost_base, replaced.path, changed_config, server)
+    if _keeps_base(replaced, changed_config, server):
+        return
+    lost_base = _lost_base(replaced, model, server)
+    if lost_base is not None:
+        _warn_of_lost_base(lost_base, replaced.source, server, findings)
+        _add_base_of_server(lost_base, replaced.path, changed_config, server)
 
 
 def _warn_of_lost_keys(replaced: ReplacedSettings, findings: Findings) -> None:
@@ -291,23 +290,32 @@ def _warn_of_lost_keys(replaced: ReplacedSettings, findings: Findings) -> None:
 
 def _replaced_settings(
     config: NamedValues, changed_config: ChangedConfig
-) -> Iterator[ReplacedSettings]:
-    """Yield the objects of rotary settings that flags replaced, each beside the model's own."""
-    origins = [
-        *changed_config.origins.items()
-    ]  # A copy, because the caller may add keys meanwhile.
-    for full_name, source in origins:
+) -> list[ReplacedSettings]:
+    """Return the objects of rotary settings that flags replaced, each beside the model's own.
+
+    `--rope-scaling '{…}'` replaces one of them; `--rope-theta 1e6` replaces a single key, and none.
+
+    Args:
+        config: The configuration without flags.
+        changed_config: The configuration with them.
+    """
+    replaced = []
+    for full_name, flag in changed_config.origins.items():
         *path, key = full_name.split(".")
         section = object_at(changed_config.values, path)
         is_settings_object = key in SETTINGS and isinstance(section[key], Mapping)
         if is_settings_object:
-            yield ReplacedSettings(
-                source=source,
-                path=tuple(path),
-                section=section,
-                settings=section[key],
-                model_settings=_rotary_settings_in(object_at(config, path)).values,
+            model_section = object_at(config, path)
+            replaced.append(
+                ReplacedSettings(
+                    source=flag,
+                    path=tuple(path),
+                    section=section,
+                    settings=section[key],
+                    model_settings=_rotary_settings_in(model_section).values,
+                )
             )
+    return replaced
 
 
 def _keeps_base(replaced: ReplacedSettings, changed_config: ChangedConfig, server: Server) -> bool:
@@ -412,16 +420,27 @@ def _stretched_context(changed_config: ChangedConfig, model: ModelEncodings) -> 
 
 
 def _warn_of_replaced_scalings(
-    before: ModelEncodings, after: ModelEncodings, changed_config: ChangedConfig, findings: Findings
+    model: ModelEncodings,
+    model_with_flags: ModelEncodings,
+    changed_config: ChangedConfig,
+    findings: Findings,
 ) -> None:
-    """Warn of each layer type whose own scaling has been replaced by another one."""
+    """Warn of each layer type whose own scaling a flag has replaced by another one.
+
+    Args:
+        model: The encodings without flags.
+        model_with_flags: The encodings of the changed configuration.
+        changed_config: That configuration, and the flags that changed it.
+        findings: Where warnings are added.
+    """
     flag = _flag_of_settings(changed_config)
     if flag is None:
-        return
-    old_types = before.layer_types()
-    ropes_of_old_types = [rope for rope in after.ropes() if rope.layer_type in old_types]
-    for new in ropes_of_old_types:
-        old = before.one(new.layer_type)
+        return  # A flag for a single key, such as `--rope-theta`, replaces no scaling.
+    types_of_model = model.layer_types()
+    for new in model_with_flags.ropes():
+        if new.layer_type not in types_of_model:
+            continue
+        old = model.one(new.layer_type)
         if _has_lost_scaling(old, new):
             warn_of_replaced_scaling(findings, flag, old)
 

@@ -95,8 +95,9 @@ class Server:
         engine: The rules by which it applies them; see `pecli.models.flags.engines`.
         programs: Names of its programs and functions.
         spelling: `dashed` for flags of a shell, `bare` for settings without dashes, or `both`.
-        beyond: What it does with a context that is longer than the model's.
-        stretched: What it does with such a context although flags stretch it; may be empty.
+        effect_beyond_context: What it does with a context that is longer than the model's.
+        note_on_stretched_context: What it does with such a context although flags stretch it; may be
+            empty.
         flags: The meanings of each flag.
         removed: Flags that newer versions do not have.
         unrelated: Flags that look as if they were about positions.
@@ -108,8 +109,8 @@ class Server:
     engine: str
     programs: frozenset[str]
     spelling: str
-    beyond: str
-    stretched: str
+    effect_beyond_context: str
+    note_on_stretched_context: str
     flags: Mapping[str, tuple[Meaning, ...]]
     removed: Mapping[str, Removal]
     unrelated: frozenset[str]
@@ -129,8 +130,8 @@ class Server:
             engine=table["engine"],
             programs=frozenset(table["programs"]),
             spelling=table["spelling"],
-            beyond=table["beyond"],
-            stretched=table.get("stretched", ""),
+            effect_beyond_context=table["effect_beyond_context"],
+            note_on_stretched_context=table.get("note_on_stretched_context", ""),
             flags=flags,
             removed={name: Removal(**row) for name, row in table["removed"].items()},
             unrelated=frozenset(table["unrelated"].split()),

@@ -38,24 +38,34 @@ def apply_flags_of_loader(
         findings: Where warnings are added.
         trained_context: The context that the model declares.
     """
-    compression = _above_one(settings, Meaning.FACTOR)
-    alpha = _above_one(settings, Meaning.ALPHA)
-    base = positive(settings.get(Meaning.BASE))  # 0 stands for the model's own.
-    if compression is not None:
-        parameters: Parameters = {
-            "scaling": compression.with_value("linear"),
-            "factor": compression,
-        }
-        reason = f"the loader {LOADER} takes one scaling, that of {compression.source}"
-        _warn_of_ignored((alpha, base), reason, findings)
-    elif alpha is not None:
-        parameters = _dynamic_scaling(alpha, base, trained_context)
-    else:
-        _warn_of_ignored((base,), f"the loader {LOADER} takes a base only beside alpha", findings)
+    parameters = _scaling_of_flags(settings, findings, trained_context)
+    if parameters is None:
         return encoding
     if encoding.parameters["scaling"] != "none":
         warn_of_replaced_scaling(findings, parameters["scaling"].source, encoding)
     return with_parameters(encoding, parameters)
+
+
+def _scaling_of_flags(
+    settings: FlagSettings, findings: Findings, trained_context: int | None
+) -> Parameters | None:
+    """Return the scaling that flags state: linear, dynamic, or None.
+
+    `compress_pos_emb 4` is linear scaling by 4. Only without it does text-generation-webui look at
+    alpha, which is dynamic scaling. Only with alpha does it look at a base. Warnings about flags that
+    have no effect are added to the findings.
+    """
+    compression = _above_one(settings, Meaning.FACTOR)
+    alpha = _above_one(settings, Meaning.ALPHA)
+    base = positive(settings.get(Meaning.BASE))  # 0 stands for the model's own.
+    if compression is not None:
+        reason = f"the loader {LOADER} takes one scaling, that of {compression.source}"
+        _warn_of_ignored((alpha, base), reason, findings)
+        return {"scaling": compression.with_value("linear"), "factor": compression}
+    if alpha is not None:
+        return _dynamic_scaling(alpha, base, trained_context)
+    _warn_of_ignored((base,), f"the loader {LOADER} takes a base only beside alpha", findings)
+    return None
 
 
 def _above_one(settings: FlagSettings, meaning: Meaning) -> Setting[float] | None:
@@ -75,12 +85,17 @@ def _warn_of_ignored(
 def _dynamic_scaling(
     alpha: Setting[float], base: Setting[float] | None, trained_context: int | None
 ) -> Parameters:
-    """Return transformers' dynamic scaling, whose factor is alpha.
+    """Return transformers' dynamic scaling (NTK), which multiplies the base as the text gets longer.
 
-    A base beside alpha replaces it: 20,000 makes a factor of (20,000 / 10,000)^(63/64) = 1.98.
+    Args:
+        alpha: The factor of the scaling, if no base is given.
+        base: A base, from which the program computes the factor instead.
+        trained_context: The context that the model declares.
     """
     factor = alpha
     if base is not None:
+        # NTK by alpha makes the base 10,000 · alpha^(64/63), for heads of 128 channels. Solved for
+        # alpha, a base of 20,000 is a factor of (20,000 / 10,000)^(63/64) = 1.98.
         factor_of_base = (base.value / LLAMA_BASE) ** ALPHA_EXPONENT
         factor = base.implying(factor_of_base, f"{base.source} {base.value:.10g}")
     return {

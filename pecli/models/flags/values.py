@@ -7,7 +7,7 @@ from typing import Any
 
 from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.errors import ParameterError
-from pecli.models.flags.command_line import ServerFlag, literal
+from pecli.models.flags.command_line import ServerFlag, literal_or_none
 from pecli.models.flags.servers import Meaning, ReadFlag
 from pecli.models.keys import MAX_WHOLE, Setting, as_number, as_whole, setting_from_key
 
@@ -203,7 +203,7 @@ def _json_or_python(text: str) -> object:
     try:
         value: object = json.loads(text)
     except ValueError:
-        return literal(text)
+        return literal_or_none(text)
     return value
 
 

@@ -195,10 +195,10 @@ def _padded(row: Indices, is_token: npt.NDArray[np.bool_], padding_id: int) -> I
 def id_rules(model: Model) -> IdRules:
     """Return the rules by which a model numbers its tokens."""
     if isinstance(model, ModelEncodings):
-        return IdRules(_rules_of({}, model.model_type), _style(model))
+        return IdRules(_mrope_rules({}, model.model_type), _style(model))
     description = describe(model)
     encodings = description.encodings()
-    return IdRules(_rules_of(description.values, encodings.model_type), _style(encodings))
+    return IdRules(_mrope_rules(description.values, encodings.model_type), _style(encodings))
 
 
 def _style(encodings: ModelEncodings) -> str:
@@ -215,22 +215,26 @@ def _object(values: NamedValues, name: str, default: NamedValues) -> NamedValues
     return value if isinstance(value, dict) else default
 
 
-def _rules_of(config: NamedValues, model_type: str | None) -> MropeRules | None:
-    """Return the rules of M-RoPE; None for models of other families.
+def _mrope_rules(config: NamedValues, model_type: str | None) -> MropeRules | None:
+    """Return the rules by which a family numbers text, images and videos; None without M-RoPE.
 
-    A row of position_rules.json has what the code of a family fixes. The configuration of the
-    vision tower states the rest, such as the merge size.
+    The family's row of position_rules.json has what its code fixes. The configuration of the vision
+    tower states the rest. `MropeRules` describes each of these numbers.
+
+    Args:
+        config: The configuration of the model; empty if it is not known.
+        model_type: The model type, such as `qwen2_5_vl`.
     """
     row = stored("position_rules.json").get(model_type or "")
     if row is None:
         return None
-    # Qwen2.5-Omni has all this in `thinker_config`, which is then the `part` of its row.
-    config = _object(config, row.get("part", ""), default=config)
-    vision = _object(config, "vision_config", default={})
+    # The tower may stand in an object that the row names: in `thinker_config` of Qwen2.5-Omni.
+    outer_config = _object(config, row.get("part", ""), default=config)
+    vision = _object(outer_config, "vision_config", default={})
     return MropeRules(
         merge=as_whole(vision.get("spatial_merge_size")) or 2,
         temporal_merge=_temporal_merge(row, vision),
-        rate=_rate(row, vision, config),
+        rate=_rate(row, vision, outer_config),
         seconds_first=row.get("seconds_first", False),
         frames_apart=row.get("frames_apart", False),
         continues=Continues(row.get("continues", Continues.GRID)),

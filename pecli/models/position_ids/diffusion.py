@@ -95,26 +95,33 @@ def _qwen_image(prompt: Prompt) -> Indices:
     """Return the ids (L, 3) of Qwen-Image: the number of an image, a row and a column.
 
     Rows and columns count from the middle: 4 rows are −2, −1, 0, 1. A token of text has the same
-    number on all axes. The first one is beyond all rows and columns, 2 beside an image of 4 × 4
-    patches, and later ones count on, also behind an image: 2, 3, 4, ….
+    number on all axes. The numbers of text begin after those of all rows and columns: beside an
+    image of 4 × 4 patches they are 2, 3, 4, ….
     """
-    first_of_text = _beyond_images(prompt)
+    first_of_text = _number_after_all_images(prompt)
     ids_by_segment = []
     for segment, tokens_before, images_before in _placed_segments(prompt):
         if segment.is_vision:
             _, rows, columns = segment.grid
             ids = _grid(segment)
             ids[:, 0] += images_before
-            ids[:, 1] -= rows - rows // 2
-            ids[:, 2] -= columns - columns // 2
+            ids[:, 1] -= _half_rounded_up(rows)
+            ids[:, 2] -= _half_rounded_up(columns)
         else:
-            numbers = np.arange(segment.count) + first_of_text + tokens_before
+            # A text after an image continues the numbers of the text before it.
+            first = first_of_text + tokens_before
+            numbers = np.arange(first, first + segment.count)
             ids = np.tile(numbers[:, None], (1, 3))
         ids_by_segment.append(ids)
     return np.concatenate(ids_by_segment)
 
 
-def _beyond_images(prompt: Prompt) -> int:
+def _half_rounded_up(count: int) -> int:
+    """Return how many rows have negative numbers, counted from the middle: 2 of 4, and 2 of 3."""
+    return count - count // 2
+
+
+def _number_after_all_images(prompt: Prompt) -> int:
     """Return the first number beyond the rows and columns of all images; 0 without images.
 
     Half of the sides counts, as rows and columns are counted from the middle. A text has the grid
