@@ -289,6 +289,9 @@ def test_one_row_of_cosines_then_sines_is_compared_with_both() -> None:
 
 
 def test_two_scalars_are_not_compared_with_one_array() -> None:
+    """cos and sin of A are numbers without an axis: they have no columns that B could hold side by side,
+    although B has the same two numbers, 1 and 0. So its tensor has no partner in A.
+    """
     result = pecli.diff(
         {"cos": np.ones(()), "sin": np.zeros(())}, {"cos_sin": np.array([1.0, 0.0])}
     )
@@ -309,5 +312,8 @@ def test_rows_without_elements_are_equal_only_to_rows_without_elements(columns: 
 
 
 def test_a_bias_of_no_heads_differs_from_one_of_two() -> None:
+    """A has 0 heads of 4 × 4 and B has 2: the shapes are reported, of which neither is taken for the
+    other.
+    """
     difference = pecli.diff({"bias": np.zeros((0, 4, 4))}, {"bias": np.ones((2, 4, 4))})
     assert difference.tensors[0].problem == "its shape is (2, 4, 4) where (0, 4, 4) is expected"

@@ -962,6 +962,7 @@ def test_a_model_that_is_served_as_it_is_changes_no_settings() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_length_must_not_be_shorter_than_the_original_one() -> None:
+    """A model of 4,096 positions may be extended to 4,096, by the factor 1; 4,095 are refused."""
     config = {**CONFIG, "max_position_embeddings": 4096}
     assert pecli.extend(config, 4096, "yarn").factor == 1
     with pytest.raises(ParameterError, match="nothing to stretch from 4,096 positions"):

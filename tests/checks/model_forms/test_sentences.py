@@ -168,11 +168,20 @@ def test_more_than_twelve_lines_are_counted_and_not_printed() -> None:
         (NoRotaryEncoding("A"), "A: no rotary encoding"),
         (MissingKey("block_count"), "B: block_count is missing"),
         (
-            ValueChanged("base", 500000, 10000, "rope.freq_base", is_key_missing=False),
+            ValueChanged(
+                "base", expected=500000, value=10000, key="rope.freq_base", is_key_missing=False
+            ),
             "B: base 500000 → 10000 (rope.freq_base)",
         ),
         (
-            ValueChanged("base", 500000, 10000, "rope.freq_base", True, "full_attention"),
+            ValueChanged(
+                "base",
+                expected=500000,
+                value=10000,
+                key="rope.freq_base",
+                is_key_missing=True,
+                layer_type="full_attention",
+            ),
             "B: base 500000 → 10000: rope.freq_base is missing (full_attention)",
         ),
         (SectionsChanged((2, 3, 3), (4, 2, 2)), "B: M-RoPE sections (2, 3, 3) → (4, 2, 2)"),
@@ -189,6 +198,9 @@ def test_more_than_twelve_lines_are_counted_and_not_printed() -> None:
     ids=lambda value: type(value).__name__,
 )
 def test_a_setting_that_differs_is_a_sentence(problem: SettingsProblem, sentence: str) -> None:
+    """A finding about the settings of B is printed as a sentence: the value of A, an arrow, and the
+    value of B, or what is missing. ValueChanged has the setting, both values and the key of B.
+    """
     assert describe_settings_problem(problem, "B") == sentence
 
 
@@ -235,6 +247,9 @@ def test_a_setting_that_differs_is_a_sentence(problem: SettingsProblem, sentence
     ids=str,
 )
 def test_a_tensor_that_differs_is_a_sentence(finding: Finding, words: str) -> None:
+    """A finding about the tensor output.weight of a Llama is printed as a sentence with its short name,
+    «output». B is a .gguf file, whose conversion planted the difference.
+    """
     assert sentences_about("output.weight", finding=finding) == [f"B: output {words}"]
 
 
