@@ -466,24 +466,38 @@ def test_heatmaps_of_different_ends_have_a_colour_bar_each() -> None:
         assert axes.bbox.y1 == pytest.approx(bar.bbox.y1)
 
 
-def test_zero_is_white_and_nan_is_grey() -> None:
-    """The left half of a heatmap from −1 to 1 is 0, the right half NaN; a pixel is taken from the
-    middle of each. 128 of 255 is grey.
-    """
+def figure_of_zeros_and_nan() -> Figure:
+    """Return a heatmap from −1 to 1 whose left half is 0 and whose right half is NaN."""
     values = np.zeros((8, 8))
     values[:, 4:] = np.nan
     figure = render(Picture("", [HeatmapPanel("", values, limits=(-1.0, 1.0))]))
     figure.canvas.draw()
+    return figure
+
+
+def test_zero_is_white_and_nan_is_grey_in_a_heatmap_of_both_signs() -> None:
+    """0 is the middle of the palette, which is next to white: each of red, green and blue is above
+    240 of 255. Grey is 128 of 255. A pixel is taken from the middle of the left half (0) and of the
+    right half (NaN).
+    """
+    figure = figure_of_zeros_and_nan()
     pixels = np.asarray(figure.canvas.buffer_rgba())[:, :, :3].astype(int)
     axes = figure.axes[0].bbox
     middle = int(figure.bbox.y1 - (axes.y0 + axes.y1) / 2)
     left, right = (pixels[middle, int(axes.x0 + axes.width * share)] for share in (0.25, 0.75))
 
-    assert left.min() > 240  # The middle of the diverging palette is next to white.
+    assert left.min() > 240
     assert right.tolist() == [128, 128, 128]
-    assert figure.axes[1].get_ylabel() == "grey: not finite"
 
-    # In matplotlib's palette «gray», 0 is black and 1 is white; NaN is grey in every palette.
+
+def test_the_colour_bar_explains_the_grey_of_nan() -> None:
+    """A heatmap with NaN has «grey: not finite» beside its colour bar."""
+    _, colour_bar = figure_of_zeros_and_nan().axes
+    assert colour_bar.get_ylabel() == "grey: not finite"
+
+
+def test_nan_is_grey_in_every_palette() -> None:
+    """In matplotlib's palette «gray», 0 is black and 1 is white. NaN is 128 of 255."""
     black, white, grey = np.rint(255 * colour_map("gray")(np.array([0.0, 1.0, np.nan]))[:, 0])
     assert black == 0
     assert white == 255
