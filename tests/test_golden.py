@@ -501,26 +501,35 @@ def path_of_program(program: str) -> str:
     return found
 
 
-def test_golden_runner_in_javascript_fails_where_float32_does(suite: Path) -> None:
-    """The sample runner is a port in float32, which checks itself against the suite. It passes 4
-    cases, and of each failure it states that float32 explains it. With --mistake it takes base
-    10000 for every case: failures that float32 does not explain are all of another base.
-    """
+def failures_of_javascript(suite: Path, *options: str) -> list[str]:
+    """Return the lines «FAILED CASE …» of the sample runner in JavaScript, a port in float32."""
     node = path_of_program("node")
-    *lines, summary = lines_printed_by(node, RUNNERS / "runner.js", suite)
+    lines = lines_printed_by(node, RUNNERS / "runner.js", suite, *options)
+    return [line for line in lines if line.startswith("FAILED")]
 
+
+def test_golden_runner_in_javascript_passes_four_cases(suite: Path) -> None:
+    """The sample runner checks itself against the suite, and its last line counts the cases."""
+    node = path_of_program("node")
+    *_, summary = lines_printed_by(node, RUNNERS / "runner.js", suite)
     assert summary.startswith("4 passed, ")
 
-    failures = [line for line in lines if line.startswith("FAILED")]
+
+def test_golden_runner_in_javascript_fails_only_by_float32(suite: Path) -> None:
+    """The runner computes in float32, and states of each failure that this explains it."""
+    failures = failures_of_javascript(suite)
     assert failures
     assert all(line.endswith("(float32 arithmetic explains it)") for line in failures)
 
-    wrong = [
-        line
-        for line in lines_printed_by(node, RUNNERS / "runner.js", suite, "--mistake")
-        if line.startswith("FAILED")
-    ]
-    unexplained = {line.split()[1] for line in wrong if not line.endswith("explains it)")}
+
+def test_golden_runner_in_javascript_shows_a_mistake_that_float32_does_not_explain(
+    suite: Path,
+) -> None:
+    """With --mistake, the runner takes base 10000 for every case. Failures that float32 does not
+    explain are all of cases with another base, which index.json of the suite states.
+    """
+    failures = failures_of_javascript(suite, "--mistake")
+    unexplained = {line.split()[1] for line in failures if not line.endswith("explains it)")}
     bases = {
         name: entry["parameters"].get("base")
         for name, entry in entries_of_index(suite).items()

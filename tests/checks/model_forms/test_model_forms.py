@@ -716,7 +716,11 @@ def test_a_weight_that_overflows_in_the_type_of_the_file_is_found(
     )
 
 
-@pytest.mark.parametrize(("steps", "passes"), [(3.5, True), (4.5, False), (np.inf, False)])
+@pytest.mark.parametrize(
+    ("steps", "passes"),
+    [(3.5, True), (4.5, False), (np.inf, False)],
+    ids=["3.5 steps", "4.5 steps", "infinity"],
+)
 def test_a_weight_in_a_q8_0_file_may_be_off_by_four_steps(
     tmp_path: Path, steps: float, passes: bool
 ) -> None:
