@@ -79,8 +79,8 @@ def assert_only_explanation(a: np.ndarray, b: np.ndarray, edit: edits.Edit) -> N
     ],
 )
 def test_another_layout_of_a_table_is_named(a: np.ndarray, b: np.ndarray, edit: edits.Edit) -> None:
-    """INTERLEAVED_TABLE is s0 c0 s1 c1 …, and `joined` has sines beside cosines. B has the numbers of A in
-    the other layout, or several times.
+    """INTERLEAVED_TABLE is s0 c0 s1 c1 …, and `joined` has sines beside cosines. B has the numbers
+    of A in the other layout, or twice.
     """
     assert_only_explanation(a, b, edit)
 

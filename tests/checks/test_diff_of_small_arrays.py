@@ -144,8 +144,8 @@ def test_heads_channels_and_axes_of_a_small_array_in_another_order_are_named(
 def test_a_small_array_that_is_scaled_negated_or_shifted_is_named(
     a: Array, b: Array, words: str
 ) -> None:
-    """B is A times a number, or plus a constant in some rows. Softmax gives the same weights for scores of
-    a row that all have a constant added.
+    """B is A times a number, or plus a constant in some rows. Softmax gives the same weights if a
+    constant is added to all scores of a row.
     """
     assert_named_exactly(a, b, words)
 
