@@ -253,14 +253,26 @@ def test_a_tensor_that_differs_is_a_sentence(finding: Finding, words: str) -> No
     assert sentences_about("output.weight", finding=finding) == [f"B: output {words}"]
 
 
-def test_names_of_many_tensors_are_counted() -> None:
-    """A line names six tensors; weights come before biases, and queries before keys."""
-    parts = ["g", "f", "e", "attn_v", "attn_k", "attn_q"]
-    names = [f"blk.0.{part}.bias" for part in parts] + ["blk.0.h.weight"]
-    (line,) = sentences_about(*names)
+BIASES_AND_A_WEIGHT = [
+    *(f"blk.0.{part}.bias" for part in ("g", "f", "e", "attn_v", "attn_k", "attn_q")),
+    "blk.0.h.weight",
+]
+"""Seven tensors of layer 0: six biases, and the weight h."""
 
-    assert line.startswith("B: h, ")
+
+def test_a_line_names_six_tensors_and_counts_the_others() -> None:
+    """All seven tensors have the same problem, so that they share a line; the last is counted."""
+    (line,) = sentences_about(*BIASES_AND_A_WEIGHT)
+
+    assert line.startswith("B: ")
     assert line.endswith(" of layer 0 are all zeros")
     assert "1 more" in line
+
+
+def test_a_line_names_weights_before_biases_and_queries_before_keys_and_values() -> None:
+    """The weight h comes first. The bias of v is the seventh, and so is counted and not named."""
+    (line,) = sentences_about(*BIASES_AND_A_WEIGHT)
+
+    assert line.startswith("B: h, ")
     assert line.index("q bias") < line.index("k bias")
     assert "v bias" not in line

@@ -518,7 +518,11 @@ def test_nan_is_grey_in_every_palette() -> None:
     assert grey == 128
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(512, 64), (5000, 64), (300, 2000), (37, 9)])
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [(512, 64), (5000, 64), (300, 2000), (37, 9)],
+    ids=["it fits", "too long", "too wide", "small"],
+)
 def test_rows_of_pixels_are_means_of_rows_and_columns_are_never_mixed(
     rows: int, columns: int
 ) -> None:

@@ -104,7 +104,12 @@ def test_the_limits_of_yarn_are_those_of_its_formula() -> None:
     those under once are stretched. The attention factor is 0.1 · ln(factor) + 1.
     """
     yarn = pecli.Rope(
-        64, 64, base=1.5e5, scaling="yarn", factor=32.0, original_max_position_embeddings=4096
+        seq_len=64,
+        dim=64,
+        base=1.5e5,
+        scaling="yarn",
+        factor=32.0,
+        original_max_position_embeddings=4096,
     )
 
     def pair_of(turns: int) -> float:
@@ -310,19 +315,30 @@ def test_models_without_a_scaling_have_no_panel_of_stretches() -> None:
     assert len(panels) == 1
 
 
-def test_pairs_are_kept_blended_or_stretched_by_the_largest_factor() -> None:
-    """`pair_ranges` gets the stretch of the wavelength of each pair: 1 is kept, the largest is
-    stretched, those between are blended. A range has its first and last pair, and that largest.
+@pytest.mark.parametrize(
+    ("stretch", "ranges"),
+    [
+        pytest.param(
+            [1.0, 2.0, 4.0],
+            [(Treatment.KEPT, 0, 0), (Treatment.BLENDED, 1, 1), (Treatment.STRETCHED, 2, 2)],
+            id="a pair of each",
+        ),
+        pytest.param(
+            [2.0, 4.0, 4.0],
+            [(Treatment.BLENDED, 0, 0), (Treatment.STRETCHED, 1, 2)],
+            id="no pair is kept",
+        ),
+    ],
+)
+def test_pairs_are_kept_blended_or_stretched_by_the_largest_factor(
+    stretch: list[float], ranges: list[tuple[Treatment, int, int]]
+) -> None:
+    """`pair_ranges` gets the factor by which the wavelength of each pair is stretched: 1 is kept, the
+    largest, here 4, is stretched, and those between are blended. A range is stated by its treatment,
+    its first and last pair, and the largest factor.
     """
-    assert pair_ranges(np.array([1.0, 2.0, 4.0])) == [
-        PairRange(Treatment.KEPT, 0, 0, 4.0),
-        PairRange(Treatment.BLENDED, 1, 1, 4.0),
-        PairRange(Treatment.STRETCHED, 2, 2, 4.0),
-    ]
-    assert pair_ranges(np.array([2.0, 4.0, 4.0])) == [
-        PairRange(Treatment.BLENDED, 0, 0, 4.0),
-        PairRange(Treatment.STRETCHED, 1, 2, 4.0),
-    ]
+    expected = [PairRange(treatment, first, last, 4.0) for treatment, first, last in ranges]
+    assert pair_ranges(np.array(stretch)) == expected
 
 
 @pytest.mark.parametrize(
@@ -366,6 +382,7 @@ def test_dynamic_scaling_is_drawn_within_and_beyond_its_context_unless_a_length_
         (128, 16, "x, 128, window 16"),
         (None, 16, "x, window 16"),
     ],
+    ids=["neither", "a context", "a context and a window", "a window"],
 )
 def test_the_label_of_one_of_several_curves_states_its_contexts(
     context: int | None, window: int | None, label: str
