@@ -348,8 +348,8 @@ def test_an_object_whose_text_fails_is_shown_by_its_type() -> None:
 def test_a_span_of_one_number_is_this_number(
     first: int, last: int, numbers: str, pairs: str
 ) -> None:
-    """A span of numbers is written with a dash, and with a noun in the plural. A span from 4 to 4 is the
-    number 4, and the noun is in the singular.
+    """A span of numbers is written with a dash, and with a noun in the plural. A span from 4 to 4
+    is the number 4, and the noun is in the singular.
     """
     assert errors.span(first, last) == numbers
     assert errors.spanned("pair", first, last) == pairs
@@ -380,8 +380,8 @@ def test_a_notebook_shows_the_call_of_the_user_and_the_message() -> None:
 
 
 def test_a_notebook_shows_the_message_of_an_error_that_was_not_raised() -> None:
-    """IPython shows the lines that an exception returns in place of a traceback. This one was made and
-    not raised, so that there is no traceback: the line has its type and message.
+    """IPython shows the lines that an exception returns in place of a traceback. This one was made
+    and not raised, so that there is no traceback: the line has its type and message.
     """
     problem = errors.ParameterError("dim", 7, "it must be even")
     assert problem._render_traceback_() == ["ParameterError: dim is 7; it must be even"]

@@ -276,9 +276,9 @@ def sinusoidal_of_300_rows(layout: str, dim: int) -> Sinusoidal:
 def test_each_column_of_an_audited_sinusoidal_table_has_the_wave_of_its_frequency(
     layout: str, dim: int, columns: int
 ) -> None:
-    """An audit reads both layouts by pairs, a cosine before its sine. `groups` has the number of the
-    frequency of each column, and `values` the frequencies. Expected are 2 · cos or 2 · sin of the
-    position times this frequency, and 0 in the row of padding.
+    """An audit reads both layouts by pairs, a cosine before its sine. `groups` has the number of
+    the frequency of each column, and `values` the frequencies. Expected are 2 · cos or 2 · sin of
+    the position times this frequency, and 0 in the row of padding.
     """
     numbers = sinusoidal_of_300_rows(layout, dim).in_dtype("float64").audited_rows()
     table = numbers.read(0, 300)

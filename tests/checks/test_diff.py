@@ -189,8 +189,8 @@ def test_columns_of_a_table_in_another_order_are_named(
 def test_rows_of_a_table_that_are_wrong_or_in_another_order_are_named(
     a: np.ndarray, b: np.ndarray, edit: edits.Edit
 ) -> None:
-    """B has the rows of A in reverse order or shuffled (ROWS), from another position on, fewer of them,
-    again and again from row 60 on, or other numbers in row 5.
+    """B has the rows of A in reverse order or shuffled (ROWS), from another position on, fewer of
+    them, again and again from row 60 on, or other numbers in row 5.
     """
     assert_only_explanation(a, b, edit)
 
@@ -325,9 +325,9 @@ BIAS_BY_DISTANCE = -SLOPES * np.abs(QUERY - KEY)
 def test_a_change_of_the_bias_of_alibi_is_named(
     a: np.ndarray, b: np.ndarray, edit: edits.Edit
 ) -> None:
-    """ALiBi's bias of 40 positions is −slope · distance, or the slope times the number of the key; B
-    has one change, which explains every element (residual 0). Softmax ignores a constant per row and
-    hides keys with −∞ or −10^9 alike, but another sign changes the attention.
+    """ALiBi's bias of 40 positions is −slope · distance, or the slope times the number of the key;
+    B has one change, which explains every element (residual 0). Softmax ignores a constant per row
+    and hides keys with −∞ or −10^9 alike, but another sign changes the attention.
     """
     (found,) = diff_of(a, b).explanations
     assert found.edits == (edit,)

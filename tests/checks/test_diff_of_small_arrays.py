@@ -70,8 +70,8 @@ def assert_named_exactly(a: Array, b: Array, words: str) -> None:
 def test_rows_of_a_small_array_that_were_left_out_added_or_moved_are_named(
     a: Array, b: Array, words: str
 ) -> None:
-    """B has some rows of A, or rows between, before or behind those of A, or A's rows in another order;
-    padding is rows of one number.
+    """B has some rows of A, or rows between, before or behind those of A, or A's rows in another
+    order; padding is rows of one number.
     """
     assert_named_exactly(a, b, words)
 
@@ -103,7 +103,9 @@ def test_rows_of_a_small_array_that_were_left_out_added_or_moved_are_named(
 def test_heads_channels_and_axes_of_a_small_array_in_another_order_are_named(
     a: Array, b: Array, words: str
 ) -> None:
-    """B has the heads (axis 0 of HEADS), the channels (the last axis) or the axes of A in another order."""
+    """B has the heads (axis 0 of HEADS), the channels (the last axis) or the axes of A in another
+    order.
+    """
     assert_named_exactly(a, b, words)
 
 
@@ -170,8 +172,8 @@ def test_a_small_array_that_is_scaled_negated_or_shifted_is_named(
 def test_another_number_in_the_mask_of_a_small_array_is_named(
     a: Array, b: Array, words: str
 ) -> None:
-    """MASKED and CAUSAL hide keys with −∞, and B with a finite number: the lowest of float16, −65504, or
-    BERT's −10000.
+    """MASKED and CAUSAL hide keys with −∞, and B with a finite number: the lowest of float16,
+    −65504, or BERT's −10000.
     """
     assert_named_exactly(a, b, words)
 
@@ -219,8 +221,8 @@ def test_copies_of_a_small_array_are_named(a: Array, b: Array, words: str) -> No
     ],
 )
 def test_another_layout_of_a_small_array_is_named(a: Array, b: Array, words: str) -> None:
-    """HALVES are columns 0 to 2 of DRAWN, and 3 to 5. B has pairs of both, in turn, stacked, or as complex
-    numbers; or the two parts of a pair are exchanged or negated.
+    """HALVES are columns 0 to 2 of DRAWN, and 3 to 5. B has pairs of both, in turn, stacked, or as
+    complex numbers; or the two parts of a pair are exchanged or negated.
     """
     assert_named_exactly(a, b, words)
 
@@ -294,8 +296,8 @@ def test_a_part_is_wrong_beside_numbers_within_the_tolerance() -> None:
     ],
 )
 def test_no_reason_is_made_up_for_a_change_that_too_few_numbers_show(a: Array, b: Array) -> None:
-    """A factor of seven numbers, or rows added between three, might be chance: the arrays differ, and have
-    no explanation.
+    """A factor of seven numbers, or rows added between three, might be chance: the arrays differ,
+    and have no explanation.
     """
     result = pecli.diff({"x": a}, {"x": b})
 
@@ -342,8 +344,9 @@ def test_no_reason_is_made_up_for_a_change_that_too_few_numbers_show(a: Array, b
 def test_no_reason_is_made_up_for_small_arrays_that_no_known_change_explains(
     a: Array, b: Array
 ) -> None:
-    """B is not made from A by one of the changes that `diff` knows, or holds what A does not: the arrays
-    differ, and have no explanation. DRAWN and HEADS are random numbers of (8, 6) and (3, 4, 5).
+    """B is not made from A by one of the changes that `diff` knows, or holds what A does not: the
+    arrays differ, and have no explanation. DRAWN and HEADS are random numbers of (8, 6) and (3, 4,
+    5).
     """
     result = pecli.diff({"x": a}, {"x": b})
 
@@ -376,8 +379,8 @@ def test_one_row_of_cosines_then_sines_is_compared_with_both() -> None:
 
 
 def test_two_scalars_are_not_compared_with_one_array() -> None:
-    """cos and sin of A are numbers without an axis: they have no columns that B could hold side by side,
-    although B has the same two numbers, 1 and 0. So its tensor has no partner in A.
+    """cos and sin of A are numbers without an axis: they have no columns that B could hold side by
+    side, although B has the same two numbers, 1 and 0. So its tensor has no partner in A.
     """
     result = pecli.diff(
         {"cos": np.ones(()), "sin": np.zeros(())}, {"cos_sin": np.array([1.0, 0.0])}
@@ -399,8 +402,8 @@ def test_rows_without_elements_are_equal_only_to_rows_without_elements(columns: 
 
 
 def test_a_bias_of_no_heads_differs_from_one_of_two() -> None:
-    """A has 0 heads of 4 × 4 and B has 2: the shapes are reported, of which neither is taken for the
-    other.
+    """A has 0 heads of 4 × 4 and B has 2: the shapes are reported, of which neither is taken for
+    the other.
     """
     difference = pecli.diff({"bias": np.zeros((0, 4, 4))}, {"bias": np.ones((2, 4, 4))})
     assert difference.tensors[0].problem == "its shape is (2, 4, 4) where (0, 4, 4) is expected"

@@ -255,8 +255,8 @@ def queries(folder: Path) -> None:
 def test_queries_with_left_padding_pass_only_with_their_mask(
     write_manifest: Write, keys: dict[str, Any], status: str
 ) -> None:
-    """padded.npy has rotated queries of two sequences of 6 tokens. In the second one, two tokens are
-    padding, so that positions are counted from the third. The mask may be a list or a file.
+    """padded.npy has rotated queries of two sequences of 6 tokens. In the second one, two tokens
+    are padding, so that positions are counted from the third. The mask may be a list or a file.
     """
     manifest = write_manifest(check_lines("padded.npy", **keys))
     assert statuses_of_checks(manifest) == [status]
@@ -308,8 +308,8 @@ def test_queries_that_were_moved_pass_only_with_their_shift(
 def test_inputs_to_which_rows_were_added_pass_only_with_their_mask(
     write_manifest: Write, keys: dict[str, Any], status: str
 ) -> None:
-    """rows.npy has inputs to which rows of a learned table were added, except to two tokens of padding. The
-    positions alone do not state that nothing was added to these.
+    """rows.npy has inputs to which rows of a learned table were added, except to two tokens of
+    padding. The positions alone do not state that nothing was added to these.
     """
     manifest = write_manifest(check_lines("rows.npy", **keys))
     assert statuses_of_checks(manifest) == [status]

@@ -77,9 +77,9 @@ def test_llama_cpp_and_mlx_lm_depart_from_gpt_oss_as_measured(runtime: str) -> N
 
 @pytest.mark.parametrize("runtime", ["llama.cpp", "mlx-lm"])
 def test_the_departure_of_a_runtime_is_the_largest_up_to_the_context(runtime: str) -> None:
-    """Cosines and sines of gpt-oss-20b have the attention factor 0.1 · ln(32) + 1 = 1.35, so that two
-    of opposite signs differ by up to 2 · 1.35 = 2.7. `measured_error` is that of the runtimes' own
-    code at some positions, which may miss the largest by 6e-3.
+    """Cosines and sines of gpt-oss-20b have the attention factor 0.1 · ln(32) + 1 = 1.35, so that
+    two of opposite signs differ by up to 2 · 1.35 = 2.7. `measured_error` is that of the runtimes'
+    own code at some positions, which may miss the largest by 6e-3.
     """
     found = results_of_runtimes("gpt-oss-20b", names=[runtime])[runtime]
     error = measured_error("gpt-oss-20b", runtime)
@@ -108,9 +108,9 @@ def test_the_curve_of_a_runtime_follows_the_measured_errors(runtime: str) -> Non
 
 
 def test_all_runtimes_agree_on_llama_up_to_float32_rounding() -> None:
-    """A float32 number is off by up to 2^-24 of itself: an angle of 131,072 = 2^17 radians by 2^-7 =
-    8e-3, and as much again by its frequency. So less than 2e-2 is rounding, which is no departure.
-    3.7e-3 was measured with the runtimes' own code at the recorded positions.
+    """A float32 number is off by up to 2^-24 of itself: an angle of 131,072 = 2^17 radians by 2^-7
+    = 8e-3, and as much again by its frequency. So less than 2e-2 is rounding, which is no
+    departure. 3.7e-3 was measured with the runtimes' own code at the recorded positions.
     """
     comparison = pecli.runtimes("llama-3.1-8b")
     assert comparison.length == 131072

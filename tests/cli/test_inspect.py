@@ -34,8 +34,8 @@ def test_inspect_as_json_has_the_format_and_the_stored_spec(
 
 
 def test_inspect_as_json_lists_the_tensors(summary_of_rope_8_by_6: dict[str, Any]) -> None:
-    """Cosines of 8 positions and 3 pairs in bfloat16 are 8 · 3 · 2 = 48 bytes; frequencies are always
-    float64, and 3 of them 24 bytes.
+    """Cosines of 8 positions and 3 pairs in bfloat16 are 8 · 3 · 2 = 48 bytes; frequencies are
+    always float64, and 3 of them 24 bytes.
     """
     tensors = {tensor["name"]: tensor for tensor in summary_of_rope_8_by_6["tensors"]}
 

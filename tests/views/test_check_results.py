@@ -130,9 +130,9 @@ def test_errors_are_one_or_two_kinds_of_blocks_in_colours(colours: int) -> None:
     ],
 )
 def test_the_darkest_colour_is_that_of_the_smallest_error_only(colours: int, darkest: str) -> None:
-    """The palette begins with its darkest colour, here as a terminal's code of a background. A single
-    cell has the smallest error, which is four characters at most. If cells without an error had
-    this colour, it would be in most characters.
+    """The palette begins with its darkest colour, here as a terminal's code of a background. A
+    single cell has the smallest error, which is four characters at most. If cells without an error
+    had this colour, it would be in most characters.
     """
     assert cells_among(lines_about_three_errors(colours)).count(darkest) <= 4
 

@@ -126,9 +126,9 @@ def junit_of_outcomes_named(name: str, path: Path) -> ElementTree.Element:
 
 @pytest.mark.parametrize("name", ["plain.npy", *HOSTILE_TEXTS])
 def test_a_name_with_any_characters_makes_valid_xml(name: str, tmp_path: Path) -> None:
-    """Control characters and lone surrogates are not allowed in XML, but a parser must read the file.
-    `outcomes_named` are three checks of a manifest m.toml, of 0.25 s each, whose file and tensor
-    have the name: one passed, one failed, and one is an error.
+    """Control characters and lone surrogates are not allowed in XML, but a parser must read the
+    file. `outcomes_named` are three checks of a manifest m.toml, of 0.25 s each, whose file and
+    tensor have the name: one passed, one failed, and one is an error.
     """
     root = junit_of_outcomes_named(name, tmp_path / "r.xml")
     (suite,) = root
@@ -196,9 +196,9 @@ def unescaped(text: str) -> str:
 
 @pytest.mark.parametrize("name", ["plain.npy", *HOSTILE_TEXTS])
 def test_a_name_with_any_characters_makes_one_annotation(name: str, monkeypatch) -> None:
-    """GitHub reads `::error file=…,title=…::message` from one line, with the escapes of `unescaped`.
-    Read back, file and title have the name that was given. In the message, line breaks of the name
-    are spaces.
+    """GitHub reads `::error file=…,title=…::message` from one line, with the escapes of
+    `unescaped`. Read back, file and title have the name that was given. In the message, line breaks
+    of the name are spaces.
 
     Of `outcomes_named`, the first passed, and has no annotation; the third is a missing file.
     """

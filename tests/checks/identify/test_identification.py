@@ -853,8 +853,9 @@ def test_vectors_that_fall_by_another_law_are_not_taken_for_frequencies(
     law: Callable[[np.ndarray, int], np.ndarray], count: int
 ) -> None:
     """The frequencies of a rotary scheme begin with 1, and each is the one before times the same
-    factor below 1, unless a scaling divides some. These vectors also begin with 1 and fall steadily,
-    but by the laws of k that are written in the rows, which are no scheme's: `identify` finds none.
+    factor below 1, unless a scaling divides some. These vectors also begin with 1 and fall
+    steadily, but by the laws of k that are written in the rows, which are no scheme's: `identify`
+    finds none.
     """
     vector = law(np.arange(count), count)
     assert not pecli.identify(vector.astype(np.float32)).matches

@@ -247,8 +247,8 @@ def test_a_setting_that_differs_is_a_sentence(problem: SettingsProblem, sentence
     ids=str,
 )
 def test_a_tensor_that_differs_is_a_sentence(finding: Finding, words: str) -> None:
-    """A finding about the tensor output.weight of a Llama is printed as a sentence with its short name,
-    «output». B is a .gguf file, whose conversion planted the difference.
+    """A finding about the tensor output.weight of a Llama is printed as a sentence with its short
+    name, «output».
     """
     assert sentences_about("output.weight", finding=finding) == [f"B: output {words}"]
 

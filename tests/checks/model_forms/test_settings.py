@@ -74,13 +74,15 @@ def scaled(kind: str, **numbers: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("config", [LLAMA, BERT, SLIDING_AND_FULL], ids=["llama", "bert", "gemma3"])
 def test_a_model_has_the_settings_of_itself(config: dict[str, Any]) -> None:
-    """A model is compared with itself, by rotary settings, without any (BERT), or by two layer types."""
+    """A model is compared with itself, by rotary settings, without any (BERT), or by two layer
+    types.
+    """
     assert changes(config, config) == []
 
 
 def test_the_model_without_a_rotary_encoding_is_named() -> None:
-    """BERT has learned positions and no rotary encoding. The finding names the model without one: B if
-    it is checked, A if it is the reference.
+    """BERT has learned positions and no rotary encoding. The finding names the model without one: B
+    if it is checked, A if it is the reference.
     """
     assert changes(LLAMA, BERT) == [NoRotaryEncoding("B")]
     assert changes(BERT, LLAMA) == [NoRotaryEncoding("A")]
@@ -165,8 +167,8 @@ def test_the_count_of_heads_is_not_compared() -> None:
 
 
 def test_counts_are_not_required_of_formats_that_have_no_key_for_them() -> None:
-    """A states a context of 4096, 2 layers and 4 heads. B is in Meta's format, whose params.json has no
-    keys for them: a missing count is no problem, as it would be in a .gguf file.
+    """A states a context of 4096, 2 layers and 4 heads. B is in Meta's format, whose params.json
+    has no keys for them: a missing count is no problem, as it would be in a .gguf file.
     """
     a = reference(LLAMA, counts=Counts(4096, 2, 4))
     meta = model(LLAMA, ModelFormat.META, counts=NO_COUNTS)

@@ -277,9 +277,9 @@ def dynamic_rope(*, runtime: str, factor: float, length: int) -> Rope:
 def test_sglang_and_transformers_have_one_base_of_dynamic_ntk_at_the_longest_prompt(
     runtime: str, factor: float
 ) -> None:
-    """The longest prompt for which dynamic NTK is meant has factor · 64 positions. By the formula of
-    the method, the base is multiplied there by (factor · factor − factor + 1)^(8/6), as a head has 8
-    channels. Frequencies are rounded to float32, 6e-8.
+    """The longest prompt for which dynamic NTK is meant has factor · 64 positions. By the formula
+    of the method, the base is multiplied there by (factor · factor − factor + 1)^(8/6), as a head
+    has 8 channels. Frequencies are rounded to float32, 6e-8.
     """
     rope = dynamic_rope(runtime=runtime, factor=factor, length=int(64 * factor))
     base = 10000 * (factor * factor - factor + 1) ** (8 / 6)
@@ -302,8 +302,8 @@ def test_sglang_and_transformers_have_one_base_of_dynamic_ntk_at_the_longest_pro
 def test_a_note_reports_that_sglangs_base_of_dynamic_ntk_does_not_follow_the_length(
     factor: float, note: str
 ) -> None:
-    """SGLang computes the base once, for the longest prompt, factor · 64 positions, and keeps it for
-    all lengths; transformers' base (the model's) falls with the length. With factor 1 both keep
+    """SGLang computes the base once, for the longest prompt, factor · 64 positions, and keeps it
+    for all lengths; transformers' base (the model's) falls with the length. With factor 1 both keep
     10000, so that there is nothing to note.
     """
     rope = dynamic_rope(runtime="sglang", factor=factor, length=int(64 * factor))

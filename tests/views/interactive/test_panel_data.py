@@ -122,8 +122,8 @@ def test_points_of_a_page_that_are_not_joined_are_markers() -> None:
 
 
 def test_a_chart_of_a_page_names_its_title_and_axes() -> None:
-    """CHART is called «angles» and has the axes «pair» and «angle». Under the mouse, plotly shows both
-    numbers of a point, and the name of the curve, «a».
+    """CHART is called «angles» and has the axes «pair» and «angle». Under the mouse, plotly shows
+    both numbers of a point, and the name of the curve, «a».
     """
     panel = plotly_panel(CHART, dark=False)
     (trace,) = panel["data"]
@@ -214,8 +214,8 @@ def test_angles_around_a_circle_are_degrees() -> None:
     ("log", "ends"), [(False, [1, 100]), (True, [0, 2])], ids=["linear", "logarithmic"]
 )
 def test_limits_of_an_axis_are_its_ends_on_a_page(log: bool, ends: list[float]) -> None:
-    """The vertical axis goes from 1 to 100. plotly takes the ends of a logarithmic axis as powers of
-    ten: 10^0 and 10^2.
+    """The vertical axis goes from 1 to 100. plotly takes the ends of a logarithmic axis as powers
+    of ten: 10^0 and 10^2.
     """
     chart = replace(CHART, log_y=log, y_limits=(1.0, 100.0))
     assert plotly_panel(chart, dark=False)["layout"]["yaxis"]["range"] == pytest.approx(ends)

@@ -61,8 +61,8 @@ def test_a_short_logarithmic_axis_has_finer_numbers_if_it_is_vertical() -> None:
 def test_ticks_are_multiples_of_1_2_and_5(
     low: float, high: float, tick_count: int, numbers: list[float]
 ) -> None:
-    """An axis from `low` to `high` has about `tick_count` numbers; their distance is 1, 2 or 5 times a
-    power of ten. One that is infinitely long has its two ends only.
+    """An axis from `low` to `high` has about `tick_count` numbers; their distance is 1, 2 or 5
+    times a power of ten. One that is infinitely long has its two ends only.
     """
     assert ticks(low, high, tick_count) == pytest.approx(numbers)
 

@@ -15,7 +15,9 @@ from pecli.views.pictures.panels import HeatmapPanel, Picture
 
 
 def figure_of_two_heatmaps(shape: tuple[int, int]) -> Figure:
-    """Return a figure of two equal heatmaps side by side and their colour bar, at 200 pixels per inch."""
+    """Return a figure of two equal heatmaps side by side and their colour bar, at 200 pixels per
+    inch.
+    """
     values = np.arange(math.prod(shape), dtype=float).reshape(shape)
     panels = [HeatmapPanel("a", values), HeatmapPanel("b", values)]
     figure = render(Picture("t", panels, across=2))

@@ -148,8 +148,8 @@ def test_the_decay_of_a_long_table_is_drawn_by_at_most_300_points() -> None:
 
 
 def test_the_decay_of_a_long_table_shows_its_largest_and_smallest_scores() -> None:
-    """A point of the curve stands for the distances after the point before, the last one for more than
-    100 of them: it is the median of their scores, and the spread ends at minimum and maximum.
+    """A point of the curve stands for the distances after the point before, the last one for more
+    than 100 of them: it is the median of their scores, and the spread ends at minimum and maximum.
 
     `exact_scores` is the mean of cos(distance · 500000^(−i/8)) over the 8 pairs of the table.
     """

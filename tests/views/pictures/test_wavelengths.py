@@ -333,9 +333,9 @@ def test_models_without_a_scaling_have_no_panel_of_stretches() -> None:
 def test_pairs_are_kept_blended_or_stretched_by_the_largest_factor(
     stretch: list[float], ranges: list[tuple[Treatment, int, int]]
 ) -> None:
-    """`pair_ranges` gets the factor by which the wavelength of each pair is stretched: 1 is kept, the
-    largest, here 4, is stretched, and those between are blended. A range is stated by its treatment,
-    its first and last pair, and the largest factor.
+    """`pair_ranges` gets the factor by which the wavelength of each pair is stretched: 1 is kept,
+    the largest, here 4, is stretched, and those between are blended. A range is stated by its
+    treatment, its first and last pair, and the largest factor.
     """
     expected = [PairRange(treatment, first, last, 4.0) for treatment, first, last in ranges]
     assert pair_ranges(np.array(stretch)) == expected
