@@ -336,26 +336,34 @@ class _WithoutText:
 
 
 def test_an_object_whose_text_fails_is_shown_by_its_type() -> None:
+    """An error quotes the value that it is about. The repr of this one raises an error itself."""
     assert errors.quoted(_WithoutText()) == "of type _WithoutText"
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "numbers", "pairs"), [(4, 7, "4–7", "pairs 4–7"), (4, 4, "4", "pair 4")]
+    ("first", "last", "numbers", "pairs"),
+    [(4, 7, "4–7", "pairs 4–7"), (4, 4, "4", "pair 4")],
+    ids=["several numbers", "one number"],
 )
 def test_a_span_of_one_number_is_this_number(
     first: int, last: int, numbers: str, pairs: str
 ) -> None:
+    """A span of numbers is written with a dash, and with a noun in the plural. A span from 4 to 4
+    is the number 4, and the noun is in the singular.
+    """
     assert errors.span(first, last) == numbers
     assert errors.spanned("pair", first, last) == pairs
 
 
 @pytest.mark.parametrize("path", ["a/b", Path("a/b")])
 def test_a_path_is_a_text_or_an_object_that_has_one(path: str | Path) -> None:
+    """`path_of` returns the path as text, of a str or of a pathlib.Path."""
     assert errors.path_of("path", path) == "a/b"
 
 
 @pytest.mark.parametrize("path", [b"a", 5, None])
 def test_other_values_are_no_paths(path: object) -> None:
+    """Bytes, a number or None as a path raise an error that names the parameter, «path»."""
     with pytest.raises(errors.KindError, match=r"path is .*; it must be a path"):
         errors.path_of("path", path)
 
@@ -372,5 +380,8 @@ def test_a_notebook_shows_the_call_of_the_user_and_the_message() -> None:
 
 
 def test_a_notebook_shows_the_message_of_an_error_that_was_not_raised() -> None:
+    """IPython shows the lines that an exception returns in place of a traceback. This one was made
+    and not raised, so that there is no traceback: the line has its type and message.
+    """
     problem = errors.ParameterError("dim", 7, "it must be even")
     assert problem._render_traceback_() == ["ParameterError: dim is 7; it must be even"]

@@ -501,26 +501,35 @@ def path_of_program(program: str) -> str:
     return found
 
 
-def test_golden_runner_in_javascript_fails_where_float32_does(suite: Path) -> None:
-    """The sample runner is a port in float32, which checks itself against the suite. It passes 4
-    cases, and of each failure it states that float32 explains it. With --mistake it takes base
-    10000 for every case: failures that float32 does not explain are all of another base.
-    """
+def failures_of_javascript(suite: Path, *options: str) -> list[str]:
+    """Return the lines «FAILED CASE …» of the sample runner in JavaScript, a port in float32."""
     node = path_of_program("node")
-    *lines, summary = lines_printed_by(node, RUNNERS / "runner.js", suite)
+    lines = lines_printed_by(node, RUNNERS / "runner.js", suite, *options)
+    return [line for line in lines if line.startswith("FAILED")]
 
+
+def test_golden_runner_in_javascript_passes_four_cases(suite: Path) -> None:
+    """The sample runner checks itself against the suite, and its last line counts the cases."""
+    node = path_of_program("node")
+    *_, summary = lines_printed_by(node, RUNNERS / "runner.js", suite)
     assert summary.startswith("4 passed, ")
 
-    failures = [line for line in lines if line.startswith("FAILED")]
+
+def test_golden_runner_in_javascript_fails_only_by_float32(suite: Path) -> None:
+    """The runner computes in float32, and states of each failure that this explains it."""
+    failures = failures_of_javascript(suite)
     assert failures
     assert all(line.endswith("(float32 arithmetic explains it)") for line in failures)
 
-    wrong = [
-        line
-        for line in lines_printed_by(node, RUNNERS / "runner.js", suite, "--mistake")
-        if line.startswith("FAILED")
-    ]
-    unexplained = {line.split()[1] for line in wrong if not line.endswith("explains it)")}
+
+def test_golden_runner_in_javascript_shows_a_mistake_that_float32_does_not_explain(
+    suite: Path,
+) -> None:
+    """With --mistake, the runner takes base 10000 for every case. Failures that float32 does not
+    explain are all of cases with another base, which index.json of the suite states.
+    """
+    failures = failures_of_javascript(suite, "--mistake")
+    unexplained = {line.split()[1] for line in failures if not line.endswith("explains it)")}
     bases = {
         name: entry["parameters"].get("base")
         for name, entry in entries_of_index(suite).items()
@@ -642,7 +651,9 @@ def test_golden_runner_in_torch_fails_where_float32_does(suite: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cases", "least"), [("mistake-r", 5), pytest.param("", 40, marks=pytest.mark.thorough)]
+    ("cases", "least"),
+    [("mistake-r", 5), pytest.param("", 40, marks=pytest.mark.thorough)],
+    ids=["some mistakes", "all cases"],
 )
 def test_golden_suite_verifies_and_every_mistake_is_named(
     run_pecli, suite: Path, tmp_path: Path, cases: str, least: int
@@ -662,7 +673,9 @@ def test_golden_suite_verifies_and_every_mistake_is_named(
     assert len(mistakes) >= least
 
 
-def test_golden_suite_that_was_changed_fails(run_pecli, suite: Path, tmp_path: Path) -> None:
+def test_the_cases_of_a_golden_suite_that_were_changed_fail(
+    run_pecli, suite: Path, tmp_path: Path
+) -> None:
     """Of eight cases, five are changed: a number, a missing file, a right table that claims to be a
     mistake, a mistake that states another reason, and a factor that is not the table's. Exactly
     these fail.
@@ -697,19 +710,20 @@ def test_golden_suite_that_was_changed_fails(run_pecli, suite: Path, tmp_path: P
     assert failures["table-linear"] == ["a known mistake passes"]
 
 
-def test_golden_answers_of_a_port_get_verdicts_with_reasons(
-    run_pecli, suite: Path, tmp_path: Path
-) -> None:
-    """A port answers four cases with tables that NumPy (and for the rotation Arb) computes here. One
-    is wrong: the sines of the case of theta 500000 have base 10000. It fails with this reason, the
-    others pass, and the suite counts the cases without an answer; mistakes need none.
+FREQUENCIES_OF_10000 = 10000.0 ** (-np.arange(16) / 16)
+
+
+@pytest.fixture
+def results_of_a_port(run_pecli, suite: Path, tmp_path: Path) -> dict[str, Any]:
+    """Return what `pecli verify --golden` reports about a port, by case.
+
+    It answers four cases with tables that NumPy (and for the rotation Arb) computes here. One is
+    wrong: the sines of the case of theta 500000 have base 10000.
     """
     index = json.loads((suite / "index.json").read_text())
     positions = np.array(index["positions"], np.float64)
-    frequencies_of_10000 = 10000.0 ** (-np.arange(16) / 16)
-    frequencies_of_500000 = 500000.0 ** (-np.arange(16) / 16)
-    angles_of_10000 = np.outer(positions, frequencies_of_10000)
-    angles_of_500000 = np.outer(positions, frequencies_of_500000)
+    angles_of_10000 = np.outer(positions, FREQUENCIES_OF_10000)
+    angles_of_500000 = np.outer(positions, 500000.0 ** (-np.arange(16) / 16))
     queries = tensors_of_case(suite, "rotate-interleaved")["before"]
     before = np.array(queries["float32"]).reshape(queries["shape"])
     after = rotated(before, entries_of_index(suite)["rotate-interleaved"])
@@ -719,33 +733,45 @@ def test_golden_answers_of_a_port_get_verdicts_with_reasons(
         "table-default.sin": np.sin(angles_of_10000).astype(np.float32),
         "table-theta-500000/cos": np.cos(angles_of_500000),
         "table-theta-500000/sin": np.sin(angles_of_10000),
-        "frequencies-default": frequencies_of_10000,
-    }
-    answered = {
-        "table-default",
-        "table-theta-500000",
-        "frequencies-default",
-        "rotate-interleaved",
+        "frequencies-default": FREQUENCIES_OF_10000,
     }
     np.savez(tmp_path / "answers.npz", **answers)
-
     outcome = run_pecli("verify", "--golden", suite, tmp_path / "answers.npz", "--json")
-    results = {result["file"]: result for result in map(json.loads, outcome.out.splitlines())}
-    (remark_on_suite,) = results.pop(str(suite))["weak"]
-    failed = [name for name, result in results.items() if not result["passed"]]
-    cases = [case for case in index["cases"] if "edits" not in case]
+    return {result["file"]: result for result in map(json.loads, outcome.out.splitlines())}
 
-    assert remark_on_suite.startswith(f"{len(cases) - 4} of {len(cases)} cases have no answer: ")
-    assert results.keys() == answered
-    assert failed == ["table-theta-500000"]
-    assert results["table-theta-500000"]["explanations"][0]["edits"][0]["name"] == "base"
+
+def test_golden_answers_of_a_port_pass_unless_they_are_wrong(
+    results_of_a_port: dict[str, Any], suite: Path
+) -> None:
+    """Each case with an answer has a verdict, beside that of the whole suite."""
+    passed = {name for name, result in results_of_a_port.items() if result["passed"]}
+
+    assert results_of_a_port.keys() - passed == {"table-theta-500000"}
+    assert passed == {str(suite), "table-default", "frequencies-default", "rotate-interleaved"}
+
+
+def test_a_wrong_golden_answer_has_its_reason(results_of_a_port: dict[str, Any]) -> None:
+    """The sines of the case of theta 500000 have base 10000."""
+    (explanation, *_) = results_of_a_port["table-theta-500000"]["explanations"]
+    assert explanation["edits"][0]["name"] == "base"
+
+
+def test_a_golden_suite_counts_the_cases_without_an_answer(
+    results_of_a_port: dict[str, Any], suite: Path
+) -> None:
+    """Four cases have an answer. Cases of mistakes, which have `edits`, need none."""
+    index = json.loads((suite / "index.json").read_text())
+    cases = [case for case in index["cases"] if "edits" not in case]
+    (remark,) = results_of_a_port[str(suite)]["weak"]
+
+    assert remark.startswith(f"{len(cases) - 4} of {len(cases)} cases have no answer: ")
 
 
 @pytest.fixture
 def one_answer(tmp_path: Path) -> Path:
     """A file with the right answer to one case: 10000^(−i/16), by NumPy."""
     path = tmp_path / "one.npz"
-    np.savez(path, **{"frequencies-default": 10000.0 ** (-np.arange(16) / 16)})
+    np.savez(path, **{"frequencies-default": FREQUENCIES_OF_10000})
     return path
 
 

@@ -60,39 +60,66 @@ def _known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SCHEMES, "triangle", Triangle)
 
 
-def test_an_added_scheme_is_generated_and_compared(run_pecli) -> None:
-    """This module registers a scheme, a triangle wave. TRIANGLE_COMMAND is «triangle --seq-len 64 --dim
-    8 --period 12», and TRIANGLE_BY_HAND this table, computed element by element. `diff` passes two
-    files of period 12, and fails one of period 13.
-    """
+def test_the_command_of_an_added_scheme_has_its_parameters_as_options(run_pecli) -> None:
+    """This module registers a scheme, Triangle. Its field `period` is the option --period."""
     assert "--period" in run_pecli("triangle", "--help").out
+
+
+def test_the_command_of_an_added_scheme_describes_its_table(run_pecli) -> None:
+    """TRIANGLE_COMMAND is «triangle --seq-len 64 --dim 8 --period 12», and TRIANGLE_BY_HAND this
+    table, computed element by element.
+    """
     assert "triangle seq_len=64 dim=8 period=12" in run_pecli(*TRIANGLE_COMMAND).out
 
-    as_json = run_pecli(*TRIANGLE_COMMAND, "--json").json
-    assert as_json["tensors"]["pe"]["max"] == TRIANGLE_BY_HAND.max()
+    tensors = run_pecli(*TRIANGLE_COMMAND, "--json").json["tensors"]
+    assert tensors["pe"]["max"] == TRIANGLE_BY_HAND.max()
 
-    for name, period in (("a", "12"), ("b", "12"), ("c", "13")):
-        assert run_pecli(*triangle_command(period), "-o", f"{name}.npz").exit_code == SUCCESS
-    assert run_pecli("diff", "a.npz", "b.npz").exit_code == SUCCESS
-    assert run_pecli("diff", "a.npz", "c.npz").exit_code == CHECK_FAILED
+
+@pytest.mark.parametrize(
+    ("period", "code"), [("12", SUCCESS), ("13", CHECK_FAILED)], ids=["equal", "different"]
+)
+def test_files_of_an_added_scheme_are_compared(run_pecli, period: str, code: int) -> None:
+    """a.npz has a triangle wave of period 12, and b.npz one of period 12 or 13."""
+    assert run_pecli(*triangle_command("12"), "-o", "a.npz").exit_code == SUCCESS
+    assert run_pecli(*triangle_command(period), "-o", "b.npz").exit_code == SUCCESS
+    assert run_pecli("diff", "a.npz", "b.npz").exit_code == code
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors", "csv", "json"])
-def test_an_added_scheme_is_written_and_verified_in_every_format(run_pecli, suffix: str) -> None:
-    """This module registers a scheme, a triangle wave of 64 × 8 with period 12 (TRIANGLE_COMMAND).
-    Written in float64, it must come back exactly as TRIANGLE_BY_HAND, computed element by element;
-    against period 13 it must fail. .npz and .safetensors files also state which scheme they hold.
+def test_an_added_scheme_is_written_in_every_format(run_pecli, suffix: str) -> None:
+    """Written in float64, the triangle wave of period 12 must be read back exactly as
+    TRIANGLE_BY_HAND, which is computed element by element; `inspect` takes the file as well.
     """
     path = f"t.{suffix}"
-    assert run_pecli(*TRIANGLE_COMMAND, "--dtype", "float64", "-o", path).exit_code == SUCCESS
+    written = run_pecli(*TRIANGLE_COMMAND, "--dtype", "float64", "-o", path)
+    assert written.exit_code == SUCCESS
 
-    (found,) = pecli.load(path).values()
-    assert np.array_equal(found, TRIANGLE_BY_HAND)
+    (array,) = pecli.load(path).values()
+    assert np.array_equal(array, TRIANGLE_BY_HAND)
     assert run_pecli("inspect", path).exit_code == SUCCESS
-    assert run_pecli(*TRIANGLE_COMMAND, "--verify", path).exit_code == SUCCESS
+
+
+@pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors", "csv", "json"])
+def test_a_file_of_an_added_scheme_passes_with_its_parameters_only(run_pecli, suffix: str) -> None:
+    """The file has period 12. «triangle … --period 12 --verify FILE» passes, and 13 fails."""
+    path = f"t.{suffix}"
+    written = run_pecli(*TRIANGLE_COMMAND, "--dtype", "float64", "-o", path)
+
+    assert written.exit_code == SUCCESS
+    assert run_pecli(*triangle_command("12"), "--verify", path).exit_code == SUCCESS
     assert run_pecli(*triangle_command("13"), "--verify", path).exit_code == CHECK_FAILED
-    if suffix in ("npz", "safetensors"):
-        assert run_pecli("verify", path).exit_code == SUCCESS
+
+
+@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
+def test_a_file_that_states_an_added_scheme_is_verified_without_options(
+    run_pecli, suffix: str
+) -> None:
+    """pecli writes the scheme and its parameters into files of these two formats."""
+    path = f"t.{suffix}"
+    written = run_pecli(*TRIANGLE_COMMAND, "--dtype", "float64", "-o", path)
+
+    assert written.exit_code == SUCCESS
+    assert run_pecli("verify", path).exit_code == SUCCESS
 
 
 @pytest.mark.parametrize("period", ["16", "13", "6", "24"])

@@ -6,8 +6,9 @@ are half a unit of a dtype.
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -36,32 +37,64 @@ def cos_and_sin(rope: Rope, recipe: str) -> Array:
     return np.concatenate([tables["cos"], tables["sin"]], axis=1).astype(np.float64)
 
 
-@pytest.mark.parametrize("elements", [1 << 19, 1000, 64])
-@pytest.mark.parametrize("offset", [0, 250, 995])
-@pytest.mark.parametrize(
-    "recipe", ["float32", "bfloat16-positions", "bfloat16-phases", "bfloat16-table"]
-)
-@pytest.mark.sample(6)
-def test_errors_measured_in_blocks_equal_those_of_whole_tables(
-    monkeypatch: pytest.MonkeyPatch, recipe: str, offset: int, elements: int
-) -> None:
-    """An audit reads 700 positions in blocks of so many `elements`. Expected errors are |recipe −
-    exact| of the whole tables at once, by NumPy. `first_beyond` is the first position off by more
-    than the tolerance (1e-4), `first_equal` the first whose row equals the one before.
-    """
-    monkeypatch.setattr(position_errors, "DRIFT_BLOCK_ELEMENTS", elements)
-    rope = Rope(ROWS, 16, offset=offset)
-    found = audit(replace(rope, layout="halves"), [recipe], TOLERANCE)
-    drift = drift_of(found)
-    rows = cos_and_sin(rope, recipe)
-    error = np.abs(rows - cos_and_sin(rope, "exact"))
-    by_frequency = np.maximum(error[:, :8], error[:, 8:]).max(axis=0)  # cosine or sine
+class AuditInBlocks(NamedTuple):
+    """An audit of 700 positions that are read in blocks, and the errors of the whole table."""
 
-    assert drift.max_abs_error == pytest.approx(error.max(), rel=1e-6)
-    assert found.mean(drift) == pytest.approx(error.mean(), rel=1e-5)
+    found: Audit
+    drift: Drift
+    rows: Array  #: of the recipe: 8 cosines and 8 sines per position
+    errors: Array  #: |recipe − exact| of the whole tables at once, by NumPy
+
+
+@pytest.fixture(params=[1 << 19, 1000, 64], ids=lambda elements: f"blocks of {elements}")
+def audit_in_blocks(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., AuditInBlocks]:
+    """Return a function that audits a recipe in blocks of so many elements."""
+    monkeypatch.setattr(position_errors, "DRIFT_BLOCK_ELEMENTS", request.param)
+
+    def call(recipe: str, offset: int) -> AuditInBlocks:
+        rope = Rope(seq_len=ROWS, dim=16, offset=offset)
+        found = audit(replace(rope, layout="halves"), [recipe], TOLERANCE)
+        rows = cos_and_sin(rope, recipe)
+        errors = np.abs(rows - cos_and_sin(rope, "exact"))
+        return AuditInBlocks(found, drift_of(found), rows, errors)
+
+    return call
+
+
+RECIPES = ["float32", "bfloat16-positions", "bfloat16-phases", "bfloat16-table"]
+OFFSETS = [0, 250, 995]
+"""First positions of the audited tables."""
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.sample(6)
+def test_errors_measured_in_blocks_equal_those_of_the_whole_table(
+    audit_in_blocks: Callable[..., AuditInBlocks], recipe: str, offset: int
+) -> None:
+    """The largest and the mean error, and the largest of each frequency, of cosine or sine."""
+    found, drift, _, errors = audit_in_blocks(recipe, offset)
+    by_frequency = np.maximum(errors[:, :8], errors[:, 8:]).max(axis=0)
+
+    assert drift.max_abs_error == pytest.approx(errors.max(), rel=1e-6)
+    assert found.mean(drift) == pytest.approx(errors.mean(), rel=1e-5)
     assert drift.by_frequency == pytest.approx(by_frequency, rel=1e-6)
 
-    is_beyond = (error > TOLERANCE).any(axis=1)
+
+@pytest.mark.parametrize("offset", OFFSETS)
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.sample(6)
+def test_an_audit_in_blocks_finds_the_first_position_beyond_the_tolerance(
+    audit_in_blocks: Callable[..., AuditInBlocks], recipe: str, offset: int
+) -> None:
+    """`first_beyond` is the first position with an error above TOLERANCE, or None. The positions
+    before it are kept: all 700 if there is none.
+    """
+    found, drift, _, errors = audit_in_blocks(recipe, offset)
+    is_beyond = (errors > TOLERANCE).any(axis=1)
+
     if is_beyond.any():
         assert drift.first_beyond == offset + is_beyond.argmax()
         assert found.kept_positions(drift) == is_beyond.argmax()
@@ -69,14 +102,38 @@ def test_errors_measured_in_blocks_equal_those_of_whole_tables(
         assert drift.first_beyond is None
         assert found.kept_positions(drift) == ROWS
 
+
+@pytest.mark.parametrize("offset", OFFSETS)
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.sample(6)
+def test_an_audit_in_blocks_finds_the_first_row_that_repeats_the_one_before(
+    audit_in_blocks: Callable[..., AuditInBlocks], recipe: str, offset: int
+) -> None:
+    """`first_equal` is the first position whose row equals that of the position before, as of
+    positions that are rounded to one number, or None.
+    """
+    _, drift, rows, _ = audit_in_blocks(recipe, offset)
     equals_row_before = (rows[1:] == rows[:-1]).all(axis=1)
+
     if equals_row_before.any():
         assert drift.first_equal == offset + 1 + equals_row_before.argmax()
     else:
         assert drift.first_equal is None
 
+
+@pytest.mark.parametrize("offset", OFFSETS)
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.sample(6)
+def test_an_audit_in_blocks_has_the_errors_of_each_decade_of_positions(
+    audit_in_blocks: Callable[..., AuditInBlocks], recipe: str, offset: int
+) -> None:
+    """A decade has the positions between two powers of ten. Expected are the largest and the mean
+    error of its rows in the whole table.
+    """
+    found, drift, _, errors = audit_in_blocks(recipe, offset)
+
     for decade in found.decades():
-        inside = error[decade.first - offset : decade.last + 1 - offset]
+        inside = errors[decade.first - offset : decade.last + 1 - offset]
         in_decade = found.in_decade(drift, decade)
         assert in_decade.max_abs_error == pytest.approx(inside.max(), rel=1e-5)
         assert in_decade.mean_abs_error == pytest.approx(inside.mean(), rel=1e-5)
@@ -201,29 +258,52 @@ def test_the_first_position_beyond_a_tolerance_is_reported() -> None:
     assert errors[:first].max() <= 1e-4
 
 
+def sinusoidal_of_300_rows(layout: str, dim: int) -> Sinusoidal:
+    """Return a table whose waves have the amplitude 2, and whose row 4 is padding, all zeros."""
+    return Sinusoidal(
+        seq_len=300, dim=dim, layout=layout, cos_first=True, padding_idx=4, amplitude=2.0
+    )
+
+
 @pytest.mark.parametrize(
-    ("layout", "dim"), [("interleaved", 33), ("halves", 33), ("interleaved", 1)]
+    ("layout", "dim", "columns"),
+    [
+        pytest.param("interleaved", 33, 33, id="17 cosines and 16 sines"),
+        pytest.param("halves", 33, 32, id="halves without the last column, which has no wave"),
+        pytest.param("interleaved", 1, 1, id="one cosine"),
+    ],
 )
-def test_sinusoidal_columns_belong_to_their_frequencies(layout: str, dim: int) -> None:
-    """An audit reads a table by rows: `groups` is, by column, the number of its frequency, and
-    `values` are the frequencies. Each column must be 2 · cos or 2 · sin of position times its
-    frequency, and row 4, of padding, 0. An odd dim of 33 has 17 cosines and 16 sines interleaved.
-    Halves are read by pairs, too, the cosine before the sine; the last column of an odd dim, which
-    has no wave, is left out.
+def test_each_column_of_an_audited_sinusoidal_table_has_the_wave_of_its_frequency(
+    layout: str, dim: int, columns: int
+) -> None:
+    """An audit reads both layouts by pairs, a cosine before its sine. `groups` has the number of
+    the frequency of each column, and `values` the frequencies. Expected are 2 · cos or 2 · sin of
+    the position times this frequency, and 0 in the row of padding.
     """
-    scheme = Sinusoidal(300, dim, layout=layout, cos_first=True, padding_idx=4, amplitude=2.0)
-    numbers = scheme.in_dtype("float64").audited_rows()
+    numbers = sinusoidal_of_300_rows(layout, dim).in_dtype("float64").audited_rows()
     table = numbers.read(0, 300)
 
-    assert table.shape[1] == (dim if layout == "interleaved" else dim - 1)
+    assert table.shape[1] == columns
     for column, group in enumerate(numbers.groups):
         wave = np.cos if column % 2 == 0 else np.sin
         expected = 2 * wave(np.arange(300) * numbers.values[group])
         expected[4] = 0
         assert table[:, column] == pytest.approx(expected, abs=1e-9)
 
-    drift = drift_of(audit(scheme, ["bfloat16-table"]))
-    assert drift.by_frequency.shape == (len(numbers.values),)
+
+@pytest.mark.parametrize(
+    ("layout", "dim", "frequencies"),
+    [("interleaved", 33, 17), ("halves", 33, 16), ("interleaved", 1, 1)],
+    ids=["a cosine without a sine", "pairs only", "one cosine"],
+)
+def test_an_audit_of_a_sinusoidal_table_has_an_error_per_frequency(
+    layout: str, dim: int, frequencies: int
+) -> None:
+    """33 channels are 16 pairs, each of one frequency, and one more channel: interleaved, it is the
+    cosine of a frequency of its own; as halves, it has no wave.
+    """
+    drift = drift_of(audit(sinusoidal_of_300_rows(layout, dim), ["bfloat16-table"]))
+    assert drift.by_frequency.shape == (frequencies,)
 
 
 def test_alibi_is_audited_by_distance_and_head() -> None:

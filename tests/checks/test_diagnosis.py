@@ -35,6 +35,9 @@ def advice_on(
 
 @pytest.mark.parametrize("ulps", [1, 4])
 def test_a_tolerance_that_bfloat16_cannot_hold_is_named(ulps: int) -> None:
+    """Near 1, bfloat16 has steps of 2^-7 = 0.0078, larger than the tolerance of 0.001. If a value
+    is off by 1 to 4 of them, which is rounding, the advice is to allow as many ULPs.
+    """
     advice = advice_on([1, 0.5], [1 + ulps * ULP_OF_BFLOAT16, 0.5], atol=1e-3)
     assert advice == [f"{CANNOT_HOLD}; allow --max-ulp {ulps}"]
 
@@ -57,6 +60,9 @@ def test_small_values_may_be_off_by_many_ulps_within_an_absolute_tolerance(
 
 
 def test_errors_of_integers_are_no_rounding() -> None:
+    """3 instead of 2 is off by one step of the dtype, int32. Integers are not rounded, so that no
+    ULPs are advised to be allowed.
+    """
     assert advice_on([1, 2], [1, 3], np.int32) == []
 
 
@@ -107,6 +113,7 @@ def test_a_tensor_of_another_shape_leaves_no_advice_on_rounding() -> None:
 
 
 def test_what_passes_gets_no_advice() -> None:
+    """Numbers that are equal, or no numbers at all."""
     assert advice_on([1, 0.5], [1, 0.5]) == []
     assert diagnose([], [], pecli.Tolerance()) == []
 
@@ -184,6 +191,7 @@ def test_a_line_names_the_layers_that_it_is_about(is_advice: bool, text: str) ->
 
 
 def test_without_explanations_there_are_none_in_json() -> None:
+    """The list in the JSON of a check that found no reason is empty."""
     assert explanations_as_json([]) == []
 
 

@@ -38,6 +38,23 @@ ROWS = np.random.default_rng(6).permutation(len(INTERLEAVED_TABLE))
 RANDOM_TABLE = np.random.default_rng(7).standard_normal((40, DIM))
 
 
+def assert_only_explanation(a: np.ndarray, b: np.ndarray, edit: edits.Edit) -> None:
+    """Assert that `diff` fails, and that this edit of A is its only explanation of B.
+
+    The residual, the largest difference that the edit leaves, must be rounding: 1e-7 of the largest
+    value in float32, and 3e-4 in float16.
+    """
+    result = diff_of(a, b)
+    rounding = 3e-4 if b.dtype == np.float16 else 1e-7
+
+    assert not result.passed
+
+    (found,) = result.explanations
+    assert found.edits == (edit,)
+    assert found.residual <= rounding * np.abs(b.astype(complex)).max()
+    assert result.as_json()["explanations"][0]["text"] in result.diagnosis
+
+
 @pytest.mark.parametrize(
     ("a", "b", "edit"),
     [
@@ -53,6 +70,24 @@ RANDOM_TABLE = np.random.default_rng(7).standard_normal((40, DIM))
             edits.Layout("halves", "interleaved"),
             id="halves read as interleaved",
         ),
+        pytest.param(
+            INTERLEAVED_TABLE,
+            np.concatenate([INTERLEAVED_TABLE, INTERLEAVED_TABLE]),
+            edits.Repeated(0, 2),
+            id="repeated",
+        ),
+    ],
+)
+def test_another_layout_of_a_table_is_named(a: np.ndarray, b: np.ndarray, edit: edits.Edit) -> None:
+    """INTERLEAVED_TABLE is s0 c0 s1 c1 …, and `joined` has sines beside cosines. B has the numbers
+    of A in the other layout, or twice.
+    """
+    assert_only_explanation(a, b, edit)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "edit"),
+    [
         pytest.param(joined(SIN, COS), joined(COS, SIN), edits.Swapped(), id="swapped halves"),
         pytest.param(
             INTERLEAVED_TABLE, interleaved_columns(COS, SIN), edits.Swapped(), id="swapped pairs"
@@ -74,6 +109,18 @@ RANDOM_TABLE = np.random.default_rng(7).standard_normal((40, DIM))
         ),
         pytest.param(COS + 1j * SIN, COS - 1j * SIN, edits.Negated("second"), id="conjugated"),
         pytest.param(INTERLEAVED_TABLE, -INTERLEAVED_TABLE, edits.Negated("all"), id="negated"),
+    ],
+)
+def test_cosines_and_sines_that_are_exchanged_or_negated_are_named(
+    a: np.ndarray, b: np.ndarray, edit: edits.Edit
+) -> None:
+    """B has cosines in the place of sines, or the other sign of sines, of cosines, or of both."""
+    assert_only_explanation(a, b, edit)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "edit"),
+    [
         pytest.param(
             INTERLEAVED_TABLE, INTERLEAVED_TABLE.T, edits.Transposed((1, 0)), id="transposed"
         ),
@@ -92,6 +139,18 @@ RANDOM_TABLE = np.random.default_rng(7).standard_normal((40, DIM))
         pytest.param(
             INTERLEAVED_TABLE, INTERLEAVED_TABLE[:, ::-1], edits.Channels("reversed"), id="reversed"
         ),
+    ],
+)
+def test_columns_of_a_table_in_another_order_are_named(
+    a: np.ndarray, b: np.ndarray, edit: edits.Edit
+) -> None:
+    """B is A transposed, with its columns in reverse order, or shuffled (SHUFFLED)."""
+    assert_only_explanation(a, b, edit)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "edit"),
+    [
         pytest.param(
             INTERLEAVED_TABLE, INTERLEAVED_TABLE[::-1], edits.Rows("reversed"), id="rows reversed"
         ),
@@ -114,15 +173,6 @@ RANDOM_TABLE = np.random.default_rng(7).standard_normal((40, DIM))
             INTERLEAVED_TABLE, INTERLEAVED_TABLE[:150], edits.Rows("cut", 150), id="shorter"
         ),
         pytest.param(
-            np.arange(1.0, 9), np.arange(1.0, 9) / 4, edits.Scaled(0.25), id="factor of a vector"
-        ),
-        pytest.param(
-            INTERLEAVED_TABLE,
-            INTERLEAVED_TABLE.astype(np.float16),
-            edits.Dtype("float16"),
-            id="another dtype",
-        ),
-        pytest.param(
             INTERLEAVED_TABLE,
             INTERLEAVED_TABLE[np.arange(LENGTH) % 60],
             edits.Rows("wrapped", 60),
@@ -134,31 +184,36 @@ RANDOM_TABLE = np.random.default_rng(7).standard_normal((40, DIM))
             edits.RowsWrong((5,)),
             id="rows wrong",
         ),
+    ],
+)
+def test_rows_of_a_table_that_are_wrong_or_in_another_order_are_named(
+    a: np.ndarray, b: np.ndarray, edit: edits.Edit
+) -> None:
+    """B has the rows of A in reverse order or shuffled (ROWS), from another position on, fewer of
+    them, again and again from row 60 on, or other numbers in row 5.
+    """
+    assert_only_explanation(a, b, edit)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "edit"),
+    [
+        pytest.param(
+            np.arange(1.0, 9), np.arange(1.0, 9) / 4, edits.Scaled(0.25), id="factor of a vector"
+        ),
         pytest.param(
             INTERLEAVED_TABLE,
-            np.concatenate([INTERLEAVED_TABLE, INTERLEAVED_TABLE]),
-            edits.Repeated(0, 2),
-            id="repeated",
+            INTERLEAVED_TABLE.astype(np.float16),
+            edits.Dtype("float16"),
+            id="another dtype",
         ),
     ],
 )
-def test_the_change_from_one_table_to_another_is_named(
+def test_another_factor_or_dtype_of_a_table_is_named(
     a: np.ndarray, b: np.ndarray, edit: edits.Edit
 ) -> None:
-    """B is made from A with one change, and `edit` must be its only explanation. SIN and COS have
-    200 rows of 16 columns; INTERLEAVED_TABLE is s0 c0 s1 c1 …. The residual is the largest
-    difference that the edit leaves: rounding, 1e-7 of the largest value in float32, and 3e-4 in
-    float16.
-    """
-    result = diff_of(a, b)
-    rounding = 3e-4 if b.dtype == np.float16 else 1e-7
-
-    assert not result.passed
-
-    (found,) = result.explanations
-    assert found.edits == (edit,)
-    assert found.residual <= rounding * np.abs(b.astype(complex)).max()
-    assert result.as_json()["explanations"][0]["text"] in result.diagnosis
+    """B is a quarter of A, or A in float16."""
+    assert_only_explanation(a, b, edit)
 
 
 def test_rows_that_are_one_late_have_a_single_explanation() -> None:
@@ -245,28 +300,38 @@ def test_tensors_of_cosines_and_sines_that_are_exchanged_are_named() -> None:
     assert found.tensors == ("cos", "sin")
 
 
-def test_a_row_shift_a_mask_and_a_sign_of_a_bias_are_named() -> None:
-    """ALiBi's bias of 4 heads and 40 positions, changed by a constant per row (slope · 39), by
-    another number for −∞, or by its sign. The first two change no attention, and the last does:
-    each is named, and explains every element.
-    """
-    slopes = 2.0 ** -np.arange(1, 5, dtype=np.float32)[:, None, None]
-    query, key = np.mgrid[:40, :40].astype(np.float32)
-    by_key = slopes * key[:1]
-    by_distance = -slopes * np.abs(query - key)
-    is_hidden = key > query
-    masked_by_infinity = np.where(is_hidden, np.float32(-np.inf), by_distance)
-    masked_by_a_number = np.where(is_hidden, np.float32(-1e9), by_distance)
-    changes = [
-        (by_key, by_key - slopes * 39, edits.RowShift()),
-        (masked_by_infinity, masked_by_a_number, edits.Mask("-1e+09")),
-        (by_distance, -by_distance, edits.Negated("all")),
-    ]
+SLOPES = 2.0 ** -np.arange(1, 5, dtype=np.float32)[:, None, None]
+"""ALiBi's slopes of 4 heads: 1/2, 1/4, 1/8 and 1/16."""
+QUERY, KEY = np.mgrid[:40, :40].astype(np.float32)
+BIAS_BY_KEY = SLOPES * KEY[:1]
+BIAS_BY_DISTANCE = -SLOPES * np.abs(QUERY - KEY)
 
-    for a, b, edit in changes:
-        (found,) = diff_of(a, b).explanations
-        assert found.edits == (edit,)
-        assert found.residual == 0
+
+@pytest.mark.parametrize(
+    ("a", "b", "edit"),
+    [
+        pytest.param(
+            BIAS_BY_KEY, BIAS_BY_KEY - SLOPES * 39, edits.RowShift(), id="a constant per row"
+        ),
+        pytest.param(
+            np.where(KEY > QUERY, np.float32(-np.inf), BIAS_BY_DISTANCE),
+            np.where(KEY > QUERY, np.float32(-1e9), BIAS_BY_DISTANCE),
+            edits.Mask("-1e+09"),
+            id="another number for −∞",
+        ),
+        pytest.param(BIAS_BY_DISTANCE, -BIAS_BY_DISTANCE, edits.Negated("all"), id="another sign"),
+    ],
+)
+def test_a_change_of_the_bias_of_alibi_is_named(
+    a: np.ndarray, b: np.ndarray, edit: edits.Edit
+) -> None:
+    """ALiBi's bias of 40 positions is −slope · distance, or the slope times the number of the key;
+    B has one change, which explains every element (residual 0). Softmax ignores a constant per row
+    and hides keys with −∞ or −10^9 alike, but another sign changes the attention.
+    """
+    (found,) = diff_of(a, b).explanations
+    assert found.edits == (edit,)
+    assert found.residual == 0
 
 
 @settings(max_examples=8)
@@ -425,21 +490,39 @@ def test_a_difference_within_atol_passes_without_a_reason() -> None:
     assert result.diagnosis == ()
 
 
-def test_empty_and_tiny_tensors_are_compared_without_a_reason() -> None:
-    """Arrays of up to two elements have too few numbers to show a reason; `diff` must neither raise
-    nor explain them, also beside the tensor «z», which is equal in both files.
-    """
+def test_tables_without_elements_of_different_shapes_have_no_reason() -> None:
+    """0 rows of 4 columns equal themselves, and differ from 4 rows of 0 columns."""
     no_rows = np.zeros((0, 4))
     no_columns = np.zeros((4, 0))
+
     assert diff_of(no_rows, no_rows).passed
     assert diff_of(no_rows, no_columns).explanations == ()
 
+
+def test_equal_scalars_pass() -> None:
+    """A tensor without an axis, such as a factor, is a number: 1 equals 1."""
     assert diff_of({"cos": np.float32(1)}, {"cos": np.float32(1)}).passed
-    assert diff_of(np.float32(1), np.float32(2)).explanations == ()
-    assert diff_of(np.array([1, 2]), np.array([2, 1])).explanations == ()
-    for found in (np.array(2j), np.array([2.5])):
-        result = diff_of({"a": np.array(1), "z": COS}, {"a": found, "z": COS})
-        assert result.explanations == ()
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        pytest.param(np.float32(1), np.float32(2), id="one number"),
+        pytest.param(np.array([1, 2]), np.array([2, 1]), id="two numbers"),
+    ],
+)
+def test_a_difference_of_one_or_two_numbers_has_no_reason(a: Any, b: Any) -> None:
+    """Two numbers that are exchanged may be in reverse order, or simply others: they are too few to
+    show a reason.
+    """
+    assert diff_of(a, b).explanations == ()
+
+
+@pytest.mark.parametrize("wrong", [np.array(2j), np.array([2.5])], ids=["complex", "a vector"])
+def test_a_wrong_number_beside_an_equal_table_has_no_reason(wrong: np.ndarray) -> None:
+    """The tensor «z» is equal in both files; «a» is the number 1 in A, and 2i or a vector in B."""
+    result = diff_of({"a": np.array(1), "z": COS}, {"a": wrong, "z": COS})
+    assert result.explanations == ()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint64])
@@ -478,24 +561,32 @@ def test_the_order_of_tensors_is_no_difference() -> None:
     assert pecli.diff({"x": x, "y": y}, {"y": y, "x": x}).passed
 
 
-def test_an_array_is_compared_as_its_file_is(tmp_path: Path) -> None:
-    """B has the columns of A as halves: 0, 2, 4, 6, 1, 3, 5, 7. `diff` explains the array and its
-    file alike; an array has no file name.
+def test_an_array_and_its_file_are_equal(tmp_path: Path) -> None:
+    """`pecli.diff` takes an array in memory and the path of a .npy file that holds it."""
+    np.save(tmp_path / "x.npy", COS)
+    assert pecli.diff(COS, tmp_path / "x.npy").passed
+
+
+def test_an_array_has_no_file_name_in_a_diff() -> None:
+    """The names of A and B are those of files; for arrays in memory they are empty."""
+    result = pecli.diff(COS, COS.copy())
+    assert result.passed
+    assert result.a == ""
+    assert result.b == ""
+
+
+def test_a_difference_from_an_array_is_explained_as_that_from_its_file(tmp_path: Path) -> None:
+    """B has the 8 columns of A as halves: 0, 2, 4, 6, 1, 3, 5, 7. The explanation names the two
+    layouts, whether B is an array or a .npy file.
     """
     a = np.sin(np.arange(40)[:, None] * 100.0 ** (-np.arange(8) / 8))
     b = np.concatenate([a[:, 0::2], a[:, 1::2]], axis=1)
-    file = tmp_path / "b.npy"
-    np.save(file, b)
+    np.save(tmp_path / "b.npy", b)
+    (from_array,) = pecli.diff(a, b).explanations
+    (from_file,) = pecli.diff(a, tmp_path / "b.npy").explanations
 
-    assert pecli.diff(a, a.copy()).passed
-    assert pecli.diff(b, file).passed
-
-    result = pecli.diff(a, b)
-    (explanation,) = result.explanations
-    assert explanation.edits == (edits.Layout("interleaved", "halves"),)
-    assert pecli.diff(a, file).explanations == (explanation,)
-    assert result.a == ""
-    assert result.b == ""
+    assert from_array.edits == (edits.Layout("interleaved", "halves"),)
+    assert from_file == from_array
 
 
 def test_another_base_is_named_if_one_file_states_its_spec(tmp_path: Path) -> None:
@@ -513,17 +604,22 @@ def test_another_base_is_named_if_one_file_states_its_spec(tmp_path: Path) -> No
         assert found.tensors == ("cos", "sin")
 
 
-@pytest.mark.parametrize("power", [0, 2])
+@pytest.mark.parametrize("power", [0, 2], ids=["left out", "applied twice"])
 @pytest.mark.sample(1)
-def test_a_factor_of_all_values_is_named_as_the_parameter_of_the_spec(
+def test_another_attention_factor_is_named_as_the_parameter_of_the_spec(
     tmp_path: Path, power: int
 ) -> None:
-    """YaRN's attention factor, 0.1 ln 32 + 1, is left out (power 0) or applied twice (power 2) in
-    B's tables; A is a file with its spec.
+    """YaRN multiplies cosines and sines by its attention factor, 0.1 · ln(32) + 1 for a factor of
+    32. A is a file that states this spec; B's tables have the attention factor to the power 0 or 2.
     """
     golden = tmp_path / "golden.npz"
     scheme = pecli.Rope(
-        300, 64, 150000.0, scaling="yarn", factor=32.0, original_max_position_embeddings=4096
+        seq_len=300,
+        dim=64,
+        base=150000.0,
+        scaling="yarn",
+        factor=32.0,
+        original_max_position_embeddings=4096,
     )
     pecli.save(golden, scheme)
     right = 0.1 * math.log(32) + 1
@@ -629,8 +725,10 @@ def dump_of_three_layers(
 
 
 @pytest.mark.parametrize("layout", ["halves", "interleaved"])
-@pytest.mark.parametrize("sides", [("before", "after"), ("pre", "post")])
-@pytest.mark.sample("sides0-halves", "sides1-interleaved")
+@pytest.mark.parametrize(
+    "sides", [("before", "after"), ("pre", "post")], ids=["before and after", "pre and post"]
+)
+@pytest.mark.sample("before and after-halves", "pre and post-interleaved")
 def test_the_first_layer_with_another_base_is_named(layout: str, sides: tuple[str, str]) -> None:
     """In A, all three layers are rotated with base 10000; in B, layers 1 and 2 with 500000. Their
     names end with either pair of `sides`.

@@ -139,5 +139,8 @@ def test_a_mistake_without_a_contrast_is_named_whole() -> None:
 
 
 def test_every_doubt_has_a_sentence_here() -> None:
+    """SENTENCES, the table of an earlier test, must have each kind of doubt that the package
+    defines (each subclass of Doubt), except UndetectedRotation, which has a test of its own.
+    """
     shown = {type(doubt) for doubt, _ in SENTENCES} | {UndetectedRotation}
     assert shown == set(Doubt.__subclasses__())

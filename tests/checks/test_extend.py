@@ -210,13 +210,13 @@ def test_yarn_stretches_wavelengths_that_turn_less_than_once_by_the_whole_factor
 def test_overrides_for_vllm_hold_all_that_they_replace(
     name: str, method: str, expected: dict[str, Any]
 ) -> None:
-    """--hf-overrides replaces `rope_parameters` as a whole, so the printed ones must repeat what
-    the model has: by layer type, `expected` are rope_type, rope_theta and partial_rotary_factor of
-    the model's config.json. NTK's base for Phi-4-mini is 10000 · 64^(96/94), as 262144 / 4096 = 64
-    and 96 of 128 channels are rotated.
+    """`vllm serve --hf-overrides '{…}'` replaces `rope_parameters` as a whole, so the printed ones
+    must repeat what the model has: by layer type, `expected` are rope_type, rope_theta and
+    partial_rotary_factor of the model's config.json. NTK's base for Phi-4-mini is 10000 ·
+    64^(96/94), as 262144 / 4096 = 64 and 96 of 128 channels are rotated.
     """
-    found = pecli.extend(name, LENGTH, method)
-    settings = json.loads(found.commands["vllm"].split("'")[1])
+    command = pecli.extend(name, LENGTH, method).commands["vllm"]
+    settings = json.loads(command.split("'")[1])
     parameters = settings["rope_parameters"]
     by_layer = parameters if len(expected) > 1 else {"": parameters}
 
@@ -227,8 +227,29 @@ def test_overrides_for_vllm_hold_all_that_they_replace(
         assert by_layer[layer_type].get("partial_rotary_factor") == share
     assert settings["max_position_embeddings"] == LENGTH
 
-    config = pasted({**presets()[name].config, "rope_scaling": None}, found.newer_config)
-    assert len(pecli.load_config(config)) == len(expected)
+
+@pytest.mark.usefixtures("without_runtimes")
+@pytest.mark.parametrize(
+    ("name", "method", "encodings"),
+    [
+        ("phi-2", "yarn", 1),
+        ("minimax-m2", "yarn", 1),
+        ("phi-4-mini", "ntk", 1),
+        ("gemma-3-12b", "linear", 2),
+        ("olmo-3.1-32b", "yarn", 2),
+        ("modernbert-base", "yarn", 2),
+    ],
+)
+def test_settings_for_transformers_5_keep_the_encodings_of_all_layer_types(
+    name: str, method: str, encodings: int
+) -> None:
+    """Full and sliding attention of Gemma 3, OLMo 3.1 and ModernBERT have encodings of their own;
+    the other models have one. The settings are pasted into the model's config.json, whose own
+    scaling they replace.
+    """
+    settings = pecli.extend(name, LENGTH, method).newer_config
+    config = pasted({**presets()[name].config, "rope_scaling": None}, settings)
+    assert len(pecli.load_config(config)) == encodings
 
 
 @pytest.fixture(scope="module")
@@ -308,16 +329,20 @@ def test_settings_are_printed_in_the_part_of_the_config_that_has_its_own(
 
 @pytest.mark.parametrize(
     ("name", "method", "rule_of_the_model"),
-    [("phi-4", "yarn", "longrope"), ("gemma-4-e2b", None, "proportional")],
+    [
+        pytest.param("phi-4", "yarn", "longrope", id="YaRN for Phi-4"),
+        pytest.param("gemma-4-e2b", None, "proportional", id="the default method for Gemma 4"),
+    ],
 )
 def test_a_method_that_the_config_cannot_express_is_refused(
     name: str, method: str | None, rule_of_the_model: str
 ) -> None:
     """Phi-4 has longrope, with a divisor per frequency, and Gemma 4 proportional frequencies:
-    neither YaRN nor the default method can take their place. The error names the model's rule.
+    neither YaRN nor the default method (None) can take their place. The error names the model's
+    rule.
     """
     with pytest.raises(ParameterError, match=rule_of_the_model):
-        pecli.extend(name, 2**23, method)
+        pecli.extend(name, to=2**23, method=method)
 
 
 Array = np.ndarray[Any, Any]
@@ -582,10 +607,15 @@ def test_a_factor_need_not_be_whole() -> None:
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        (LLAMA_OF_64_POSITIONS, "it has 64 positions as it is: nothing needs to change"),
-        (
+        pytest.param(
+            LLAMA_OF_64_POSITIONS,
+            "it has 64 positions as it is: nothing needs to change",
+            id="without a scaling",
+        ),
+        pytest.param(
             SMALL_LINEAR,
             "it has 64 positions as it is, with its own linear scaling: nothing needs to change",
+            id="with its own scaling",
         ),
     ],
 )
@@ -616,29 +646,39 @@ def test_a_method_that_is_given_stretches_a_model_that_is_long_enough() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.parametrize(
-    ("name", "to", "factor", "original"),
+    ("name", "to", "factor"),
     [
-        ("qwen3-8b", 131072, 4.0, 32768),
-        ("qwen3-8b", 65536, 2.0, 32768),
-        ("qwen3-30b-a3b", 131072, 4.0, 32768),
-        ("qwen2.5-7b", 131072, 4.0, 32768),
-        # The card speaks only of models of 32768 positions; these have a longer context.
-        ("qwen3-4b-2507", 524288, 2.0, 262144),
-        ("qwen2.5-14b", 262144, 2.0, 131072),
+        ("qwen3-8b", 131072, 4.0),
+        ("qwen3-8b", 65536, 2.0),
+        ("qwen3-30b-a3b", 131072, 4.0),
+        ("qwen2.5-7b", 131072, 4.0),
     ],
 )
 def test_qwen_is_stretched_from_the_original_length_of_its_card_which_is_quoted(
-    name: str, to: int, factor: float, original: int
+    name: str, to: int, factor: float
 ) -> None:
-    """The card, https://huggingface.co/Qwen/Qwen3-8B, has factor 4 of 32768 positions, for 131072.
-    The reason quotes these 32768 only for models to which the card applies.
+    """The card, https://huggingface.co/Qwen/Qwen3-8B, has factor 4 of 32768 positions, for 131072;
+    the factor for another length is the length / 32768. The reason quotes the card.
     """
-    found = pecli.extend(name, to)
+    found = pecli.extend(name, to=to)
     assert found.factor == factor
-    assert found.original == original
+    assert found.original == 32768
+    assert "original 32768" in found.reason
 
-    is_quoted = "original 32768" in found.reason
-    assert is_quoted == (original == 32768)
+
+@pytest.mark.usefixtures("without_runtimes")
+@pytest.mark.parametrize(("name", "context"), [("qwen3-4b-2507", 262144), ("qwen2.5-14b", 131072)])
+def test_a_qwen_with_a_longer_context_is_stretched_from_its_own_context(
+    name: str, context: int
+) -> None:
+    """The card is about models of 32768 positions. These have more by their config.json
+    (max_position_embeddings), so that the card does not apply, and is not quoted: twice the context
+    is the factor 2.
+    """
+    found = pecli.extend(name, to=2 * context)
+    assert found.factor == 2.0
+    assert found.original == context
+    assert "original 32768" not in found.reason
 
 
 @pytest.mark.usefixtures("without_runtimes")
@@ -730,8 +770,8 @@ def test_commands_for_a_runtime_mean_the_settings_that_are_printed(
 
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk", "dynamic"])
 def test_runtimes_are_judged_by_the_settings_that_are_printed(method: str) -> None:
-    """A Llama of 64 positions goes to 256. `extend` lists which runtimes depart from its settings. The list must be what
-    `pecli.runtimes` finds of a configuration into which these settings were pasted.
+    """A Llama of 64 positions goes to 256. `extend` lists which runtimes depart from its settings.
+    The list must be what `pecli.runtimes` finds of a config into which these settings were pasted.
     """
     found = extended_to_256_by(method)
     printed = pecli.runtimes({**LLAMA_OF_64_POSITIONS, **found.config}, 256).layers[""]
@@ -962,6 +1002,7 @@ def test_a_model_that_is_served_as_it_is_changes_no_settings() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_a_length_must_not_be_shorter_than_the_original_one() -> None:
+    """A model of 4,096 positions may be extended to 4,096, by the factor 1; 4,095 are refused."""
     config = {**CONFIG, "max_position_embeddings": 4096}
     assert pecli.extend(config, 4096, "yarn").factor == 1
     with pytest.raises(ParameterError, match="nothing to stretch from 4,096 positions"):

@@ -62,6 +62,10 @@ def test_groups_of_layers_are_explained_one_by_one_up_to_a_number(
 
 
 def test_tables_of_the_other_layer_type_need_no_search() -> None:
+    """By the config, layers 0 and 2 slide and have base 100, and layers 1 and 3 have BASE. Here
+    layer 0 has BASE as well. Comparing it with the tables of both types shows this, without a
+    search for reasons (`reasons=False`).
+    """
     result = pecli.verify(tables_of(BASE, BASE, SLIDING_BASE, BASE), FOUR_LAYERS, reasons=False)
     assert result.diagnosis == ("layers.0.cos, layers.0.sin: right for full_attention layers",)
 

@@ -127,7 +127,11 @@ def test_the_same_table_under_both_names_of_gemma_3_fails(kind: str) -> None:
         pytest.param(FULL_ATTENTION, FULL_ATTENTION, False, id="full twice"),
     ],
 )
-@pytest.mark.parametrize("names", [(("a.", ""), ("b.", "")), (("", "_1"), ("", "_2"))])
+@pytest.mark.parametrize(
+    "names",
+    [(("a.", ""), ("b.", "")), (("", "_1"), ("", "_2"))],
+    ids=["a.cos and b.cos", "cos_1 and cos_2"],
+)
 @pytest.mark.sample(4)
 def test_two_tables_pass_only_if_each_kind_of_layers_has_one(
     first: str, second: str, passed: bool, names: Any

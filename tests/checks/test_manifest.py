@@ -232,69 +232,87 @@ def queries(folder: Path) -> None:
 
 @pytest.mark.usefixtures("queries")
 @pytest.mark.parametrize(
-    ("file", "keys", "status"),
+    ("keys", "status"),
     [
-        pytest.param("padded.npy", ROTATED_QUERIES, "failed", id="padding without a mask"),
+        pytest.param(ROTATED_QUERIES, "failed", id="padding without a mask"),
         pytest.param(
-            "padded.npy",
             {**ROTATED_QUERIES, "attention_mask": MASK},
             "passed",
             id="padding with a mask",
         ),
         pytest.param(
-            "padded.npy",
             {**ROTATED_QUERIES, "attention_mask": "mask.npy"},
             "passed",
             id="padding with a mask in a file",
         ),
         pytest.param(
-            "padded.npy",
             {**ROTATED_QUERIES, "attention_mask": "not there.npy"},
             "error",
             id="a missing mask",
         ),
+    ],
+)
+def test_queries_with_left_padding_pass_only_with_their_mask(
+    write_manifest: Write, keys: dict[str, Any], status: str
+) -> None:
+    """padded.npy has rotated queries of two sequences of 6 tokens. In the second one, two tokens
+    are padding, so that positions are counted from the third. The mask may be a list or a file.
+    """
+    manifest = write_manifest(check_lines("padded.npy", **keys))
+    assert statuses_of_checks(manifest) == [status]
+
+
+@pytest.mark.usefixtures("queries")
+@pytest.mark.parametrize(
+    ("keys", "status"),
+    [
+        pytest.param({**ROTATED_QUERIES, "shift": -3}, "passed", id="moved by -3 as stated"),
+        pytest.param({**ROTATED_QUERIES, "shift": 3}, "failed", id="moved the other way"),
+    ],
+)
+def test_queries_that_were_moved_pass_only_with_their_shift(
+    write_manifest: Write, keys: dict[str, Any], status: str
+) -> None:
+    """moved.npy has queries that are rotated to their positions − 3, as `shift = -3` states."""
+    manifest = write_manifest(check_lines("moved.npy", **keys))
+    assert statuses_of_checks(manifest) == [status]
+
+
+@pytest.mark.usefixtures("queries")
+@pytest.mark.parametrize(
+    ("keys", "status"),
+    [
+        pytest.param(ADDED_ROWS, "failed", id="added rows without a mask"),
         pytest.param(
-            "moved.npy", {**ROTATED_QUERIES, "shift": -3}, "passed", id="moved by -3 as stated"
-        ),
-        pytest.param(
-            "moved.npy", {**ROTATED_QUERIES, "shift": 3}, "failed", id="moved the other way"
-        ),
-        pytest.param("rows.npy", ADDED_ROWS, "failed", id="added rows without a mask"),
-        pytest.param(
-            "rows.npy",
             {**ADDED_ROWS, "attention_mask": MASK},
             "passed",
             id="added rows with a mask",
         ),
         pytest.param(
-            "rows.npy",
             {**ADDED_ROWS, "attention_mask": "mask.npy"},
             "passed",
             id="added rows with a mask in a file",
         ),
         pytest.param(
-            "rows.npy",
             {**ADDED_ROWS, "attention_mask": "not there.npy"},
             "error",
             id="added rows and a missing mask",
         ),
-        # Positions do not state that nothing was added to the padding.
         pytest.param(
-            "rows.npy",
             {**ADDED_ROWS, "positions": PADDED_POSITIONS},
             "failed",
             id="added rows with positions only",
         ),
     ],
 )
-def test_a_check_of_queries_or_added_rows_has_this_status(
-    write_manifest: Write, file: str, keys: dict[str, Any], status: str
+def test_inputs_to_which_rows_were_added_pass_only_with_their_mask(
+    write_manifest: Write, keys: dict[str, Any], status: str
 ) -> None:
-    """padded.npy has queries rotated with left padding (2 tokens of the second sequence), moved.npy
-    queries moved by −3, and rows.npy inputs to which rows of a table were added, except to padding.
-    A check passes only with the right mask, as a list or a file, or the right shift.
+    """rows.npy has inputs to which rows of a learned table were added, except to two tokens of
+    padding. The positions alone do not state that nothing was added to these.
     """
-    assert statuses_of_checks(write_manifest(check_lines(file, **keys))) == [status]
+    manifest = write_manifest(check_lines("rows.npy", **keys))
+    assert statuses_of_checks(manifest) == [status]
 
 
 CHECK = '[[check]]\nfile = "cos.npy"\n'

@@ -25,8 +25,12 @@ def test_only_a_table_with_a_row_per_token_begins_where_the_tokens_do(
 @pytest.mark.parametrize(
     ("layer_type", "label"),
     [("", "model.rotary_emb"), ("sliding_attention", "model.rotary_emb (sliding_attention)")],
+    ids=["one type", "a type among several"],
 )
 def test_a_check_is_labelled_by_its_module_and_layer_type(layer_type: str, label: str) -> None:
+    """A check concerns the tables of a rotary module. Its label is the name of the module, followed
+    by the layer type in brackets if the model has several.
+    """
     check = TableCheck(0, "model.rotary_emb", layer_type, (), tables=Mock(), weak=())
     assert check.label == label
 

@@ -1435,17 +1435,18 @@ def test_a_gguf_file_states_which_layers_llama_cpp_leaves_unrotated(
 @pytest.mark.parametrize(
     ("name", "is_rotated", "passed"),
     [
-        ("Qcur-7", False, True),
-        ("Qcur-7", True, False),
-        ("Qcur-6", True, True),
-        ("Qcur-6", False, False),
+        pytest.param("Qcur-7", False, True, id="layer 7 as it was"),
+        pytest.param("Qcur-7", True, False, id="layer 7 rotated"),
+        pytest.param("Qcur-6", True, True, id="layer 6 rotated"),
+        pytest.param("Qcur-6", False, False, id="layer 6 as it was"),
     ],
 )
 def test_queries_of_a_gguf_file_are_rotated_except_in_layers_without_rope(
     name: str, is_rotated: bool, passed: bool, tmp_path: Path
 ) -> None:
-    """SmolLM3 leaves every fourth layer (3, 7, 11) unrotated. Queries of layer 7 pass as they were
-    before, and those of layer 6 with neighbours rotated, as GGUF has them, by NumPy's formula.
+    """SmolLM3 leaves every fourth layer (3, 7, 11) unrotated. Queries of layer 7 (in llama.cpp's
+    names, Qcur-7) pass only as they were before, and those of layer 6 only if neighbouring channels
+    are rotated, as of a .gguf file, by NumPy's formula.
     """
     values = {
         "context_length": 2048,

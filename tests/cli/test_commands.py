@@ -251,6 +251,7 @@ def test_another_word_for_a_model_is_understood_or_answered_with_candidates(
 
 
 def test_a_word_that_is_like_no_command_points_to_the_help(run_pecli) -> None:
+    """A misspelt command gets a suggestion. «xyzzy» is like none, and the error ends with the help."""
     outcome = run_pecli("xyzzy")
     assert outcome.exit_code == USAGE_ERROR
     assert outcome.err.endswith("; see pecli --help\n")

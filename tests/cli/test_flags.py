@@ -106,6 +106,10 @@ def test_plot_takes_flags_for_a_model_that_an_option_names(run_pecli) -> None:
 
 
 def test_plot_of_a_scheme_with_a_model_names_the_command_that_takes_flags(run_pecli) -> None:
+    """--flags has the options of a server, which replace settings of a model. `pecli plot rope
+    --model` has settings of its own and refuses them; the error has the command that draws the
+    model with flags.
+    """
     words = ("plot", "rope", "--model", "llama-2-7b", "--seq-len", "64", "--flags", "-c 4096")
     outcome = run_pecli(*words)
     assert outcome.exit_code == USAGE_ERROR

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,16 +17,28 @@ import pecli
 from tests.exit_codes import FILE_ERROR, SUCCESS, USAGE_ERROR
 
 
-def test_inspect_as_json_lists_the_tensors_and_the_stored_spec(run_pecli) -> None:
-    """Cosines of 8 positions and 3 pairs in bfloat16 are 8 · 3 · 2 = 48 bytes; 3 float64 are 24."""
-    pecli.save("t.safetensors", pecli.Rope(8, 6, dtype="bfloat16"))
-    summary = run_pecli("inspect", "t.safetensors", "--json").json
+@pytest.fixture
+def summary_of_rope_8_by_6(run_pecli) -> dict[str, Any]:
+    """Return `pecli inspect --json` of a rope of 8 positions and 6 channels, in bfloat16."""
+    pecli.save("t.safetensors", pecli.Rope(seq_len=8, dim=6, dtype="bfloat16"))
+    return run_pecli("inspect", "t.safetensors", "--json").json
 
-    assert summary["file"] == "t.safetensors"
-    assert summary["format"] == "safetensors"
-    assert summary["metadata"]["pecli"]["parameters"]["seq_len"] == 8
 
-    tensors = {tensor["name"]: tensor for tensor in summary["tensors"]}
+def test_inspect_as_json_has_the_format_and_the_stored_spec(
+    summary_of_rope_8_by_6: dict[str, Any],
+) -> None:
+    """pecli stores the scheme and its parameters in the metadata of the file, as «pecli»."""
+    assert summary_of_rope_8_by_6["file"] == "t.safetensors"
+    assert summary_of_rope_8_by_6["format"] == "safetensors"
+    assert summary_of_rope_8_by_6["metadata"]["pecli"]["parameters"]["seq_len"] == 8
+
+
+def test_inspect_as_json_lists_the_tensors(summary_of_rope_8_by_6: dict[str, Any]) -> None:
+    """Cosines of 8 positions and 3 pairs in bfloat16 are 8 · 3 · 2 = 48 bytes; frequencies are
+    always float64, and 3 of them 24 bytes.
+    """
+    tensors = {tensor["name"]: tensor for tensor in summary_of_rope_8_by_6["tensors"]}
+
     assert sorted(tensors) == ["cos", "inv_freq", "sin"]
     for name in ("cos", "sin"):
         assert tensors[name]["dtype"] == "bfloat16"

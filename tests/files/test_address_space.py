@@ -254,6 +254,10 @@ class MappingOfParts(mmap.mmap):
 
 
 def let_mapping_of_whole_files_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the system refuse to map a whole file, as if there were too little address space.
+
+    Small files would then be read instead of mapped; with MAX_READ 0, no file is small.
+    """
     monkeypatch.setattr("pecli.files.contents.MAX_READ", 0)
     monkeypatch.setattr("pecli.files.contents.mmap.mmap", MappingOfParts)
 
@@ -327,11 +331,12 @@ def test_tensors_of_gguf_are_the_same_if_each_is_mapped_alone(
         np.testing.assert_array_equal(tensor.blocks, expected.blocks, strict=True)
 
 
-def test_a_tensor_of_gguf_that_is_a_setting_is_read_from_a_part_of_the_file(
+def test_divisors_of_frequencies_in_gguf_are_read_if_the_whole_file_cannot_be_mapped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """llama.cpp stores the divisors of frequencies as the tensor rope_freqs.weight; tiny.gguf has
-    1, 2, 4 and 8 there.
+    """llama.cpp stores the divisors of frequencies, which belong to the settings of a model, as a
+    tensor, rope_freqs.weight; tiny.gguf has 1, 2, 4 and 8 there. The header has them although the
+    system maps only parts of the file.
     """
     let_mapping_of_whole_files_fail(monkeypatch)
 

@@ -74,31 +74,67 @@ def test_the_map_of_a_difference_shows_one_error_and_missing_values_on_white() -
     assert count_pixels_of(area, palettes.UNKNOWN) > 10_000
 
 
-@pytest.mark.parametrize("colours", [0, 256, 1 << 24])
-def test_cells_without_an_error_are_blank_in_a_terminal(colours: int) -> None:
-    """Three of 4 × 6 cells have an error: the smallest (1e-6), the largest (1), and a NaN. Without
-    colours they are three characters; in colours, one or two kinds of blocks. 21 of 24 cells are
-    blank (7/8 of the text, less what surrounds it: 0.7). The darkest colour of the palette stands for
-    the smallest error, in four characters at most: if zeros had it, too, it would be in most.
+def lines_about_three_errors(colours: int) -> list[str]:
+    """Return the picture, in a terminal of so many colours, of 4 × 6 cells, three of which have an
+    error: the smallest (1e-6), the largest (1), and a NaN.
     """
     a = np.zeros((4, 6))
     b = a.copy()
-    b[0, 1], b[3, 2], b[2, 4] = 1e-6, 1.0, np.nan
+    b[0, 1] = 1e-6
+    b[3, 2] = 1.0
+    b[2, 4] = np.nan
     picture = error_picture(pecli.diff(a, b, reasons=False).tensors[0], 22, 80)
-
     assert picture is not None
+    return terminal_render.lines(picture, Terminal(lines=16, colours=colours))
 
-    cells = terminal_render.lines(picture, Terminal(lines=16, colours=colours))
-    shown = [line.partition("│")[2] for line in cells if "│" in line]
-    bare = re.sub(r"\x1b\[[0-9;]*m", "", "".join(shown))
 
-    kinds_of_marks = len(set(bare) - {" "})
-    assert kinds_of_marks in ((1, 2) if colours else (3,))
-    assert bare.count(" ") >= 0.7 * len(bare)
-    if colours:
-        darkest = "48;2;18;16;58" if colours > 256 else f"48;5;{palettes.SEQUENTIAL_256[0]}"
-        assert "".join(shown).count(darkest) <= 4
-    assert "none: blank" in cells[-1]
+def cells_among(lines: list[str]) -> str:
+    """Return what stands right of the vertical axis, │, in all lines."""
+    return "".join(line.partition("│")[2] for line in lines if "│" in line)
+
+
+def without_colours(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+@pytest.mark.parametrize("colours", [0, 256, 1 << 24])
+def test_cells_without_an_error_are_blank_in_a_terminal(colours: int) -> None:
+    """21 of 24 cells have no error: 7/8 of the text, and with what surrounds it at least 0.7, are
+    blanks. The last line explains them.
+    """
+    lines = lines_about_three_errors(colours)
+    text = without_colours(cells_among(lines))
+
+    assert text.count(" ") >= 0.7 * len(text)
+    assert "none: blank" in lines[-1]
+
+
+def test_small_large_and_undefined_errors_are_three_characters_without_colours() -> None:
+    """Cells with the errors 1e-6, 1 and NaN must be distinguished; blanks stand for no error."""
+    text = without_colours(cells_among(lines_about_three_errors(colours=0)))
+    assert len(set(text) - {" "}) == 3
+
+
+@pytest.mark.parametrize("colours", [256, 1 << 24])
+def test_errors_are_one_or_two_kinds_of_blocks_in_colours(colours: int) -> None:
+    """A character of a terminal may show two cells, one above the other, as half a block each."""
+    text = without_colours(cells_among(lines_about_three_errors(colours)))
+    assert len(set(text) - {" "}) in (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("colours", "darkest"),
+    [
+        pytest.param(256, f"48;5;{palettes.SEQUENTIAL_256[0]}", id="256 colours"),
+        pytest.param(1 << 24, "48;2;18;16;58", id="all colours"),
+    ],
+)
+def test_the_darkest_colour_is_that_of_the_smallest_error_only(colours: int, darkest: str) -> None:
+    """The palette begins with its darkest colour, here as a terminal's code of a background. A
+    single cell has the smallest error, which is four characters at most. If cells without an error
+    had this colour, it would be in most characters.
+    """
+    assert cells_among(lines_about_three_errors(colours)).count(darkest) <= 4
 
 
 def printed_lines(show: Callable[..., None], *arguments: Any) -> list[str]:
@@ -318,25 +354,38 @@ def test_the_title_of_a_failure_has_the_reason() -> None:
     assert reason in picture_of_another_base().title
 
 
-def test_frequencies_are_drawn_as_curves_on_logarithmic_axes() -> None:
-    """Frequencies of 16 pairs with base 10000 are compared with those of base 500000: pair i is
-    10000^(−i/16) instead of 500000^(−i/16), a relative error of 50^(i/16) − 1. That of pair 0 is 0,
-    which has no place on a logarithmic axis. 1e-5 is the tolerance of all frequencies.
-    """
-    panels = picture_of_another_base().panels
-    sides, difference = [panel for panel in panels if isinstance(panel, Chart)]
+def charts_of_another_base() -> tuple[Chart, Chart]:
+    """Return the charts of the frequencies, expected beside found, and of their difference."""
+    frequencies, difference = [
+        panel for panel in picture_of_another_base().panels if isinstance(panel, Chart)
+    ]
+    return frequencies, difference
 
-    assert sides.title == "inv_freq"
-    assert sides.log_y
+
+def test_frequencies_are_drawn_as_curves_on_logarithmic_axes() -> None:
+    """A table is a heatmap; inv_freq has one axis, the 16 pairs. 1e-5 is the tolerance of all
+    frequencies, which is a level of the chart of the difference.
+    """
+    frequencies, difference = charts_of_another_base()
+
+    assert frequencies.title == "inv_freq"
+    assert frequencies.log_y
     assert difference.title == "difference"
     assert difference.log_y
     assert [level.value for level in difference.levels] == [1e-5]
+    for curve in (*frequencies.curves, *difference.curves):
+        assert curve.x.tolist() == list(range(16))
 
+
+def test_the_difference_of_frequencies_is_relative() -> None:
+    """Pair i of 16 is 10000^(−i/16) instead of 500000^(−i/16): a relative error of 50^(i/16) − 1,
+    which is 0 for pair 0, and 0 has no place on a logarithmic axis.
+    """
+    _, difference = charts_of_another_base()
     (errors,) = difference.curves
+
     expected = [np.nan, *(50 ** (np.arange(1, 16) / 16) - 1)]
     np.testing.assert_allclose(errors.y, expected, rtol=1e-9)
-    for curve in (*sides.curves, errors):
-        assert curve.x.tolist() == list(range(16))
 
 
 def test_tensors_beyond_the_fourth_are_named_in_the_caption() -> None:

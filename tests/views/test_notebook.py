@@ -196,7 +196,9 @@ def test_a_notebook_shows_html_or_a_picture_of_each_result() -> None:
     ],
     ids=["scheme", "name and model", "configuration", "array", "arrays by name", "list"],
 )
-def test_plot_makes_a_figure(what: list[Any], kind: str | None) -> None:
+def test_plot_draws_schemes_models_and_arrays_in_a_figure_of_the_given_size_and_title(
+    what: list[Any], kind: str | None
+) -> None:
     """Size and title of the figure are those of the call, and the paper is white: red, green, blue
     and opacity are 1. Without a kind, plot chooses one that fits.
     """

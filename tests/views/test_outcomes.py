@@ -4,6 +4,7 @@ Expected XML is what an XML parser reads back; expected annotations follow GitHu
 """
 
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -117,21 +118,22 @@ def outcomes_named(name: str) -> list[Outcome]:
     ]
 
 
+def junit_of_outcomes_named(name: str, path: Path) -> ElementTree.Element:
+    """Write JUnit's XML about `outcomes_named`, read it with an XML parser, and return its root."""
+    write_junit(str(path), outcomes_named(name))
+    return ElementTree.parse(path).getroot()
+
+
 @pytest.mark.parametrize("name", ["plain.npy", *HOSTILE_TEXTS])
-def test_a_name_with_any_characters_makes_valid_xml(name: str, tmp_path) -> None:
-    """Control characters and lone surrogates are not allowed in XML. `outcomes_named` are three
-    checks of a manifest m.toml, of 0.25 s each, whose file and tensor have the name: one passed,
-    one failed for «its shape», and one file does not exist.
-
-    The message of a failure is the first line of its text. Names of characters that can be printed
-    are read back unchanged.
+def test_a_name_with_any_characters_makes_valid_xml(name: str, tmp_path: Path) -> None:
+    """Control characters and lone surrogates are not allowed in XML, but a parser must read the
+    file. `outcomes_named` are three checks of a manifest m.toml, of 0.25 s each, whose file and
+    tensor have the name: one passed, one failed, and one is an error.
     """
-    write_junit(str(tmp_path / "r.xml"), outcomes_named(name))
-    suites = ElementTree.parse(tmp_path / "r.xml").getroot()
+    root = junit_of_outcomes_named(name, tmp_path / "r.xml")
+    (suite,) = root
 
-    assert suites.tag == "testsuites"
-
-    (suite,) = suites
+    assert root.tag == "testsuites"
     assert suite.attrib == {
         "name": "m.toml",
         "tests": "3",
@@ -141,16 +143,28 @@ def test_a_name_with_any_characters_makes_valid_xml(name: str, tmp_path) -> None
         "time": "0.750",
     }
 
-    passed, failed, missing = suite
-    assert len(passed) == 0
+
+@pytest.mark.parametrize("name", ["plain.npy", *HOSTILE_TEXTS])
+def test_the_reasons_of_failures_and_errors_are_in_the_xml(name: str, tmp_path: Path) -> None:
+    """Of `outcomes_named`, the first passed and has no text. The second failed for «its shape»; the
+    message of a failure is the first line of its text. The third is a file that does not exist.
+    """
+    ((passed, failed, missing),) = junit_of_outcomes_named(name, tmp_path / "r.xml")
     failure = failed.find("failure")
     first_line, *_ = failure.text.split("\n  ")
+
+    assert len(passed) == 0
     assert failure.get("message") == first_line or "\n" in name
     assert "its shape" in failure.text
     assert missing.find("error").text.endswith("does not exist")
-    if name.isprintable() and "\ud800" not in name:
-        assert failed.get("file") == name
-        assert missing.get("name") == f"{name} 2"
+
+
+@pytest.mark.parametrize("name", ["plain.npy", "<&\"'>]]>", "%0A::x,y"])
+def test_a_name_that_can_be_printed_is_read_back_from_the_xml(name: str, tmp_path: Path) -> None:
+    """The file of a check has the name, and the name of the third check is NAME 2."""
+    ((_, failed, missing),) = junit_of_outcomes_named(name, tmp_path / "r.xml")
+    assert failed.get("file") == name
+    assert missing.get("name") == f"{name} 2"
 
 
 def test_files_without_a_manifest_have_a_suite_of_their_own(tmp_path) -> None:
@@ -171,23 +185,23 @@ def test_files_without_a_manifest_have_a_suite_of_their_own(tmp_path) -> None:
     assert suites[0][0].get("name") == "a.npy"
 
 
+def unescaped(text: str) -> str:
+    """Return the text of an annotation as GitHub reads it: %0A is a line break, for example."""
+    escapes = {"%0D": "\r", "%0A": "\n", "%3A": ":", "%2C": ","}
+    for code, sign in escapes.items():
+        text = text.replace(code, sign)
+    # The sign % is last, so that %250A does not become a break.
+    return text.replace("%25", "%")
+
+
 @pytest.mark.parametrize("name", ["plain.npy", *HOSTILE_TEXTS])
 def test_a_name_with_any_characters_makes_one_annotation(name: str, monkeypatch) -> None:
-    """GitHub reads `::error file=…,title=…::message` from one line, with the escapes %25, %0D, %0A,
-    and in file and title also %3A and %2C. Read back, they are the name that was given. In the
-    message, line breaks of the name are spaces.
+    """GitHub reads `::error file=…,title=…::message` from one line, with the escapes of
+    `unescaped`. Read back, file and title have the name that was given. In the message, line breaks
+    of the name are spaces.
 
     Of `outcomes_named`, the first passed, and has no annotation; the third is a missing file.
     """
-
-    def unescaped(text: str) -> str:
-        escapes = {"%0D": "\r", "%0A": "\n", "%3A": ":", "%2C": ","}
-        for code, sign in escapes.items():
-            text = text.replace(code, sign)
-        return text.replace(
-            "%25", "%"
-        )  # The sign % is last, so that %250A does not become a break.
-
     monkeypatch.setattr("pecli.views.screen.printable", str)
     monkeypatch.setattr("builtins.print", lambda line: lines.append(line))
     lines: list[str] = []

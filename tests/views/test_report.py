@@ -569,4 +569,5 @@ def test_vectors_before_a_rotation_need_a_model() -> None:
 
 
 def test_a_page_without_models_has_no_sliders() -> None:
+    """A page of a report has sliders for the scaling of each model. Without models, there are none."""
     assert slider_parts([]) == SliderParts()

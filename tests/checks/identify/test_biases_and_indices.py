@@ -181,4 +181,8 @@ T5_INDEX = pecli.Relative("t5", 12).tables()["index"]
     ids=["one key", "three keys", "not square", "transposed", "a wrong bucket"],
 )
 def test_integers_that_are_no_index_are_not_identified(index: Any) -> None:
+    """T5_INDEX has the bucket of each query and key, by their distance. The tables are parts of it
+    that are too small to show the rule, or not a matrix of as many queries as keys, or no longer
+    follow it: `identify` finds nothing.
+    """
     assert matches(index) == ()

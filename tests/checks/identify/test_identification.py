@@ -89,9 +89,9 @@ PADDED = pecli.Sinusoidal(
         ),
         pytest.param(
             pecli.Rope(
-                1000,
-                16,
-                100.0,
+                seq_len=1000,
+                dim=16,
+                base=100.0,
                 scaling="yarn",
                 factor=8.0,
                 original_len=8192,
@@ -102,8 +102,8 @@ PADDED = pecli.Sinusoidal(
         ),
         pytest.param(
             pecli.Sinusoidal(
-                100,
-                16,
+                seq_len=100,
+                dim=16,
                 base=5e6,
                 cos_first=True,
                 freq_shift=0.5,
@@ -622,7 +622,11 @@ def test_slopes_as_bloom_computes_them_are_identified(heads: int, shape: tuple[i
     assert match.max_abs_error < 1e-6
 
 
-@pytest.mark.parametrize(("batch", "heads", "length"), [(1, 16, 64), (4, 12, 40), (2, 8, 7)])
+@pytest.mark.parametrize(
+    ("batch", "heads", "length"),
+    [(1, 16, 64), (4, 12, 40), (2, 8, 7)],
+    ids=["one sequence", "heads that are no power of two", "fewer keys than heads"],
+)
 def test_a_bias_as_bloom_writes_it_is_identified(batch: int, heads: int, length: int) -> None:
     """transformers' build_alibi_tensor multiplies slopes by key positions, 0 to length − 1, and
     folds batch and heads into one axis: (batch · heads, 1, length). The copies are reported as an
@@ -848,8 +852,10 @@ def test_frequencies_with_a_divisor_each_are_identified_as_longrope() -> None:
 def test_vectors_that_fall_by_another_law_are_not_taken_for_frequencies(
     law: Callable[[np.ndarray, int], np.ndarray], count: int
 ) -> None:
-    """Frequencies fall from 1 on by a power law. These vectors do so by another law, but each would
-    fit the frequencies of some scheme in a coarse dtype.
+    """The frequencies of a rotary scheme begin with 1, and each is the one before times the same
+    factor below 1, unless a scaling divides some. These vectors also begin with 1 and fall
+    steadily, but by the laws of k that are written in the rows, which are no scheme's: `identify`
+    finds none.
     """
     vector = law(np.arange(count), count)
     assert not pecli.identify(vector.astype(np.float32)).matches

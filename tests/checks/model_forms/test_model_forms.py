@@ -440,13 +440,21 @@ def test_factors_that_one_part_of_a_split_file_lacks_are_no_failure(
             "B: ffn_up of layers 0–2 is off by up to inf",
         ),
     ],
+    ids=[
+        "two tensors transposed",
+        "half of the columns",
+        "keys transposed",
+        "0.5 added",
+        "all rows twice",
+        "NaN",
+    ],
 )
 @pytest.mark.sample(4)
 def test_tensors_of_all_layers_with_the_same_problem_share_a_line(
     hugging_face: HuggingFace, tmp_path: Path, pattern: str, edit: Any, expected: str
 ) -> None:
-    """In a .gguf file of a Llama with 3 layers, the edit is applied to all tensors whose names match
-    the pattern. `expected` is a pattern of the first sentence; there are at most two in all.
+    """In a .gguf file of a Llama with 3 layers, the function `edit` changes all tensors whose names
+    match the pattern. `expected` is a pattern of the first sentence; there are at most two in all.
     """
     path = write_converted(tmp_path / "model.gguf", "llama", "F16", edit_tensors(pattern, edit))
     found = pecli.diff(hugging_face("llama"), path)
@@ -716,7 +724,11 @@ def test_a_weight_that_overflows_in_the_type_of_the_file_is_found(
     )
 
 
-@pytest.mark.parametrize(("steps", "passes"), [(3.5, True), (4.5, False), (np.inf, False)])
+@pytest.mark.parametrize(
+    ("steps", "passes"),
+    [(3.5, True), (4.5, False), (np.inf, False)],
+    ids=["3.5 steps", "4.5 steps", "infinity"],
+)
 def test_a_weight_in_a_q8_0_file_may_be_off_by_four_steps(
     tmp_path: Path, steps: float, passes: bool
 ) -> None:

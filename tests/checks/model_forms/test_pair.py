@@ -155,7 +155,11 @@ def test_float64_is_compared_in_float64() -> None:
     assert compare_pair(doubles, doubles + 1e-12).mismatched == 8
 
 
-@pytest.mark.parametrize(("off", "mismatched"), [(0, 0), (0.5, 0), (0.55, 32)])
+@pytest.mark.parametrize(
+    ("off", "mismatched"),
+    [(0, 0), (0.5, 0), (0.55, 32)],
+    ids=["equal", "one step", "more than a step"],
+)
 def test_a_row_of_q8_0_may_be_off_by_one_step_per_element(off: float, mismatched: int) -> None:
     """The row is one block of 32 elements in steps of 0.5. If all are off by up to one step, that is
     rounding; beyond it, all 32 count.

@@ -144,17 +144,17 @@ def test_a_latent_projection_in_one_tensor_equals_the_two_of_later_files() -> No
 @pytest.mark.parametrize(
     ("architecture", "kind", "added"),
     [
-        ("gemma2", ModelFormat.HUGGING_FACE, 1),
-        ("llama", ModelFormat.HUGGING_FACE, 0),
-        ("gemma2", ModelFormat.GGUF, 0),
+        pytest.param("gemma2", ModelFormat.HUGGING_FACE, 1, id="Gemma converted to GGUF"),
+        pytest.param("llama", ModelFormat.HUGGING_FACE, 0, id="Llama converted to GGUF"),
+        pytest.param("gemma2", ModelFormat.GGUF, 0, id="two GGUF files of Gemma"),
     ],
 )
 def test_norms_of_gemma_in_gguf_have_1_added_to_those_of_hugging_face(
     architecture: str, kind: ModelFormat, added: int
 ) -> None:
-    """`kind` is the form of A; B is a .gguf file. llama.cpp's converter adds 1 to Gemma's norms, and
-    nothing to Llama's; between two .gguf files nothing is added. So there is no difference that
-    needs a reason.
+    """B is a .gguf file; `kind` is the format of A. llama.cpp's converter adds 1 to the weights of
+    Gemma's norms, and nothing to Llama's; between two .gguf files nothing is added. A conversion by
+    this rule is no difference, and has no reason.
     """
     reason = reason_of_difference(
         NORM_WEIGHTS,

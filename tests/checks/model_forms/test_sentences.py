@@ -168,11 +168,20 @@ def test_more_than_twelve_lines_are_counted_and_not_printed() -> None:
         (NoRotaryEncoding("A"), "A: no rotary encoding"),
         (MissingKey("block_count"), "B: block_count is missing"),
         (
-            ValueChanged("base", 500000, 10000, "rope.freq_base", is_key_missing=False),
+            ValueChanged(
+                "base", expected=500000, value=10000, key="rope.freq_base", is_key_missing=False
+            ),
             "B: base 500000 → 10000 (rope.freq_base)",
         ),
         (
-            ValueChanged("base", 500000, 10000, "rope.freq_base", True, "full_attention"),
+            ValueChanged(
+                "base",
+                expected=500000,
+                value=10000,
+                key="rope.freq_base",
+                is_key_missing=True,
+                layer_type="full_attention",
+            ),
             "B: base 500000 → 10000: rope.freq_base is missing (full_attention)",
         ),
         (SectionsChanged((2, 3, 3), (4, 2, 2)), "B: M-RoPE sections (2, 3, 3) → (4, 2, 2)"),
@@ -189,6 +198,9 @@ def test_more_than_twelve_lines_are_counted_and_not_printed() -> None:
     ids=lambda value: type(value).__name__,
 )
 def test_a_setting_that_differs_is_a_sentence(problem: SettingsProblem, sentence: str) -> None:
+    """A finding about the settings of B is printed as a sentence: the value of A, an arrow, and the
+    value of B, or what is missing. ValueChanged has the setting, both values and the key of B.
+    """
     assert describe_settings_problem(problem, "B") == sentence
 
 
@@ -235,17 +247,32 @@ def test_a_setting_that_differs_is_a_sentence(problem: SettingsProblem, sentence
     ids=str,
 )
 def test_a_tensor_that_differs_is_a_sentence(finding: Finding, words: str) -> None:
+    """A finding about the tensor output.weight of a Llama is printed as a sentence with its short
+    name, «output».
+    """
     assert sentences_about("output.weight", finding=finding) == [f"B: output {words}"]
 
 
-def test_names_of_many_tensors_are_counted() -> None:
-    """A line names six tensors; weights come before biases, and queries before keys."""
-    parts = ["g", "f", "e", "attn_v", "attn_k", "attn_q"]
-    names = [f"blk.0.{part}.bias" for part in parts] + ["blk.0.h.weight"]
-    (line,) = sentences_about(*names)
+BIASES_AND_A_WEIGHT = [
+    *(f"blk.0.{part}.bias" for part in ("g", "f", "e", "attn_v", "attn_k", "attn_q")),
+    "blk.0.h.weight",
+]
+"""Seven tensors of layer 0: six biases, and the weight h."""
 
-    assert line.startswith("B: h, ")
+
+def test_a_line_names_six_tensors_and_counts_the_others() -> None:
+    """All seven tensors have the same problem, so that they share a line; the last is counted."""
+    (line,) = sentences_about(*BIASES_AND_A_WEIGHT)
+
+    assert line.startswith("B: ")
     assert line.endswith(" of layer 0 are all zeros")
     assert "1 more" in line
+
+
+def test_a_line_names_weights_before_biases_and_queries_before_keys_and_values() -> None:
+    """The weight h comes first. The bias of v is the seventh, and so is counted and not named."""
+    (line,) = sentences_about(*BIASES_AND_A_WEIGHT)
+
+    assert line.startswith("B: h, ")
     assert line.index("q bias") < line.index("k bias")
     assert "v bias" not in line

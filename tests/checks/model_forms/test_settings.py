@@ -74,10 +74,16 @@ def scaled(kind: str, **numbers: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("config", [LLAMA, BERT, SLIDING_AND_FULL], ids=["llama", "bert", "gemma3"])
 def test_a_model_has_the_settings_of_itself(config: dict[str, Any]) -> None:
+    """A model is compared with itself, by rotary settings, without any (BERT), or by two layer
+    types.
+    """
     assert changes(config, config) == []
 
 
 def test_the_model_without_a_rotary_encoding_is_named() -> None:
+    """BERT has learned positions and no rotary encoding. The finding names the model without one: B
+    if it is checked, A if it is the reference.
+    """
     assert changes(LLAMA, BERT) == [NoRotaryEncoding("B")]
     assert changes(BERT, LLAMA) == [NoRotaryEncoding("A")]
 
@@ -97,8 +103,13 @@ def test_other_numbers_of_heads_are_named_with_their_keys() -> None:
     ]
 
 
-@pytest.mark.parametrize("heads", [HeadDivision(8, 2), None])
+@pytest.mark.parametrize(
+    "heads", [HeadDivision(8, 2), None], ids=["one states them", "none states them"]
+)
 def test_heads_that_one_model_does_not_state_are_not_compared(heads: HeadDivision | None) -> None:
+    """Either A or B has 8 query heads and 2 key heads, and the other model states no heads; or none
+    of the two does. There is no problem.
+    """
     assert [*compare_settings(reference(LLAMA, heads=heads), model(LLAMA))] == []
     assert [*compare_settings(reference(LLAMA), model(LLAMA, heads=heads))] == []
 
@@ -141,6 +152,7 @@ def test_another_number_of_layers_is_named() -> None:
 
 
 def test_a_number_of_layers_that_is_a_text_is_not_compared() -> None:
+    """A has 2 layers. The .gguf file states the text "5", which is not a number that could differ."""
     assert problems_of_counts(layers="5") == []
 
 
@@ -155,12 +167,16 @@ def test_the_count_of_heads_is_not_compared() -> None:
 
 
 def test_counts_are_not_required_of_formats_that_have_no_key_for_them() -> None:
+    """A states a context of 4096, 2 layers and 4 heads. B is in Meta's format, whose params.json
+    has no keys for them: a missing count is no problem, as it would be in a .gguf file.
+    """
     a = reference(LLAMA, counts=Counts(4096, 2, 4))
     meta = model(LLAMA, ModelFormat.META, counts=NO_COUNTS)
     assert [*compare_settings(a, meta)] == []
 
 
 def test_counts_that_the_reference_does_not_state_are_not_missing() -> None:
+    """Neither A nor the .gguf file B states a context, layers or heads: B lacks nothing that A has."""
     b = model(LLAMA, counts=NO_COUNTS)
     assert [*compare_settings(reference(LLAMA, counts=NO_COUNTS), b)] == []
 

@@ -195,35 +195,64 @@ def test_a_length_chooses_the_base_of_dynamic_scaling() -> None:
     assert not verify_with_config(grown, DYNAMIC_LLAMA, reasons=False).passed
 
 
+FREQUENCIES_AT_THE_START = inverse_frequencies(5e5, DIM)
+"""Those of DYNAMIC_LLAMA and LONGROPE_LLAMA up to their original length of 8 positions."""
+FREQUENCIES_AT_LENGTH_24 = {
+    "dynamic": inverse_frequencies(5e5 * (2.0 * 24 / 8 - 1) ** (DIM / (DIM - 2)), DIM),
+    "longrope": inverse_frequencies(5e5, DIM) / 4,
+}
+"""By the formula of dynamic NTK with factor 2, and divided by the long factor, 4."""
+SCALED_BY_LENGTH = [
+    pytest.param(DYNAMIC_LLAMA, FREQUENCIES_AT_LENGTH_24["dynamic"], id="dynamic"),
+    pytest.param(LONGROPE_LLAMA, FREQUENCIES_AT_LENGTH_24["longrope"], id="longrope"),
+]
+TO_1E_14 = Tolerance(rtol=1e-14)
+
+
+def cosines_of_24_rows(config: dict[str, Any]) -> np.ndarray:
+    return pecli.load_config(config).one().rope(24).tables()["cos"]
+
+
 @pytest.mark.parametrize("config", [DYNAMIC_LLAMA, LONGROPE_LLAMA], ids=["dynamic", "longrope"])
-def test_frequencies_beside_a_table_are_read_where_it_ends_or_before_any_call(config) -> None:
-    """Modules recompute inv_freq at the length of the prompt, or keep that of the start: beside
-    cosines of 24 rows, either passes. Both configs have an original length of 8.
+def test_frequencies_beside_a_table_are_read_at_its_length(config: dict[str, Any]) -> None:
+    """pecli's own tables of 24 rows have inv_freq at length 24: the reading states this length."""
+    dump = pecli.load_config(config).one().rope(24).tables()
+    result = verify_with_config(dump, config, Tolerance())
 
-    At length 24, dynamic scaling has the base 5e5 · (2 · 24 / 8 − 1)^(16/14), and LongRoPE divides
-    all frequencies by 4, its long factor. With length=8, or without a table, only those of the
-    start are right.
+    assert result.passed
+    assert result.readings["inv_freq"] == "at length 24"
+
+
+@pytest.mark.parametrize(("config", "frequencies_at_24"), SCALED_BY_LENGTH)
+def test_frequencies_beside_a_table_may_be_those_of_the_start(
+    config: dict[str, Any], frequencies_at_24: np.ndarray
+) -> None:
+    """Some modules recompute inv_freq at the length of the prompt, others keep that of the start:
+    beside cosines of 24 rows, either passes.
     """
-    exact = Tolerance(rtol=1e-14)
-    if config is DYNAMIC_LLAMA:
-        base = 5e5 * (2.0 * LENGTH / 8 - 1) ** (DIM / (DIM - 2))
-        grown = inverse_frequencies(base, DIM)
-    else:
-        grown = inverse_frequencies(5e5, DIM) / 4
-    at_the_start = inverse_frequencies(5e5, DIM)
-    dump = pecli.load_config(config).one().rope(LENGTH).tables()
-    found = verify_with_config(dump, config, Tolerance())
+    cosines = cosines_of_24_rows(config)
 
-    assert found.passed
-    assert found.readings["inv_freq"] == f"at length {LENGTH}"
+    for inv_freq in (frequencies_at_24, FREQUENCIES_AT_THE_START):
+        dump = {"cos": cosines, "inv_freq": inv_freq}
+        assert verify_with_config(dump, config, TO_1E_14).passed
 
-    cos = {"cos": dump["cos"]}
-    for values in (grown, at_the_start):
-        assert verify_with_config({**cos, "inv_freq": values}, config, exact).passed
-    assert not verify_with_config(
-        {**cos, "inv_freq": grown}, config, exact, length=8, reasons=False
-    ).passed
-    assert not verify_with_config({"inv_freq": grown}, config, exact, reasons=False).passed
+
+@pytest.mark.parametrize(("config", "frequencies_at_24"), SCALED_BY_LENGTH)
+def test_frequencies_beside_a_table_must_be_those_of_a_length_that_is_stated(
+    config: dict[str, Any], frequencies_at_24: np.ndarray
+) -> None:
+    """`length=8` is the original length, where nothing is scaled: inv_freq of length 24 fails."""
+    dump = {"cos": cosines_of_24_rows(config), "inv_freq": frequencies_at_24}
+    assert not verify_with_config(dump, config, TO_1E_14, length=8, reasons=False).passed
+
+
+@pytest.mark.parametrize(("config", "frequencies_at_24"), SCALED_BY_LENGTH)
+def test_frequencies_without_a_table_must_be_those_of_the_start(
+    config: dict[str, Any], frequencies_at_24: np.ndarray
+) -> None:
+    """No table shows a length of 24, so that inv_freq of this length fails."""
+    dump = {"inv_freq": frequencies_at_24}
+    assert not verify_with_config(dump, config, TO_1E_14, reasons=False).passed
 
 
 @pytest.mark.parametrize(

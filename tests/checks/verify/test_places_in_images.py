@@ -39,6 +39,9 @@ def queries() -> np.ndarray:
 def test_queries_rotated_by_the_ids_of_flux_pass(
     queries: np.ndarray, positions: np.ndarray
 ) -> None:
+    """`verify` rotates the queries by the ids, which it takes in either order of axes, and finds
+    the numbers of Flux's formula (`rotated`) within 1e-12.
+    """
     after = rotated(queries, IDS)
     assert pecli.verify(after, MODEL, before=queries, positions=positions, atol=1e-12).passed
 
@@ -46,6 +49,9 @@ def test_queries_rotated_by_the_ids_of_flux_pass(
 def test_queries_rotated_by_rows_and_columns_in_the_other_order_fail_with_that_reason(
     queries: np.ndarray,
 ) -> None:
+    """The columns of a patch are in the place of its row. The diagnosis lists positions by axis:
+    the index is 0 for all 11 tokens; the row is 0 for the 3 of text, and then the columns 0 to 3.
+    """
     after = rotated(queries, IDS[:, [0, 2, 1]])
     found = pecli.verify(after, MODEL, before=queries, positions=IDS, atol=1e-12)
 
@@ -54,6 +60,7 @@ def test_queries_rotated_by_rows_and_columns_in_the_other_order_fail_with_that_r
 
 
 def test_apply_rotates_by_the_ids_of_flux(queries: np.ndarray) -> None:
+    """Expected are the queries as rotated by Flux's formula, in NumPy (`rotated`)."""
     found = pecli.apply(queries, MODEL, positions=IDS)
     np.testing.assert_allclose(found, rotated(queries, IDS), rtol=0, atol=1e-12)
 
@@ -91,5 +98,8 @@ def test_queries_of_a_vision_tower_pass_at_rows_and_columns() -> None:
 
 
 def test_an_attention_mask_states_no_places_in_an_image(queries: np.ndarray) -> None:
+    """For text, positions can be counted from an attention mask. For an image, a mask does not
+    state the row and column of a patch, so that it is refused.
+    """
     with pytest.raises(ParameterError, match="it rotates by places in an image"):
         pecli.verify(queries, MODEL, before=queries, attention_mask=np.ones((1, len(IDS))))

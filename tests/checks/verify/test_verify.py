@@ -56,29 +56,32 @@ def test_an_empty_dump_is_refused_for_a_model() -> None:
         pecli.verify({}, "llama-2-7b")
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        ("cos", "sin", "inv_freq"),
-        ("cos_cached", "sin_cached", "inv_freq"),
-        ("freqs_cos", "freqs_sin", "x.inv_freq"),
-    ],
-)
-def test_tensors_are_recognised_by_the_names_of_other_programs(names) -> None:
-    """The names are those of cosines, sines and frequencies in some program, which hold the tables
-    of ROPE_6_BY_8 (6 positions, 8 channels). Cosines under the name of sines, and the other way
-    round, fail.
-    """
-    name_of_cos, name_of_sin, name_of_frequencies = names
-    right = {name_of_cos: NUMPY_COS, name_of_sin: NUMPY_SIN, name_of_frequencies: INV_FREQ}
-    result = pecli.verify(right, ROPE_6_BY_8)
-    assert result.passed
-    assert sorted(tensor.name for tensor in result.tensors) == sorted(names)
+NAMES_OF_PROGRAMS = [
+    ("cos", "sin", "inv_freq"),
+    ("cos_cached", "sin_cached", "inv_freq"),
+    ("freqs_cos", "freqs_sin", "x.inv_freq"),
+]
+"""Names of cosines, sines and frequencies in several programs."""
 
-    swapped = {name_of_cos: NUMPY_SIN, name_of_sin: NUMPY_COS, name_of_frequencies: INV_FREQ}
-    result = pecli.verify(swapped, ROPE_6_BY_8)
+
+@pytest.mark.parametrize(("cos", "sin", "inv_freq"), NAMES_OF_PROGRAMS)
+def test_tensors_are_recognised_by_the_names_of_other_programs(
+    cos: str, sin: str, inv_freq: str
+) -> None:
+    """The tensors are NumPy's tables of ROPE_6_BY_8 (6 positions, 8 channels)."""
+    result = pecli.verify({cos: NUMPY_COS, sin: NUMPY_SIN, inv_freq: INV_FREQ}, ROPE_6_BY_8)
+
+    assert result.passed
+    assert sorted(tensor.name for tensor in result.tensors) == sorted([cos, sin, inv_freq])
+
+
+@pytest.mark.parametrize(("cos", "sin", "inv_freq"), NAMES_OF_PROGRAMS)
+def test_cosines_under_the_name_of_sines_fail(cos: str, sin: str, inv_freq: str) -> None:
+    """NumPy's cosines and sines of ROPE_6_BY_8 have each other's names. The frequencies are right."""
+    result = pecli.verify({cos: NUMPY_SIN, sin: NUMPY_COS, inv_freq: INV_FREQ}, ROPE_6_BY_8)
     failed = sorted(tensor.name for tensor in result.tensors if not tensor.passed)
-    assert failed == sorted([name_of_cos, name_of_sin])
+
+    assert failed == sorted([cos, sin])
 
 
 def test_tables_of_every_layer_of_a_checkpoint_are_compared_with_the_scheme() -> None:

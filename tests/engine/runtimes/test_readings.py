@@ -259,26 +259,54 @@ def test_the_factors_of_longrope_if_the_context_of_the_model_is_missing(
     assert rope.attention_factor_value() == pytest.approx(attention_factor, rel=1e-12)
 
 
+def dynamic_rope(*, runtime: str, factor: float, length: int) -> Rope:
+    """Return dynamic NTK of a model that was trained on 64 positions, for prompts of a length."""
+    return Rope(
+        1,
+        8,
+        runtime=runtime,
+        scaling="dynamic",
+        factor=factor,
+        max_position_embeddings=64,
+        length=length,
+    )
+
+
+@pytest.mark.parametrize("runtime", ["transformers", "sglang"])
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+def test_sglang_and_transformers_have_one_base_of_dynamic_ntk_at_the_longest_prompt(
+    runtime: str, factor: float
+) -> None:
+    """The longest prompt for which dynamic NTK is meant has factor · 64 positions. By the formula
+    of the method, the base is multiplied there by (factor · factor − factor + 1)^(8/6), as a head
+    has 8 channels. Frequencies are rounded to float32, 6e-8.
+    """
+    rope = dynamic_rope(runtime=runtime, factor=factor, length=int(64 * factor))
+    base = 10000 * (factor * factor - factor + 1) ** (8 / 6)
+    expected = [1, base**-0.25, base**-0.5, base**-0.75]
+
+    assert rope.inverse_frequencies() == pytest.approx(expected, rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("factor", "note"),
     [
-        (2.0, "shorter prompts get the same base; the model's base follows their length"),
-        (1.0, ""),
+        pytest.param(
+            2.0,
+            "shorter prompts get the same base; the model's base follows their length",
+            id="a base that depends on the length",
+        ),
+        pytest.param(1.0, "", id="no scaling"),
     ],
 )
-def test_sglang_has_the_base_of_dynamic_ntk_at_the_stretched_context(
+def test_a_note_reports_that_sglangs_base_of_dynamic_ntk_does_not_follow_the_length(
     factor: float, note: str
 ) -> None:
-    """SGLang computes the base once, for factor · 64 positions, where it is that of transformers.
-    The note reports that transformers' base follows the length, so that shorter prompts differ;
-    with factor 1 there is nothing to note.
+    """SGLang computes the base once, for the longest prompt, factor · 64 positions, and keeps it
+    for all lengths; transformers' base (the model's) falls with the length. With factor 1 both keep
+    10000, so that there is nothing to note.
     """
-    length = int(64 * factor)
-    dynamic = {"scaling": "dynamic", "factor": factor, "max_position_embeddings": 64}
-    rope = Rope(1, 8, runtime="sglang", length=length, **dynamic)
-    assert rope.inverse_frequencies() == pytest.approx(
-        Rope(1, 8, length=length, **dynamic).inverse_frequencies(), rel=1e-6
-    )
+    rope = dynamic_rope(runtime="sglang", factor=factor, length=int(64 * factor))
     assert rope.runtime_reading.short_prompts == note
 
 

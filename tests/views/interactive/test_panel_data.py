@@ -105,24 +105,38 @@ CHART = Chart("angles", (CURVE,), x="pair", y="angle")
 """The curve «a» of three points (0, 1), (1, ∞) and (2, 3)."""
 
 
-def test_a_curve_of_a_page_has_gaps_and_names_of_its_axes() -> None:
-    """CHART has the axes «pair» and «angle», and a curve of the points (0, 1), (1, ∞) and (2, 3); ∞
-    is a gap. If points are not joined, they are markers. A single curve needs no legend.
-    """
-    panel = plotly_panel(CHART, dark=False)
-    (trace,) = panel["data"]
-    layout = panel["layout"]
+def test_a_curve_of_a_page_is_a_solid_line_with_gaps_at_infinite_values() -> None:
+    """CHART has a curve of the points (0, 1), (1, ∞) and (2, 3); plotly leaves a gap at None."""
+    (trace,) = plotly_panel(CHART, dark=False)["data"]
 
-    assert panel["title"] == "angles"
     assert trace["mode"] == "lines"
     assert trace["x"] == [0, 1, 2]
     assert trace["y"] == [1, None, 3]
     assert trace["line"]["dash"] == "solid"
+
+
+def test_points_of_a_page_that_are_not_joined_are_markers() -> None:
+    """plotly's mode «markers» draws a sign at each point, and no line between them."""
+    (trace,) = plotly_panel(replace(CHART, joined=False), dark=False)["data"]
+    assert trace["mode"] == "markers"
+
+
+def test_a_chart_of_a_page_names_its_title_and_axes() -> None:
+    """CHART is called «angles» and has the axes «pair» and «angle». Under the mouse, plotly shows
+    both numbers of a point, and the name of the curve, «a».
+    """
+    panel = plotly_panel(CHART, dark=False)
+    (trace,) = panel["data"]
+
+    assert panel["title"] == "angles"
+    assert panel["layout"]["xaxis"] == {"title": {"text": "pair"}, "type": "linear"}
+    assert panel["layout"]["yaxis"] == {"title": {"text": "angle"}, "type": "linear"}
     assert "pair %{x}<br>angle %{y:.7g}<extra>a</extra>" in trace["hovertemplate"]
-    assert layout["xaxis"] == {"title": {"text": "pair"}, "type": "linear"}
-    assert layout["yaxis"] == {"title": {"text": "angle"}, "type": "linear"}
-    assert layout["showlegend"] is False
-    assert plotly_panel(replace(CHART, joined=False), dark=False)["data"][0]["mode"] == "markers"
+
+
+def test_a_single_curve_of_a_page_needs_no_legend() -> None:
+    """CHART has one curve. A legend distinguishes several."""
+    assert plotly_panel(CHART, dark=False)["layout"]["showlegend"] is False
 
 
 def test_several_curves_of_a_page_have_a_legend_and_colours_of_their_own() -> None:
@@ -160,20 +174,26 @@ def test_ordered_curves_of_a_page_have_colours_that_are_steps() -> None:
     ]
 
 
-def test_a_spread_is_filled_between_two_lines_and_marks_are_dots() -> None:
-    """A curve over x = 0, 1, 2 has a spread from x − 1 to x + 1, and marks at (1, 7) and (2, 8).
-    Plotly's «tonexty» fills the area between a line and the line before it, in the colour of the
-    curve.
+def test_the_spread_of_a_curve_is_filled_between_two_lines() -> None:
+    """A curve over x = 0, 1, 2 has a spread from x − 1 to x + 1. Plotly's «tonexty» fills the area
+    between the upper line and the line before it, the lower one. The fill has the colour of the
+    curve, #rrggbb, followed by two digits for its opacity.
     """
-    spread = Spread(X - 1, X + 1)
-    curve = CURVE._replace(spread=spread, marks=((1.0, 7.0), (2.0, 8.0)))
-    low, high, line, marks = plotly_panel(replace(CHART, curves=(curve,)), dark=False)["data"]
+    curve = CURVE._replace(spread=Spread(X - 1, X + 1))
+    low, high, line = plotly_panel(replace(CHART, curves=(curve,)), dark=False)["data"]
 
     assert low["y"] == [-1, 0, 1]
+    assert "fill" not in low
     assert high["y"] == [1, 2, 3]
     assert high["fill"] == "tonexty"
-    assert "fill" not in low
     assert high["fillcolor"].startswith(line["line"]["color"])
+
+
+def test_marks_of_a_curve_are_dots_without_an_entry_in_the_legend() -> None:
+    """A curve has marks at (1, 7) and (2, 8). They are a trace of plotly after that of the curve."""
+    curve = CURVE._replace(marks=((1.0, 7.0), (2.0, 8.0)))
+    _, marks = plotly_panel(replace(CHART, curves=(curve,)), dark=False)["data"]
+
     assert marks["mode"] == "markers"
     assert marks["x"] == [1, 2]
     assert marks["y"] == [7, 8]
@@ -191,49 +211,75 @@ def test_angles_around_a_circle_are_degrees() -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "ends", "place"),
-    [(False, [1, 100], 10), (True, [0, 2], 1)],
-    ids=["linear", "logarithmic"],
+    ("log", "ends"), [(False, [1, 100]), (True, [0, 2])], ids=["linear", "logarithmic"]
 )
-def test_ends_and_names_lie_at_logarithms_and_lines_at_values(
-    log: bool, ends: list[float], place: float
-) -> None:
-    """The vertical axis goes from 1 to 100, and a level «ten» is at 10. plotly takes the ends of a
-    logarithmic axis, and annotations on it, as powers of ten, but lines as they are.
+def test_limits_of_an_axis_are_its_ends_on_a_page(log: bool, ends: list[float]) -> None:
+    """The vertical axis goes from 1 to 100. plotly takes the ends of a logarithmic axis as powers
+    of ten: 10^0 and 10^2.
     """
-    chart = replace(CHART, log_y=log, y_limits=(1.0, 100.0), levels=(Level("ten", 10.0),))
-    layout = plotly_panel(chart, dark=False)["layout"]
+    chart = replace(CHART, log_y=log, y_limits=(1.0, 100.0))
+    assert plotly_panel(chart, dark=False)["layout"]["yaxis"]["range"] == pytest.approx(ends)
 
-    assert layout["yaxis"]["range"] == pytest.approx(ends)
+
+def test_an_axis_without_limits_has_no_ends_on_a_page() -> None:
+    """plotly chooses the ends of an axis by the data, unless a range is given."""
+    assert "range" not in plotly_panel(CHART, dark=False)["layout"]["yaxis"]
+
+
+@pytest.mark.parametrize(
+    ("log", "place_of_name"), [(False, 10), (True, 1)], ids=["linear", "logarithmic"]
+)
+def test_a_level_is_a_line_across_a_page_with_its_name(log: bool, place_of_name: float) -> None:
+    """A level «ten» lies at 10, from the left edge (0) to the right one (1). On a logarithmic axis,
+    plotly takes lines by their value, but annotations, such as the name, by their power of ten.
+    """
+    chart = replace(CHART, log_y=log, levels=(Level("ten", 10.0),))
+    layout = plotly_panel(chart, dark=False)["layout"]
     (line,) = layout["shapes"]
     (name,) = layout["annotations"]
+
     assert line["y0"] == 10
     assert line["y1"] == 10
     assert line["x0"] == 0
     assert line["x1"] == 1
     assert name["text"] == "ten"
-    assert name["y"] == pytest.approx(place)
-    assert "range" not in plotly_panel(CHART, dark=False)["layout"]["yaxis"]
+    assert name["y"] == pytest.approx(place_of_name)
+
+
+TWO_BANDS = replace(CHART, bands=(Band("kept", start=0, stop=2), Band("", start=3, stop=5)))
+"""A chart whose pairs 0 to 2 are a band «kept», and pairs 3 to 5 one without a name."""
 
 
 def test_bands_of_a_page_reach_half_a_pair_beyond_their_ends() -> None:
-    """A band «kept» of the pairs 0 to 2 goes from −0.5 to 2.5, where the next one begins. Its name
-    is in the middle, at 1. Bands that touch have different opacities.
-    """
-    chart = replace(CHART, bands=(Band("kept", 0, 2), Band("", 3, 5)))
-    layout = plotly_panel(chart, dark=False)["layout"]
-    first, second = layout["shapes"]
-    (name,) = layout["annotations"]
+    """The band of pairs 0 to 2 goes from −0.5 to 2.5, where that of pairs 3 to 5 begins."""
+    first, second = plotly_panel(TWO_BANDS, dark=False)["layout"]["shapes"]
 
     assert first["x0"] == -0.5
     assert first["x1"] == 2.5
     assert second["x0"] == 2.5
-    assert first["opacity"] != second["opacity"]
-    assert first["fillcolor"].startswith("#")
-    dark = plotly_panel(chart, dark=True)["layout"]["shapes"][0]
-    assert dark["fillcolor"] != first["fillcolor"]
+
+
+def test_the_name_of_a_band_stands_in_its_middle() -> None:
+    """The middle of the pairs 0 to 2 is 1. A band without a name has no annotation."""
+    (name,) = plotly_panel(TWO_BANDS, dark=False)["layout"]["annotations"]
     assert name["text"] == "kept"
     assert name["x"] == 1
+
+
+def test_bands_of_a_page_that_touch_have_different_opacities() -> None:
+    """They have one colour, so that the border between them would not be seen otherwise."""
+    first, second = plotly_panel(TWO_BANDS, dark=False)["layout"]["shapes"]
+    assert first["opacity"] != second["opacity"]
+
+
+def test_bands_of_a_dark_page_have_another_colour() -> None:
+    """Colours are #rrggbb; the one for light pages would not be seen on a dark one."""
+    colours = [
+        plotly_panel(TWO_BANDS, dark=dark)["layout"]["shapes"][0]["fillcolor"]
+        for dark in (False, True)
+    ]
+    assert all(colour.startswith("#") for colour in colours)
+    assert colours[0] != colours[1]
 
 
 def test_colours_run_from_the_first_to_the_last_of_the_palette() -> None:

@@ -47,7 +47,7 @@ def test_a_short_logarithmic_axis_has_finer_numbers_if_it_is_vertical() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "most", "numbers"),
+    ("low", "high", "tick_count", "numbers"),
     [
         pytest.param(0, 10, 5, [0, 2, 4, 6, 8, 10], id="steps of 2"),
         pytest.param(-1, 1, 4, [-1, -0.5, 0, 0.5, 1], id="steps of 0.5"),
@@ -59,16 +59,16 @@ def test_a_short_logarithmic_axis_has_finer_numbers_if_it_is_vertical() -> None:
     ],
 )
 def test_ticks_are_multiples_of_1_2_and_5(
-    low: float, high: float, most: int, numbers: list[float]
+    low: float, high: float, tick_count: int, numbers: list[float]
 ) -> None:
-    """An axis from `low` to `high` has about `most` numbers; their distance is 1, 2 or 5 times a
-    power of ten. One that is infinitely long has its two ends only.
+    """An axis from `low` to `high` has about `tick_count` numbers; their distance is 1, 2 or 5
+    times a power of ten. One that is infinitely long has its two ends only.
     """
-    assert ticks(low, high, most) == pytest.approx(numbers)
+    assert ticks(low, high, tick_count) == pytest.approx(numbers)
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "most", "numbers"),
+    ("low", "high", "tick_count", "numbers"),
     [
         pytest.param(1, 1e6, 3, [1, 100, 1e4, 1e6], id="every second power"),
         pytest.param(1, 1e6, 6, [10.0**k for k in range(7)], id="every power"),
@@ -79,12 +79,13 @@ def test_ticks_are_multiples_of_1_2_and_5(
     ],
 )
 def test_logarithmic_ticks_are_powers_of_ten_if_there_are_several(
-    low: float, high: float, most: int, numbers: list[float]
+    low: float, high: float, tick_count: int, numbers: list[float]
 ) -> None:
-    """If many powers of ten lie on the axis, every n-th is shown; if only two do, and there is
-    room, 2 and 5 times these are as well. Without any, the numbers are equally spaced.
+    """A logarithmic axis from `low` to `high` has about `tick_count` numbers. If many powers of ten
+    lie on it, every n-th is shown; if only two do, and there is room, 2 and 5 times these are as
+    well. Without any, the numbers are equally spaced.
     """
-    assert ticks(low, high, most, log=True) == pytest.approx(numbers)
+    assert ticks(low, high, tick_count, log=True) == pytest.approx(numbers)
 
 
 @pytest.mark.parametrize(

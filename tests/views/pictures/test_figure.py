@@ -13,7 +13,7 @@ import subprocess
 import sys
 from base64 import b64decode
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -396,17 +396,11 @@ def number_on_axis(label: str) -> float:
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
 @pytest.mark.sample(3)
-def test_numbers_on_axes_are_their_places_and_the_data_lie_between_the_ends(
-    name: str, kind: str
-) -> None:
-    """CASES are all schemes with the kinds of pictures that they have. `number_on_axis` reads
-    labels such as «−0.5» and «10⁻⁷» as numbers; a minus is «−», not a hyphen.
-
-    Charts: all values lie within the vertical axis, which has more than three numbers. Heatmaps:
-    the ends of the colours are the panel's, and each row reaches half a row beyond its number.
+def test_numbers_on_axes_are_their_places(name: str, kind: str) -> None:
+    """CASES are all schemes with the kinds of pictures that they have. A label such as «−0.5» or
+    «10⁻⁷», read as a number, must be the place where it stands; a minus is «−», not a hyphen.
     """
-    picture = drawn_picture(kind, SCHEMES[name])
-    figure = render(picture)
+    figure = render(drawn_picture(kind, SCHEMES[name]))
     figure.canvas.draw()
 
     for axes in figure.axes:
@@ -415,22 +409,42 @@ def test_numbers_on_axes_are_their_places_and_the_data_lie_between_the_ends(
                 text = tick.label1.get_text() or tick.label2.get_text()
                 assert "-" not in text
                 if text:
-                    assert number_on_axis(text) == pytest.approx(
-                        tick.get_loc(), rel=1e-3, abs=1e-12
-                    )
-    for axes, panel in zip(figure.axes, picture.panels, strict=False):
+                    place = pytest.approx(tick.get_loc(), rel=1e-3, abs=1e-12)
+                    assert number_on_axis(text) == place
+
+
+def axes_and_panels(name: str, kind: str, panel_type: type) -> list[tuple[Axes, Any]]:
+    """Return the panels of one type in the picture of a scheme, and the axes that show each."""
+    picture = drawn_picture(kind, SCHEMES[name])
+    figure = render(picture)
+    figure.canvas.draw()
+    pairs = zip(figure.axes, picture.panels, strict=False)  # Colour bars are further axes.
+    return [(axes, panel) for axes, panel in pairs if isinstance(panel, panel_type)]
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+@pytest.mark.sample(3)
+def test_all_values_of_a_chart_lie_between_the_ends_of_its_axis(name: str, kind: str) -> None:
+    """The vertical axis has more than three numbers, except around a circle."""
+    for axes, chart in axes_and_panels(name, kind, Chart):
         low, high = sorted(axes.get_ylim())
-        if isinstance(panel, Chart):
-            values = np.concatenate([curve.y[np.isfinite(curve.y)] for curve in panel.curves])
-            assert low <= values.min() <= values.max() <= high
-            assert kind == "circle" or sum(low <= place <= high for place in axes.get_yticks()) > 3
-        else:
-            image = axes.images[0]
-            lowest, highest = panel.ends
-            assert image.norm.vmin == lowest
-            assert image.norm.vmax == highest
-            assert low == panel.first_row - 0.5
-            assert high == panel.first_row + panel.shape[0] - 0.5
+        values = np.concatenate([curve.y[np.isfinite(curve.y)] for curve in chart.curves])
+        assert low <= values.min() <= values.max() <= high
+        assert kind == "circle" or sum(low <= place <= high for place in axes.get_yticks()) > 3
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+@pytest.mark.sample(3)
+def test_a_heatmap_has_the_colours_and_rows_of_its_panel(name: str, kind: str) -> None:
+    """Its colours end at the ends of the panel, and each row reaches half a row beyond its number."""
+    for axes, heatmap in axes_and_panels(name, kind, HeatmapPanel):
+        image = axes.images[0]
+        low, high = sorted(axes.get_ylim())
+        lowest, highest = heatmap.ends
+        assert image.norm.vmin == lowest
+        assert image.norm.vmax == highest
+        assert low == heatmap.first_row - 0.5
+        assert high == heatmap.first_row + heatmap.shape[0] - 0.5
 
 
 @pytest.mark.parametrize(
@@ -466,31 +480,49 @@ def test_heatmaps_of_different_ends_have_a_colour_bar_each() -> None:
         assert axes.bbox.y1 == pytest.approx(bar.bbox.y1)
 
 
-def test_zero_is_white_and_nan_is_grey() -> None:
-    """The left half of a heatmap from −1 to 1 is 0, the right half NaN; a pixel is taken from the
-    middle of each. 128 of 255 is grey.
-    """
+def figure_of_zeros_and_nan() -> Figure:
+    """Return a heatmap from −1 to 1 whose left half is 0 and whose right half is NaN."""
     values = np.zeros((8, 8))
     values[:, 4:] = np.nan
     figure = render(Picture("", [HeatmapPanel("", values, limits=(-1.0, 1.0))]))
     figure.canvas.draw()
+    return figure
+
+
+def test_zero_is_white_and_nan_is_grey_in_a_heatmap_of_both_signs() -> None:
+    """0 is the middle of the palette, which is next to white: each of red, green and blue is above
+    240 of 255. Grey is 128 of 255. A pixel is taken from the middle of the left half (0) and of the
+    right half (NaN).
+    """
+    figure = figure_of_zeros_and_nan()
     pixels = np.asarray(figure.canvas.buffer_rgba())[:, :, :3].astype(int)
     axes = figure.axes[0].bbox
     middle = int(figure.bbox.y1 - (axes.y0 + axes.y1) / 2)
     left, right = (pixels[middle, int(axes.x0 + axes.width * share)] for share in (0.25, 0.75))
 
-    assert left.min() > 240  # The middle of the diverging palette is next to white.
+    assert left.min() > 240
     assert right.tolist() == [128, 128, 128]
-    assert figure.axes[1].get_ylabel() == "grey: not finite"
 
-    # In matplotlib's palette «gray», 0 is black and 1 is white; NaN is grey in every palette.
+
+def test_the_colour_bar_explains_the_grey_of_nan() -> None:
+    """A heatmap with NaN has «grey: not finite» beside its colour bar."""
+    _, colour_bar = figure_of_zeros_and_nan().axes
+    assert colour_bar.get_ylabel() == "grey: not finite"
+
+
+def test_nan_is_grey_in_every_palette() -> None:
+    """In matplotlib's palette «gray», 0 is black and 1 is white. NaN is 128 of 255."""
     black, white, grey = np.rint(255 * colour_map("gray")(np.array([0.0, 1.0, np.nan]))[:, 0])
     assert black == 0
     assert white == 255
     assert grey == 128
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(512, 64), (5000, 64), (300, 2000), (37, 9)])
+@pytest.mark.parametrize(
+    ("rows", "columns"),
+    [(512, 64), (5000, 64), (300, 2000), (37, 9)],
+    ids=["it fits", "too long", "too wide", "small"],
+)
 def test_rows_of_pixels_are_means_of_rows_and_columns_are_never_mixed(
     rows: int, columns: int
 ) -> None:
@@ -621,48 +653,65 @@ def test_the_same_figure_is_the_same_bytes_whatever_the_settings_of_matplotlib(
         assert not any(word in data for data in written)
 
 
-@pytest.mark.parametrize(
-    ("scheme", "pairs", "step"),
-    [
-        (pecli.Rope(9, 12), (0, 5), 1),
-        pytest.param(pecli.Sinusoidal(1991, 64, offset=3), None, 10, marks=pytest.mark.thorough),
-    ],
-    ids=["short", "long, every tenth position"],
-)
-def test_hands_of_pairs_turn_by_their_frequency_in_a_gif(
+ANIMATIONS = [
+    pytest.param(pecli.Rope(seq_len=9, dim=12), (0, 5), 1, id="short"),
+    pytest.param(
+        pecli.Sinusoidal(seq_len=1991, dim=64, offset=3),
+        None,
+        10,
+        marks=pytest.mark.thorough,
+        id="long, every tenth position",
+    ),
+]
+"""Schemes, the pairs of channels that are drawn (None: by default), and positions per image."""
+
+
+@pytest.mark.parametrize(("scheme", "pairs", "step"), ANIMATIONS)
+def test_a_gif_has_20_images_a_second_and_the_spec(
     scheme: pecli.Rope, pairs: tuple[int, ...] | None, step: int, tmp_path: Path
 ) -> None:
-    """Image k of the animation shows position k · step + offset; the hand of pair i has turned by
-    position · 10000^(−2i/dim) radians. Hands are found by their colour, which nothing else has, and
-    their direction is that of the mean of their pixels around the middle of the circle.
-
-    A file has at most 1 MiB, 20 images a second, the last for 1.5 s, and the spec as a comment.
-    """
-    picture = drawn_picture("circle", scheme, request=PlotRequest(channels=pairs))
-    figure = render(picture)
+    """A file has at most 1 MiB. Its last image stays for 1.5 s, and `about` is its comment."""
+    figure = render(drawn_picture("circle", scheme, request=PlotRequest(channels=pairs)))
     save(figure, str(tmp_path / "x.gif"), GIF_DPI, about={"command": "it"})
 
     assert (tmp_path / "x.gif").stat().st_size <= 1 << 20
     with Image.open(tmp_path / "x.gif") as image:
-        assert image.n_frames == 1 + (scheme.seq_len - 1) // step
+        last = image.n_frames - 1
+        assert last == (scheme.seq_len - 1) // step
         assert image.info["comment"] == b'{"command": "it"}'
+        for k in (1, image.n_frames // 2, last):
+            image.seek(k)
+            assert image.info["duration"] == (1500 if k == last else 1000 / 20)
+
+
+def points_of_hands(image: Image.Image) -> np.ndarray:
+    """Return the pixels of the colour of hands, which nothing else has, as x + iy from below."""
+    red, green, blue = np.moveaxis(np.asarray(image.convert("RGB")).astype(int), 2, 0)
+    down, across = np.nonzero((red > green + 60) & (red > blue + 100))
+    return across + 0.5 + 1j * (len(red) - down - 0.5)
+
+
+@pytest.mark.parametrize(("scheme", "pairs", "step"), ANIMATIONS)
+def test_hands_of_pairs_turn_by_their_frequency_in_a_gif(
+    scheme: pecli.Rope, pairs: tuple[int, ...] | None, step: int, tmp_path: Path
+) -> None:
+    """Image k of the animation shows position k · step + offset; the hand of pair i has turned by
+    position · 10000^(−2i/dim) radians. The direction of a hand is that of the mean of its pixels,
+    which are within 120 of the middle of its circle.
+    """
+    picture = drawn_picture("circle", scheme, request=PlotRequest(channels=pairs))
+    figure = render(picture)
+    save(figure, str(tmp_path / "x.gif"), GIF_DPI)
+
+    with Image.open(tmp_path / "x.gif") as image:
         for k in (1, image.n_frames // 2, image.n_frames - 1):
             image.seek(k)
-            is_last = k == image.n_frames - 1
-            assert image.info["duration"] == (1500 if is_last else 1000 / 20)
-            red, green, blue = np.moveaxis(np.asarray(image.convert("RGB")).astype(int), 2, 0)
-            is_of_a_hand = (red > green + 60) & (red > blue + 100)
-            down, across = np.nonzero(is_of_a_hand)
             for axes, panel in zip(figure.axes, picture.panels, strict=True):
                 pair = int(re.findall(r"\d+", panel.title)[0])
-                points = (
-                    across
-                    + 0.5
-                    + 1j * (len(red) - down - 0.5)
-                    - complex(*axes.transAxes.transform((0.5, 0.5)))
-                )
+                middle = complex(*axes.transAxes.transform((0.5, 0.5)))
+                hand = points_of_hands(image) - middle
                 expected = (step * k + scheme.offset) * 10000 ** (-2 * pair / scheme.dim)
-                turned = points[np.abs(points) < 120].mean() * np.exp(-1j * expected)
+                turned = hand[np.abs(hand) < 120].mean() * np.exp(-1j * expected)
                 assert np.angle(turned) == pytest.approx(0, abs=0.01)
 
 
@@ -753,12 +802,17 @@ def test_no_contour_is_drawn_in_a_single_row_or_column(shape: tuple[int, int]) -
     assert not axes.lines
 
 
-def test_curves_that_end_early_are_in_a_legend() -> None:
-    """The slope of ALiBi's head 0 is 1/2, so that its softmax weights fall by e^(−1/2) per position
-    and are soon too small to be drawn: its curve has no end on the right for a name.
+def test_if_some_curves_end_early_all_are_named_in_a_legend() -> None:
+    """The name of a curve stands at its end on the right edge, unless some curve ends before: then
+    a legend names all of them once, and no name stands beside a curve (`axes.texts`).
+
+    The slope of ALiBi's head 0 is 1/2, so that its softmax weights fall by e^(−1/2) per position.
+    Weights below 1e-9 are not drawn: after some 40 of 1,024 positions, its curve ends.
     """
     (axes,) = render(drawn_picture("decay", pecli.Alibi(heads=8, seq_len=1024))).axes
-    assert [text.get_text() for text in axes.get_legend().get_texts()].count("head 0") == 1
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+
+    assert sorted(names) == [f"head {k}" for k in range(8)]
     assert not axes.texts
 
 

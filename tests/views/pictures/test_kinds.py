@@ -338,29 +338,55 @@ def test_the_similarity_at_a_distance_is_the_mean_of_a_diagonal_of_all_products(
     np.testing.assert_allclose(similarity.by_distance(rows), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "scheme",
-    [pecli.Sinusoidal(1_000_000, 64), pecli.LearnedInit(5000, 16, init="uniform")],
-    ids=["sinusoidal", "random"],
-)
+LONG_TABLES = [
+    pytest.param(pecli.Sinusoidal(seq_len=1_000_000, dim=64), id="sinusoidal"),
+    pytest.param(pecli.LearnedInit(max_len=5000, dim=16, init="uniform"), id="random"),
+]
+
+
+def step_between_compared_rows(rows: int) -> int:
+    """Return rows / 512, rounded up: 1954 of 1,000,000 and 10 of 5000."""
+    return -(-rows // 512)
+
+
+@pytest.mark.parametrize("scheme", LONG_TABLES)
 def test_of_a_long_table_at_most_512_rows_at_equal_steps_are_compared(
     scheme: pecli.Scheme,
 ) -> None:
-    """Every row is like itself: similarity 1. Of the rows that are compared, the cosine of the 4th
-    and the 201st is computed by NumPy. −(−a // b) is a / b rounded up.
+    """The picture of similarities has a cell per pair of compared rows, and its axis states that it
+    shows one row in so many.
+    """
+    heat, _ = drawn_picture("similarity", scheme, request=PlotRequest(1000)).panels
+    name_of_rows, _ = heat.axis_names(*heat.values.shape)
+
+    rows = scheme.tensors()[0].rows
+    step = step_between_compared_rows(rows)
+    assert len(heat.values) == len(range(0, rows, step))
+    assert heat.title == "pairs of positions"
+    assert name_of_rows.startswith("position (one in ")
+
+
+@pytest.mark.parametrize("scheme", LONG_TABLES)
+def test_every_row_of_a_long_table_is_like_itself(scheme: pecli.Scheme) -> None:
+    """The similarity of a row with itself is 1: the diagonal of the heatmap, and the beginning of
+    the curve of similarities by distance.
     """
     heat, chart = drawn_picture("similarity", scheme, request=PlotRequest(1000)).panels
-    table = scheme.tensors()[0]
-    step = -(-table.rows // 512)
-
     np.testing.assert_allclose(np.diag(heat.values), 1.0, atol=1e-12)
     assert chart.curves[0].y[0] == pytest.approx(1.0, abs=1e-12)
-    assert len(heat.values) == -(-table.rows // step)
-    assert heat.title == "pairs of positions"
-    assert heat.axis_names(*heat.values.shape)[0].startswith("position (one in ")
 
+
+@pytest.mark.parametrize("scheme", LONG_TABLES)
+def test_the_similarity_of_two_rows_of_a_long_table_is_their_cosine(
+    scheme: pecli.Scheme,
+) -> None:
+    """NumPy computes the cosine of the 4th and the 201st of the compared rows."""
+    heat, _ = drawn_picture("similarity", scheme, request=PlotRequest(1000)).panels
+    table = scheme.tensors()[0]
+    step = step_between_compared_rows(table.rows)
     row_3, row_200 = (table.read(k * step, k * step + 1)[0].astype(float) for k in (3, 200))
     expected = row_3 @ row_200 / np.linalg.norm(row_3) / np.linalg.norm(row_200)
+
     assert heat.values[3, 200] == pytest.approx(expected, abs=1e-12)
 
 

@@ -138,19 +138,25 @@ def exact_scores(distances: range) -> list[float]:
     return [sum(math.cos(d * theta) for theta in frequencies) / 8 for d in distances]
 
 
-def test_the_decay_of_a_long_table_shows_its_largest_and_smallest_scores() -> None:
-    """19,999 distances are drawn by at most 300 points, each of which stands for a range of them:
-    the last one for more than 100. It is the median of their scores, between minimum and maximum.
-
-    `exact_scores` is the mean of cos(distance · 500000^(−i/8)) over the 8 pairs of the table.
-    """
+def test_the_decay_of_a_long_table_is_drawn_by_at_most_300_points() -> None:
+    """The table has 20,000 positions, and so the distances 1 to 19,999."""
     (curve,) = drawn_picture("decay", ROPE_20000_BY_16).panels[0].curves
+
     assert len(curve.x) <= 300
     assert curve.x[0] == 1.0
     assert curve.x[-1] == 19_999.0
 
+
+def test_the_decay_of_a_long_table_shows_its_largest_and_smallest_scores() -> None:
+    """A point of the curve stands for the distances after the point before, the last one for more
+    than 100 of them: it is the median of their scores, and the spread ends at minimum and maximum.
+
+    `exact_scores` is the mean of cos(distance · 500000^(−i/8)) over the 8 pairs of the table.
+    """
+    (curve,) = drawn_picture("decay", ROPE_20000_BY_16).panels[0].curves
     last_piece = range(int(curve.x[-2]) + 1, 20_000)
     expected = exact_scores(last_piece)
+
     assert len(last_piece) > 100
     assert curve.spread.high[-1] == pytest.approx(max(expected), abs=1e-9)
     assert curve.spread.low[-1] == pytest.approx(min(expected), abs=1e-9)

@@ -15,7 +15,7 @@ from pecli.models.presets import presets
 from pecli.views.pictures import kinds
 from pecli.views.pictures.kinds.contexts import scheme_contexts
 from pecli.views.pictures.kinds.wavelengths import PairRange, Treatment, pair_ranges, waves_of
-from pecli.views.pictures.panels import Band, Chart, Picture
+from pecli.views.pictures.panels import Band, Chart, Curve, Picture
 from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, of_model, of_scheme
 from pecli.views.pictures.titles import labelled
 from tests.views.pictures.drawing import drawn_picture
@@ -104,7 +104,12 @@ def test_the_limits_of_yarn_are_those_of_its_formula() -> None:
     those under once are stretched. The attention factor is 0.1 · ln(factor) + 1.
     """
     yarn = pecli.Rope(
-        64, 64, base=1.5e5, scaling="yarn", factor=32.0, original_max_position_embeddings=4096
+        seq_len=64,
+        dim=64,
+        base=1.5e5,
+        scaling="yarn",
+        factor=32.0,
+        original_max_position_embeddings=4096,
     )
 
     def pair_of(turns: int) -> float:
@@ -268,35 +273,72 @@ def test_dynamic_scaling_is_drawn_up_to_its_original_length_and_at_the_context()
 
 
 def test_pairs_that_are_not_rotated_have_no_wavelength() -> None:
-    """Gemma 4's full layers rotate a quarter of their pairs, the slowest of which turns within 200
-    positions: no context lies on its curve. No pair is stretched, so that there is one panel only.
-
-    Of the four pairs of a head of 8 channels, a quarter is the first one.
+    """A head of 8 channels has four pairs. With partial_rotary_factor 0.25, a quarter of them is
+    rotated, which is the first; the curve has no finite wavelength for the others.
     """
-    (chart,) = of_models("gemma-4-e4b", "llama-3-8b", "qwen3-8b").panels
-    full = next(curve for curve in chart.curves if "full" in curve.label)
-
-    assert full.y[np.isfinite(full.y)].max() < 200
-    assert not full.marks
-
     rope = pecli.Rope(seq_len=8, dim=8, scaling="proportional", partial_rotary_factor=0.25)
     (chart,) = drawn_picture("wavelengths", rope).panels
     assert np.isfinite(chart.curves[0].y).tolist() == [True, False, False, False]
 
 
-def test_pairs_are_kept_blended_or_stretched_by_the_largest_factor() -> None:
-    """`pair_ranges` gets the stretch of the wavelength of each pair: 1 is kept, the largest is
-    stretched, those between are blended. A range has its first and last pair, and that largest.
+def curve_of_gemma_4_full_layers(chart: Chart) -> Curve:
+    (curve,) = (curve for curve in chart.curves if "full_attention" in curve.label)
+    return curve
+
+
+def test_a_curve_ends_with_the_slowest_pair_that_is_rotated() -> None:
+    """By Gemma 4's config, full layers have heads of 512 channels, which are 256 pairs, and base
+    10^6; a quarter of the pairs, 0 to 63, is rotated. The wavelength of pair i is 2π · 10^(6i/256).
     """
-    assert pair_ranges(np.array([1.0, 2.0, 4.0])) == [
-        PairRange(Treatment.KEPT, 0, 0, 4.0),
-        PairRange(Treatment.BLENDED, 1, 1, 4.0),
-        PairRange(Treatment.STRETCHED, 2, 2, 4.0),
-    ]
-    assert pair_ranges(np.array([2.0, 4.0, 4.0])) == [
-        PairRange(Treatment.BLENDED, 0, 0, 4.0),
-        PairRange(Treatment.STRETCHED, 1, 2, 4.0),
-    ]
+    chart = of_models("gemma-4-e4b").panels[0]
+    wavelengths = curve_of_gemma_4_full_layers(chart).y
+    finite = wavelengths[np.isfinite(wavelengths)]
+
+    assert len(finite) == 64
+    assert finite.max() == pytest.approx(2 * math.pi * 1e6 ** (63 / 256), rel=1e-9)
+
+
+def test_a_context_longer_than_every_wavelength_has_no_dot_on_the_curve() -> None:
+    """With several models, a dot (a mark) stands where the curve of a model is as high as its
+    context. The wavelengths of Gemma 4's full layers end at 2π · 10^(6 · 63/256) = 188, far below
+    the context of 131,072. The second model is there because a single one has no dots.
+    """
+    chart = of_models("gemma-4-e4b", "qwen3-8b").panels[0]
+    assert not curve_of_gemma_4_full_layers(chart).marks
+
+
+def test_models_without_a_scaling_have_no_panel_of_stretches() -> None:
+    """A scaling has a second panel, of the stretch of each pair. Llama 3 and Qwen3 have no scaling,
+    and Gemma 4's full layers rotate fewer pairs, but stretch none.
+    """
+    panels = of_models("gemma-4-e4b", "llama-3-8b", "qwen3-8b").panels
+    assert len(panels) == 1
+
+
+@pytest.mark.parametrize(
+    ("stretch", "ranges"),
+    [
+        pytest.param(
+            [1.0, 2.0, 4.0],
+            [(Treatment.KEPT, 0, 0), (Treatment.BLENDED, 1, 1), (Treatment.STRETCHED, 2, 2)],
+            id="a pair of each",
+        ),
+        pytest.param(
+            [2.0, 4.0, 4.0],
+            [(Treatment.BLENDED, 0, 0), (Treatment.STRETCHED, 1, 2)],
+            id="no pair is kept",
+        ),
+    ],
+)
+def test_pairs_are_kept_blended_or_stretched_by_the_largest_factor(
+    stretch: list[float], ranges: list[tuple[Treatment, int, int]]
+) -> None:
+    """`pair_ranges` gets the factor by which the wavelength of each pair is stretched: 1 is kept,
+    the largest, here 4, is stretched, and those between are blended. A range is stated by its
+    treatment, its first and last pair, and the largest factor.
+    """
+    expected = [PairRange(treatment, first, last, 4.0) for treatment, first, last in ranges]
+    assert pair_ranges(np.array(stretch)) == expected
 
 
 @pytest.mark.parametrize(
@@ -340,6 +382,7 @@ def test_dynamic_scaling_is_drawn_within_and_beyond_its_context_unless_a_length_
         (128, 16, "x, 128, window 16"),
         (None, 16, "x, window 16"),
     ],
+    ids=["neither", "a context", "a context and a window", "a window"],
 )
 def test_the_label_of_one_of_several_curves_states_its_contexts(
     context: int | None, window: int | None, label: str
