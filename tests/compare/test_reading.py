@@ -132,7 +132,10 @@ def test_a_bias_of_any_number_of_heads_takes_the_axis_of_heads_as_it_is() -> Non
 
 
 def axes_of_copies(shape: tuple[int, ...], candidate: CandidateTable) -> list[tuple[int, ...]]:
-    """Return the axes along which the table is repeated, for each way to read an array of this shape."""
+    """Return the axes along which the table is repeated, for each way to read an array of this shape.
+
+    An array (3, 12, 8) in which a table of 12 rows is repeated along axis 0 gives [(0,)].
+    """
     arrangements = find_arrangements(shape, candidate, Form("alone"))
     return [arrangement.copy_axes for arrangement in arrangements]
 
@@ -185,12 +188,20 @@ def test_axes_of_copies_are_numbered_as_in_the_array() -> None:
     assert copies == [(0,), (2,), (0,), (2,)]
 
 
-def test_a_number_of_rows_tells_copies_from_rows() -> None:
-    """The expected table has 12 rows of 8 channels, so that an axis of 3 holds copies, wherever it is.
-    `axes_of_copies` lists the axes of copies for each possible reading.
+@pytest.mark.parametrize(
+    ("shape", "axis_of_3"),
+    [
+        pytest.param((3, 12, 8), 0, id="before the rows"),
+        pytest.param((12, 3, 8), 1, id="between rows and columns"),
+    ],
+)
+def test_an_axis_that_is_not_as_long_as_the_table_has_rows_holds_copies_of_it(
+    shape: tuple[int, ...], axis_of_3: int
+) -> None:
+    """The expected table has 12 rows and 8 columns. The axis of length 3 cannot be its rows, so that
+    the array has one reading: 3 copies of the table along that axis.
     """
-    assert axes_of_copies((3, 12, 8), COSINES_TO_READ) == [(0,)]
-    assert axes_of_copies((12, 3, 8), COSINES_TO_READ) == [(1,)]
+    assert axes_of_copies(shape, COSINES_TO_READ) == [(axis_of_3,)]
 
 
 def test_an_axis_of_length_1_may_be_missing() -> None:

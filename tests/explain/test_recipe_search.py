@@ -342,17 +342,45 @@ def test_six_far_rows_in_float32_are_not_explained_by_a_coarse_pi(offset: int) -
     assert [edit.kind for edit in explanations[0].edits] == ["recipe"]
 
 
-def test_a_table_of_another_runtime_than_the_specified_one_is_named() -> None:
-    """Six rows at 4096 as transformers computes them, for a spec that states mlx-lm. No other recipe
-    goes with `--runtime mlx-lm`, so that none is advised.
-    """
-    options: dict[str, Any] = {"offset": 4096, "scaling": "yarn", "factor": 4, "length": 16384}
-    specified = pecli.Rope(6, 64, original_len=2048, runtime="mlx-lm", **options)
-    tables = pecli.Rope(6, 64, original_len=2048, runtime="transformers", **options).tables()
-    result = pecli.verify({name: tables[name] for name in WAVES}, specified)
+def yarn_of_runtime(runtime: str) -> pecli.Rope:
+    """Return six rows from position 4096, with YaRN by 4, as a runtime computes them.
 
-    assert result.diagnosis[0] == "cos, sin: as transformers and vllm compute it; exact"
-    assert not any("--recipe" in line for line in result.diagnosis)
+    At these positions mlx-lm's cosines differ from those of transformers by up to 2.4e-5, while
+    those of vLLM are the same: both compute YaRN with the same operations in float32.
+    """
+    return pecli.Rope(
+        seq_len=6,
+        dim=64,
+        offset=4096,
+        scaling="yarn",
+        factor=4,
+        original_len=2048,
+        length=16384,
+        runtime=runtime,
+    )
+
+
+def diagnosis_of_transformers_tables_for_mlx_lm() -> tuple[str, ...]:
+    """Verify tables of transformers against a spec that states mlx-lm."""
+    tables = yarn_of_runtime("transformers").tables()
+    dump = {name: tables[name] for name in WAVES}
+    return pecli.verify(dump, yarn_of_runtime("mlx-lm")).diagnosis
+
+
+def test_a_table_of_another_runtime_than_the_specified_one_is_named() -> None:
+    """The tables are pecli's own for transformers, whose arithmetic for YaRN is also vLLM's; the spec
+    states mlx-lm.
+    """
+    diagnosis = diagnosis_of_transformers_tables_for_mlx_lm()
+    assert diagnosis[0] == "cos, sin: as transformers and vllm compute it; exact"
+
+
+def test_no_recipe_is_advised_for_a_spec_that_states_a_runtime() -> None:
+    """For tables in float32, «verify with --recipe float32» is the usual advice. A runtime has an
+    arithmetic of its own, so that --recipe beside --runtime mlx-lm would be refused.
+    """
+    diagnosis = diagnosis_of_transformers_tables_for_mlx_lm()
+    assert not any("--recipe" in line for line in diagnosis)
 
 
 def test_the_recipe_that_is_advised_for_a_table_of_llama_cpp_has_a_tolerance() -> None:

@@ -863,24 +863,33 @@ def test_a_list_of_typed_arrays_is_one_tensor(text: str, name: str, expected: li
     assert tensors[name].tolist() == expected
 
 
-def test_typed_arrays_of_two_lengths_are_tensors_of_their_own() -> None:
-    """They are not rows of one table. A list of queries and keys may be meant."""
-    Path("x.json").write_text('[{"0": 1, "1": 0.5}, {"0": 2}]')
-    assert {name: x.tolist() for name, x in pecli.load("x.json").items()} == {
-        "0": [1, 0.5],
-        "1": [2],
-    }
+def test_typed_arrays_of_different_lengths_in_a_list_are_separate_tensors() -> None:
+    """JavaScript's JSON.stringify writes a Float32Array [1, 0.5] as {"0": 1, "1": 0.5}. Arrays of 3, 2
+    and 1 numbers are not the rows of a table, so that each is a tensor, named by its place in the
+    list.
+    """
+    Path("x.json").write_text('[{"0": 5, "1": 6, "2": 7}, {"0": 1, "1": 0.5}, {"0": 2}]')
+    tensors = pecli.load("x.json")
+
+    assert [*tensors] == ["0", "1", "2"]
+    assert tensors["0"].tolist() == [5, 6, 7]
+    assert tensors["1"].tolist() == [1, 0.5]
+    assert tensors["2"].tolist() == [2]
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        '{"q": {"0": [1, 0.5], "1": [2, 0.25]}}',
-        '{"q": {"0": {"0": 1, "1": 0.5}, "1": {"0": 2, "1": 0.25}}}',
+        pytest.param('{"q": {"0": [1, 0.5], "1": [2, 0.25]}}', id="lists"),
+        pytest.param(
+            '{"q": {"0": {"0": 1, "1": 0.5}, "1": {"0": 2, "1": 0.25}}}', id="typed arrays"
+        ),
     ],
 )
-def test_lists_with_numbers_for_names_are_tensors_of_their_own(text: str) -> None:
-    """They may be rows or, as pandas writes them, columns; a note says what to write."""
+def test_lists_with_numbers_for_names_are_separate_tensors_with_a_note(text: str) -> None:
+    """Lists named "0" and "1" in an object q may be the rows of a table, or its columns, as pandas
+    writes them. A note states how to write rows.
+    """
     Path("x.json").write_text(text)
     notes: list[str] = []
     with passed_to(notes.append):
