@@ -24,17 +24,19 @@ from tests.models.facts import stored
 @pytest.mark.parametrize(
     ("config", "context"),
     [
-        ({"n_positions": 1024}, 1024),
-        ({"text_config": {"max_position_embeddings": 4096}}, 4096),
-        ({"max_position_embeddings": "long"}, None),
-        ({"dim": 4096, "n_layers": 32}, None),
+        pytest.param({"n_positions": 1024}, 1024, id="n_positions"),
+        pytest.param({"text_config": {"max_position_embeddings": 4096}}, 4096, id="text_config"),
+        pytest.param({"max_position_embeddings": "long"}, None, id="no number"),
+        pytest.param({"dim": 4096, "n_layers": 32}, None, id="no length"),
     ],
 )
 @pytest.mark.parametrize("path", [".", "config.json", "model.safetensors.index.json"])
 def test_a_model_is_found_by_its_folder_its_config_or_its_index_file(
     tmp_path: Path, path: str, config: dict[str, object], context: int | None
 ) -> None:
-    """The context is the length that the config states, or None if it states no number."""
+    """`path` is the folder (.), its config.json, or the index of the weights beside it. That it was read
+    is shown by the context, the length that the config states, or None if it states no number.
+    """
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert load_model(tmp_path / path).context == context
 
@@ -190,6 +192,8 @@ def test_a_snapshot_without_a_config_is_refused_with_the_command_to_get_it(cache
 
 
 class ConfigObject:
+    """A configuration as transformers has it: LLAMA_CONFIG and labels with numbers for keys."""
+
     def to_dict(self) -> dict:
         return LLAMA_CONFIG | {
             "id2label": {0: "LABEL_0"},
