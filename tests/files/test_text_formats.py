@@ -333,6 +333,7 @@ HEADER_WITH_SPEC = '/* pecli: {"scheme":"rope"} */\n#ifndef PECLI_A_H\n#define P
     ids=["in the spec", "after the spec", "before the guard", "in the guard", "before the tables"],
 )
 def test_a_header_that_ends_before_its_tables_is_truncated(tmp_path: Path, text: str) -> None:
+    """A C header of pecli has a comment with the spec, an include guard, and then the tables."""
     (tmp_path / "a.h").write_bytes(text.encode())
     with pytest.raises(FileError, match="is truncated"):
         pecli.load(tmp_path / "a.h")
