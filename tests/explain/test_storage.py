@@ -152,12 +152,18 @@ def test_numbers_are_cut_off_toward_zero_or_down(mode: str, cut_off: list[float]
     [
         pytest.param(
             "toward zero",
-            [0.3, -0.3, 0.0],
-            [0.35, -0.35, 0.0],
-            [0.05, 0.05, 0.1],
+            [0.3, -0.3, 0.4, 0.0],
+            [0.35, -0.35, 0.45, 0.0],
+            [0.05, 0.05, 0.05, 0.1],
             id="toward zero",
         ),
-        pytest.param("down", [0.3, -0.4, 0.0], [0.35, -0.35, 0.05], [0.05, 0.05, 0.05], id="down"),
+        pytest.param(
+            "down",
+            [0.3, -0.4, 0.4, 0.0],
+            [0.35, -0.35, 0.45, 0.05],
+            [0.05, 0.05, 0.05, 0.05],
+            id="down",
+        ),
     ],
 )
 def test_a_number_that_was_cut_off_stands_for_an_interval_beside_it(
