@@ -609,7 +609,10 @@ def test_an_error_passes_up_to_atol_plus_rtol_times_expected(dtype, tolerance, p
 
 
 @pytest.mark.parametrize("dtype", ["i4", "u1"])
-@pytest.mark.parametrize(("atol", "passes"), [(1, True), (0.99, False)])
+@pytest.mark.parametrize(
+    ("atol", "passes"),
+    [pytest.param(1, True, id="just enough"), pytest.param(0.99, False, id="too little")],
+)
 def test_integers_off_by_1_pass_with_an_atol_of_1_only(
     dtype: str, atol: float, passes: bool
 ) -> None:
@@ -618,7 +621,10 @@ def test_integers_off_by_1_pass_with_an_atol_of_1_only(
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
-@pytest.mark.parametrize(("max_ulp", "passes"), [(1, False), (2, True)])
+@pytest.mark.parametrize(
+    ("max_ulp", "passes"),
+    [pytest.param(1, False, id="one allowed"), pytest.param(2, True, id="two allowed")],
+)
 def test_an_error_of_2_ulps_passes_if_2_are_allowed(dtype: str, max_ulp: int, passes: bool) -> None:
     """Floats from 1 to 2 are eps apart, so that 1 + 2 · eps is 2 ULPs from 1."""
     found = np.array([1 + 2 * np.finfo(dtype).eps], dtype)
@@ -700,11 +706,13 @@ def problem_of_dtypes(expected: str, found: str, **options: Any) -> str:
 
 
 def test_another_dtype_is_a_problem() -> None:
+    """float32 is expected and float64 found, in a tensor t that is not of frequencies."""
     problem = problem_of_dtypes("float32", "float64", name="t", any_dtype=False)
     assert problem == "its dtype is float64 where float32 is expected"
 
 
 def test_the_same_dtype_is_no_problem() -> None:
+    """float32 is expected and found; "" stands for no problem."""
     assert problem_of_dtypes("float32", "float32", name="t", any_dtype=False) == ""
 
 
@@ -869,7 +877,9 @@ def test_the_last_of_too_many_ranges_holds_the_rest() -> None:
         pytest.param((4, 3), 7, [0, 6], id="4 heads by 2"),
     ],
 )
-def test_slabs_do_not_cross_an_axis(axes: tuple[int, ...], step: int, starts: list[int]) -> None:
+def test_rows_that_are_read_at_once_do_not_cross_the_end_of_a_head(
+    axes: tuple[int, ...], step: int, starts: list[int]
+) -> None:
     """A block is a run of at most `step` rows that are read at once; it may not begin in one head and
     end in the next. Of 2 heads with 3 rows each, (2, 3), blocks of 2 rows start at 0 and 2 in the
     first, and at 3 and 5 in the second; a block of whole heads may hold several.

@@ -95,6 +95,7 @@ def test_a_form_has_these_elements_at_an_index(form: Form, index: tuple, expecte
         (Form("pairs"), "pairs"),
         (Form("stacked", "halves"), "stacked, columns doubled: halves"),
     ],
+    ids=str,
 )
 def test_a_form_is_named_in_reports_by_its_arrangement_and_doubling(form: Form, name: str) -> None:
     """A form has an arrangement («alone» is one function) and may double its columns; reports show
@@ -111,6 +112,7 @@ def test_a_form_is_named_in_reports_by_its_arrangement_and_doubling(form: Form, 
         (Form("alone", "halves"), (6,)),
         (Form("pairs", "halves"), (6, 2)),
     ],
+    ids=str,
 )
 def test_a_form_of_3_frequencies_has_these_last_axes(form: Form, axes: tuple[int, ...]) -> None:
     """A form is a way of storing cosines and sines in an array. Of 3 frequencies, pairs (cos, sin) take
@@ -204,7 +206,10 @@ def cosines_sines_and_a_last_column(last: float) -> np.ndarray:
     return np.concatenate([COS, SIN, np.full((7, 1), last)], axis=1)
 
 
-@pytest.mark.parametrize(("last", "is_padding"), [(0.0, True), (1e-4, False)])
+@pytest.mark.parametrize(
+    ("last", "is_padding"),
+    [pytest.param(0.0, True, id="zeros"), pytest.param(1e-4, False, id="nearly zeros")],
+)
 def test_padding_is_exactly_zero_without_noise(last: float, is_padding: bool) -> None:
     """A table of odd width, cosines and then sines, ends with a column of zeros. A last column of
     1e-4 is data, unless noise is allowed.
@@ -215,7 +220,13 @@ def test_padding_is_exactly_zero_without_noise(last: float, is_padding: bool) ->
 
 @pytest.mark.parametrize(
     ("last", "is_padding"),
-    [(1e-3, True), (1.01e-3, False), (-1e-3, True), (-2e-3, False), (np.nan, False)],
+    [
+        pytest.param(1e-3, True, id="at the limit"),
+        pytest.param(1.01e-3, False, id="above the limit"),
+        pytest.param(-1e-3, True, id="at the limit below 0"),
+        pytest.param(-2e-3, False, id="beyond the limit below 0"),
+        pytest.param(np.nan, False, id="NaN"),
+    ],
 )
 def test_padding_is_nearly_zero_with_noise(last: float, is_padding: bool) -> None:
     """Cosines, sines and a last column. If noise is allowed, the last one is padding up to 1e-3 of the
@@ -241,7 +252,10 @@ def test_a_last_column_of_ones_is_not_padding() -> None:
     assert Form("alone", padded=True).split(ones) is None
 
 
-@pytest.mark.parametrize(("noise", "is_doubled"), [(0.0, False), (0.05, True)])
+@pytest.mark.parametrize(
+    ("noise", "is_doubled"),
+    [pytest.param(0.0, False, id="no noise"), pytest.param(0.05, True, id="noise of 0.05")],
+)
 def test_doubled_columns_may_differ_by_noise(noise: float, is_doubled: bool) -> None:
     """The columns should stand twice, as halves. The second copy of the cosines is off by 0.001: too
     much without noise, but less than a noise of 0.05.
@@ -265,7 +279,10 @@ def split_doubled_halves(first: np.ndarray, second: np.ndarray, noise: float) ->
     return None if parts is None else parts[0]
 
 
-@pytest.mark.parametrize(("error", "is_doubled"), [(0.4, True), (0.5, False)])
+@pytest.mark.parametrize(
+    ("error", "is_doubled"),
+    [pytest.param(0.4, True, id="less"), pytest.param(0.5, False, id="as much")],
+)
 def test_doubled_columns_may_differ_by_less_than_the_noise(error: float, is_doubled: bool) -> None:
     """One column of ones and a copy that is off by `error` in every row, so that this is also the
     root mean square: 0.5 is just beyond a noise of 0.5.
@@ -276,7 +293,12 @@ def test_doubled_columns_may_differ_by_less_than_the_noise(error: float, is_doub
 
 @pytest.mark.parametrize(
     ("rows", "wrong_rows", "are_doubled"),
-    [(57, 0, True), (57, 11, True), (55, 11, True), (57, 12, False)],
+    [
+        pytest.param(57, 0, True, id="none"),
+        pytest.param(57, 11, True, id="less than a fifth"),
+        pytest.param(55, 11, True, id="a fifth"),
+        pytest.param(57, 12, False, id="more than a fifth"),
+    ],
 )
 def test_at_most_a_fifth_of_doubled_rows_may_be_wrong(
     rows: int, wrong_rows: int, are_doubled: bool
@@ -321,8 +343,10 @@ def test_without_noise_doubled_columns_are_equal_in_every_row(
     assert (part is not None) == is_doubled
 
 
-def test_two_columns_of_zeros_are_one_that_stands_twice() -> None:
-    """The noise is relative to the size of the values, which is 0 here: a division by it would fail."""
+def test_columns_of_zeros_count_as_doubled() -> None:
+    """A column of 57 zeros stands beside its copy. The noise that is allowed between copies is relative
+    to the size of the values; it is 0 here, by which nothing must be divided.
+    """
     zeros = np.zeros((57, 1))
     part = split_doubled_halves(zeros, zeros, noise=0.05)
 
@@ -369,22 +393,22 @@ def test_readable_forms_are_in_the_order_of_their_likelihood() -> None:
 @pytest.mark.parametrize(
     ("dtype", "largest", "integer_for_1"),
     [
-        ("i1", 127, 127),
-        ("i1", 126, 127),
-        ("i1", 100, 0),
-        ("i1", 64, 64),
-        ("u1", 255, 255),
-        ("i2", 32767, 32767),
-        ("i2", 16384, 16384),
-        ("i8", 127, 0),
-        ("f4", 1, 0),
+        pytest.param("int8", 127, 127, id="the largest int8"),
+        pytest.param("int8", 126, 127, id="one less"),
+        pytest.param("int8", 100, 0, id="neither the largest nor a power of two"),
+        pytest.param("int8", 64, 64, id="a power of two"),
+        pytest.param("uint8", 255, 255, id="the largest uint8"),
+        pytest.param("int16", 32767, 32767, id="the largest int16"),
+        pytest.param("int16", 16384, 16384, id="a power of two in int16"),
+        pytest.param("int64", 127, 0, id="64 bits"),
+        pytest.param("float32", 1, 0, id="floats"),
     ],
 )
 def test_the_largest_integer_of_a_dtype_or_a_power_of_two_stands_for_1(
     dtype: str, largest: int, integer_for_1: int
 ) -> None:
-    """Fixed-point tables scale by the largest integer of the dtype (127 of i1, int8) or by a power of
-    two (64); rounding may leave one less, 126. `largest` is the largest number of a table; 0 means
+    """Fixed-point tables scale by the largest integer of the dtype (127 of int8) or by a power of two
+    (64); rounding may leave one less, 126. `largest` is the largest number of a table; 0 means
     that none stands for 1, as 100 is neither, and neither floats nor 64 bits are such tables.
     """
     assert find_integer_for_1(np.array([0, largest], dtype)) == integer_for_1

@@ -132,7 +132,10 @@ def test_a_bias_of_any_number_of_heads_takes_the_axis_of_heads_as_it_is() -> Non
 
 
 def axes_of_copies(shape: tuple[int, ...], candidate: CandidateTable) -> list[tuple[int, ...]]:
-    """Return the axes along which the table is repeated, for each way to read an array of this shape."""
+    """Return the axes along which the table is repeated, for each way to read an array of this shape.
+
+    An array (3, 12, 8) in which a table of 12 rows is repeated along axis 0 gives [(0,)].
+    """
     arrangements = find_arrangements(shape, candidate, Form("alone"))
     return [arrangement.copy_axes for arrangement in arrangements]
 
@@ -185,12 +188,20 @@ def test_axes_of_copies_are_numbered_as_in_the_array() -> None:
     assert copies == [(0,), (2,), (0,), (2,)]
 
 
-def test_a_number_of_rows_tells_copies_from_rows() -> None:
-    """The expected table has 12 rows of 8 channels, so that an axis of 3 holds copies, wherever it is.
-    `axes_of_copies` lists the axes of copies for each possible reading.
+@pytest.mark.parametrize(
+    ("shape", "axis_of_3"),
+    [
+        pytest.param((3, 12, 8), 0, id="before the rows"),
+        pytest.param((12, 3, 8), 1, id="between rows and columns"),
+    ],
+)
+def test_an_axis_that_is_not_as_long_as_the_table_has_rows_holds_copies_of_it(
+    shape: tuple[int, ...], axis_of_3: int
+) -> None:
+    """The expected table has 12 rows and 8 columns. The axis of length 3 cannot be its rows, so that
+    the array has one reading: 3 copies of the table along that axis.
     """
-    assert axes_of_copies((3, 12, 8), COSINES_TO_READ) == [(0,)]
-    assert axes_of_copies((12, 3, 8), COSINES_TO_READ) == [(1,)]
+    assert axes_of_copies(shape, COSINES_TO_READ) == [(axis_of_3,)]
 
 
 def test_an_axis_of_length_1_may_be_missing() -> None:
@@ -239,10 +250,15 @@ def test_the_distance_of_a_table_is_its_mean_error_and_at_most_2(
     assert reading.distance == pytest.approx(distance, abs=1e-6)
 
 
-@pytest.mark.parametrize(("error", "is_near"), [(0.09, True), (0.11, False)])
-def test_a_table_is_called_near_within_a_distance_of_a_tenth(error: float, is_near: bool) -> None:
-    """All cosines are too large by `error`, so that this is the distance. A reading that is near is
-    the one that mistakes are searched in.
+@pytest.mark.parametrize(
+    ("error", "is_near"),
+    [pytest.param(0.09, True, id="less than 0.1"), pytest.param(0.11, False, id="more than 0.1")],
+)
+def test_a_reading_is_near_if_its_mean_error_is_at_most_a_tenth(
+    error: float, is_near: bool
+) -> None:
+    """All cosines are too large by `error`, so that this is their mean error. Mistakes are searched
+    only in readings that are near the expected table.
     """
     reading = find_best_reading(COS + error, [COSINES_TO_READ])
     assert reading is not None
@@ -386,16 +402,29 @@ def test_a_flat_table_of_both_functions_is_drawn_as_cosines_and_sines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "notes"), [((8,), ["a single row"]), ((1, 8), [""]), ((5, 9), [])]
+    ("shape", "notes"),
+    [
+        pytest.param((8,), ["a single row"], id="a vector of 8"),
+        pytest.param((1, 8), [""], id="a table of one row"),
+        pytest.param((5, 9), [], id="9 columns"),
+    ],
 )
-def test_only_a_vector_as_wide_as_the_table_is_a_single_row(
+def test_a_vector_as_long_as_the_table_is_wide_is_noted_as_a_single_row(
     shape: tuple[int, ...], notes: list[str]
 ) -> None:
-    """The table has 8 columns and any number of rows."""
+    """The expected table has 8 columns and any number of rows. `notes` has one note per way to read
+    the shape as that, "" for an array that is as expected: 9 columns cannot be read.
+    """
     assert notes_on_readings(shape, CandidateTable(("cos",), (None, 8), no_tables)) == notes
 
 
-@pytest.mark.parametrize(("upright", "is_transposed"), [({}, True), ({"upright": True}, False)])
+@pytest.mark.parametrize(
+    ("upright", "is_transposed"),
+    [
+        pytest.param({}, True, id="rows may be anything"),
+        pytest.param({"upright": True}, False, id="rows must be positions"),
+    ],
+)
 def test_a_square_table_is_read_transposed_unless_its_rows_must_be_positions(
     upright: dict[str, bool], is_transposed: bool
 ) -> None:
@@ -410,8 +439,12 @@ def test_a_square_table_is_read_transposed_unless_its_rows_must_be_positions(
 
 
 @pytest.mark.parametrize(("name", "is_certain"), [("cos", True), ("bias", False)])
-def test_only_cosines_and_sines_are_certain_to_be_doubled(name: str, is_certain: bool) -> None:
-    """A bias has no columns that belong to a frequency."""
+def test_a_note_that_columns_are_not_doubled_is_certain_for_cosines_only(
+    name: str, is_certain: bool
+) -> None:
+    """A `Doubling` states that an array has each column once ("") where the spec has it twice
+    («halves»). Only columns of cosines and sines belong to a frequency; those of a bias do not.
+    """
     reading = find_best_reading(COS, [candidate_of({name: COS})])
 
     assert reading is not None

@@ -157,14 +157,15 @@ def test_numbers_that_no_scheme_can_have_are_inspected(
     assert outcome.err == ""
 
 
-def test_a_tolerance_is_exact_by_default() -> None:
+def test_no_error_is_allowed_unless_a_tolerance_states_one() -> None:
     """Without arguments, no ULP and no error is allowed, and no tolerance of frequencies is set."""
     assert pecli.Tolerance() == pecli.Tolerance(max_ulp=0, atol=0.0, rtol=0.0, freq_rtol=None)
 
 
 def test_frequencies_are_judged_by_their_own_relative_tolerance_only() -> None:
-    """Cosines have the tolerance as it is. Of inv_freq the absolute one is 0, and the relative one is
-    freq_rtol.
+    """The tolerance applies to cosines as it was stated. For inv_freq, its absolute part (atol) is 0,
+    and its relative part (rtol) is freq_rtol. The four numbers are different so that none can be
+    mistaken for another.
     """
     tolerance = pecli.Tolerance(max_ulp=1, atol=2, rtol=3, freq_rtol=4)
 
@@ -205,10 +206,15 @@ def test_a_model_allows_float32_frequencies(tolerance: dict[str, Any], freq_rtol
 
 
 @pytest.mark.parametrize(
-    ("names", "expected"), [((), False), (("cos",), False), (("cos", "x.inv_freq"), True)]
+    ("names", "expected"),
+    [
+        pytest.param((), False, id="no name"),
+        pytest.param(("cos",), False, id="cosines"),
+        pytest.param(("cos", "x.inv_freq"), True, id="frequencies under a second name"),
+    ],
 )
 def test_a_tensor_is_judged_relatively_if_one_of_its_names_is_of_frequencies(
-    names: tuple[str, ...], expected
+    names: tuple[str, ...], expected: bool
 ) -> None:
     """Frequencies (inv_freq, with any prefix) span many orders of magnitude, so their errors are
     judged relative to the value; cosines are not.

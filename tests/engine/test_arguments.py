@@ -35,6 +35,7 @@ class _UnreadList:
 
 
 def test_a_list_that_states_its_length_is_refused_without_reading_its_items() -> None:
+    """`_UnreadList` has one item more than the limit of 2^20 = 1,048,576."""
     with pytest.raises(ResourceError, match="axes has more than 1,048,576 items"):
         pecli.Rope(4, 8, axes=_UnreadList())
 
@@ -58,12 +59,14 @@ MROPE_IDS = np.array([[0, 1, 1, 2], [0, 1, 2, 3], [0, 1, 1, 3]])
 
 
 def test_positions_of_a_batch_are_those_of_its_sequences_if_they_are_the_same() -> None:
-    """Position ids of transformers are (axes, batch, L)."""
-    sections = {"dim": 16, "mrope_section": (2, 3, 3)}
+    """Position ids of transformers are (axes, batch, L). A batch of two equal sequences gives the
+    scheme of one of them.
+    """
     batch = np.stack([MROPE_IDS, MROPE_IDS], axis=1)
-    found = pecli.Rope(**sections, positions=batch)
+    of_batch = pecli.Rope(dim=16, mrope_section=(2, 3, 3), positions=batch)
+    of_one_sequence = pecli.Rope(dim=16, mrope_section=(2, 3, 3), positions=MROPE_IDS)
 
-    assert found == pecli.Rope(**sections, positions=MROPE_IDS)
+    assert of_batch == of_one_sequence
 
 
 def test_positions_of_different_sequences_are_refused() -> None:

@@ -52,6 +52,8 @@ def test_an_argument_without_an_identifier_is_refused_without_advice() -> None:
 
 
 class BrokenTensor:
+    """A tensor whose conversion to an array raises an error."""
+
     dtype = "float32"
 
     def detach(self) -> None:
@@ -59,6 +61,8 @@ class BrokenTensor:
 
 
 class BrokenArray:
+    """An array of another library whose conversion divides by zero."""
+
     def __array__(self, dtype: object = None, copy: object = None) -> None:
         raise ZeroDivisionError
 
@@ -66,21 +70,27 @@ class BrokenArray:
 @pytest.mark.parametrize(
     ("values", "description"),
     [
-        (BrokenTensor(), "a BrokenTensor of dtype float32"),
-        (BrokenArray(), "a BrokenArray"),
+        pytest.param(BrokenTensor(), "a BrokenTensor of dtype float32", id="a tensor"),
+        pytest.param(BrokenArray(), "a BrokenArray", id="an array"),
     ],
 )
-def test_values_that_cannot_be_converted_are_refused(values: object, description: str) -> None:
-    """Objects whose methods raise an error of their own (see the classes above)."""
+def test_an_object_that_fails_when_it_is_converted_to_numpy_is_refused_by_its_class(
+    values: object, description: str
+) -> None:
+    """`detach` of the tensor raises OSError, and `__array__` of the array ZeroDivisionError. The
+    error names the argument, pe, and the class of the object with its dtype, if it has one.
+    """
     with pytest.raises(KindError, match=f"^pe is {description}; its values cannot be converted"):
         numbers("pe", values)
 
 
 def test_a_masked_array_without_masked_elements_is_an_ordinary_array() -> None:
-    """Masked arrays of NumPy are refused only if the mask hides something."""
+    """NumPy's masked arrays are refused only if the mask hides something. This one, 1 and 2, is
+    converted, and `diff` finds no difference from an array without a mask.
+    """
     table = np.ma.array([[1.0, 2.0]])
     assert type(numbers("pe", table)) is np.ndarray
-    assert pecli.diff(table, np.array([[1.0, 2.0]]))
+    assert pecli.diff(table, np.array([[1.0, 2.0]])).passed
 
 
 class RecordingTensor(tuple[Any, ...]):
@@ -194,16 +204,16 @@ def test_buffers_of_different_places_begin_at_different_places_of_a_page() -> No
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("3", range(3, 4)),
-        ("0", range(1)),
-        ("9", range(9, 10)),
-        ("-1", range(9, 10)),
-        ("-10", range(1)),
-        ("0:8", range(8)),
-        ("-4:", range(6, 10)),
-        (":", range(10)),
-        (" 2:4 ", range(2, 4)),
-        ("8:20", range(8, 10)),
+        pytest.param("3", range(3, 4), id="one row"),
+        pytest.param("0", range(1), id="the first"),
+        pytest.param("9", range(9, 10), id="the last"),
+        pytest.param("-1", range(9, 10), id="the last, from the end"),
+        pytest.param("-10", range(1), id="the first, from the end"),
+        pytest.param("0:8", range(8), id="a slice"),
+        pytest.param("-4:", range(6, 10), id="the last four"),
+        pytest.param(":", range(10), id="all"),
+        pytest.param(" 2:4 ", range(2, 4), id="blanks"),
+        pytest.param("8:20", range(8, 10), id="beyond the last"),
     ],
 )
 def test_rows_are_selected_as_python_slices(text: str, expected: range) -> None:
@@ -214,8 +224,10 @@ def test_rows_are_selected_as_python_slices(text: str, expected: range) -> None:
 
 
 @pytest.mark.parametrize("text", ["10", "-11", "x", "1:2:3", ""])
-def test_rows_that_do_not_exist_are_refused(text: str) -> None:
-    """There are 10 rows: 0 to 9, or −10 to −1 from the end."""
+def test_texts_that_select_no_rows_are_refused(text: str) -> None:
+    """Of 10 rows, 0 to 9 or −10 to −1 from the end, neither 10 nor −11 exists; the other texts are
+    neither a number nor a slice of two.
+    """
     with pytest.raises(ParameterError, match=r"^rows is "):
         indices("rows", text, 10)
 
@@ -253,19 +265,21 @@ def test_a_view_that_repeats_elements_beyond_memory_is_refused() -> None:
     ids=lambda array: array.dtype.str,
 )
 def test_elements_that_are_no_numbers_are_refused(array: np.ndarray) -> None:
-    """Records, bytes, texts, objects and dates."""
+    """The arrays hold records, bytes, texts, objects and dates."""
     with pytest.raises(KindError, match="a table holds numbers"):
         numbers("x", array)
 
 
 def test_bfloat16_is_a_number_although_its_kind_is_that_of_records() -> None:
+    """NumPy has no bfloat16 of its own: the dtype of ml_dtypes has the kind V, as records have."""
     array = np.zeros(2, ml_dtypes.bfloat16)
     assert array.dtype.kind == "V"
     assert numbers("x", array) is array
 
 
 @pytest.mark.parametrize("text", ["10", "-11"])
-def test_a_row_beyond_ten_is_refused(text: str) -> None:
+def test_the_error_about_a_row_that_does_not_exist_states_how_many_there_are(text: str) -> None:
+    """There are 10 rows: 0 to 9, or −10 to −1 from the end."""
     with pytest.raises(ParameterError, match="there are 10"):
         indices("rows", text, 10)
 
@@ -289,9 +303,12 @@ def test_a_dtype_holds_numbers_of_as_many_bits_as_its_significand(
     assert holds(dtype, np.array([1.5, number])) == is_held
 
 
-def test_numbers_of_a_text_are_rounded_once_in_all_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """1 + 2^-11 + 2^-30 is above the middle of two float16 numbers, and rounds up; in float32 it is
-    the middle, which would round to even, 1.
+def test_float64_numbers_are_rounded_to_float16_directly_and_not_by_way_of_float32(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """1 + 2^-11 + 2^-30 is above the middle of the float16 numbers 1 and 1 + 2^-10, and rounds up. In
+    float32 it would become the middle, which rounds to 1. Ten such numbers are rounded in blocks of
+    four.
     """
     monkeypatch.setattr("pecli.engine.arrays.BLOCK_ELEMENTS", 4)
     rounded = round_in_blocks(np.full((5, 2), 1 + 2.0**-11 + 2.0**-30), "float16")

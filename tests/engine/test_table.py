@@ -147,11 +147,19 @@ def test_threads_and_blocks_change_no_byte_of_tables_of_several_blocks(
     assert scheme.tables()[table.name].tobytes() == by_one_thread
 
 
-@pytest.mark.parametrize(("threads", "starts_threads"), [("1", False), ("8", True)])
-def test_a_reader_that_stops_early_leaves_nothing_running(
+@pytest.mark.parametrize(
+    ("threads", "starts_threads"),
+    [
+        pytest.param("1", False, id="one thread, the caller's"),
+        pytest.param("8", True, id="several threads"),
+    ],
+)
+def test_closing_the_blocks_of_a_table_ends_the_threads_that_make_them(
     monkeypatch: pytest.MonkeyPatch, threads: str, starts_threads: bool
 ) -> None:
-    """2^40 rows could never be made: closing the generator ends its threads."""
+    """A table of 2^40 rows, which could never be made as a whole, is read in blocks of 16 rows. The
+    reader takes one block, and closes the generator.
+    """
     monkeypatch.setenv("PECLI_THREADS", threads)
     before = threading.active_count()
     blocks = Sinusoidal(2**40, 64).blocks(rows=16)
@@ -223,7 +231,15 @@ def test_consecutive_rows_that_are_picked_are_read_in_one_run() -> None:
     assert counted.runs == [(0, 3), (7, 2), (3, 1), (3, 2)]
 
 
-@pytest.mark.parametrize(("setting", "threads"), [("1", 1), ("3", 3), ("8", 4), ("99999999", 4)])
+@pytest.mark.parametrize(
+    ("setting", "threads"),
+    [
+        pytest.param("1", 1, id="one"),
+        pytest.param("3", 3, id="three"),
+        pytest.param("8", 4, id="more than four"),
+        pytest.param("99999999", 4, id="eight digits"),
+    ],
+)
 def test_pecli_threads_sets_the_number_of_threads_up_to_four(
     monkeypatch: pytest.MonkeyPatch, setting: str, threads: int
 ) -> None:
@@ -247,11 +263,18 @@ def test_without_a_usable_pecli_threads_there_is_a_thread_per_core(
     assert thread_count() == 3
 
 
-@pytest.mark.parametrize(("cores", "threads"), [(2, 2), (None, 1), (100, 4)])
+@pytest.mark.parametrize(
+    ("cores", "threads"),
+    [
+        pytest.param(2, 2, id="two cores"),
+        pytest.param(None, 1, id="an unknown number"),
+        pytest.param(100, 4, id="more than four"),
+    ],
+)
 def test_without_affinity_there_is_a_thread_per_core_up_to_four(
     monkeypatch: pytest.MonkeyPatch, cores: int | None, threads: int
 ) -> None:
-    """Systems without sched_getaffinity, such as macOS, do not tell which cores the process may use;
+    """Systems without sched_getaffinity, such as macOS, do not state which cores the process may use;
     os.cpu_count counts all, or returns None.
     """
     monkeypatch.delenv("PECLI_THREADS", raising=False)
@@ -272,11 +295,13 @@ def test_work_is_shared_by_as_many_threads_as_the_setting_states(
     assert not together.broken
 
 
-@pytest.mark.parametrize(("most", "expected"), [(1, 1), (2, 2)])
+@pytest.mark.parametrize("most", [1, 2])
 def test_work_is_shared_by_at_most_as_many_threads_as_the_caller_allows(
-    monkeypatch: pytest.MonkeyPatch, most: int, expected: int
+    monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    """The setting allows three. Items that wait a little make all threads take some of them."""
+    """The setting allows three threads, and the caller `most`. Items that wait a little make all
+    threads take some of them.
+    """
     monkeypatch.setenv("PECLI_THREADS", "3")
     threads: set[int] = set()
 
@@ -286,7 +311,7 @@ def test_work_is_shared_by_at_most_as_many_threads_as_the_caller_allows(
 
     work_through(work, range(12), max_threads=most)
 
-    assert len(threads) == expected
+    assert len(threads) == most
 
 
 @pytest.mark.parametrize("threads", ["1", "3"])
@@ -315,8 +340,8 @@ def test_every_item_is_worked_on_once_and_taken_in_order(
 def test_threads_work_ahead_of_the_result_that_is_used_but_not_far(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """When the first result of 3 threads comes, each thread has at least one other item; and at most
-    two for each were taken of 500, since all results would fill the memory.
+    """There are 3 threads and 500 items. When the first result comes, item 0 was taken for it and at
+    least one for each thread, and at most two for each: all results would fill the memory.
     """
     monkeypatch.setenv("PECLI_THREADS", "3")
     items = iter(range(500))
@@ -360,12 +385,18 @@ def test_an_error_ends_the_work_of_all_threads(
         work_through(lambda item: 1 / (item - 5), iter(range(10**9)))
 
 
-@pytest.mark.parametrize(("problem", "waits"), [(KeyboardInterrupt, False), (ValueError, True)])
+@pytest.mark.parametrize(
+    ("problem", "waits"),
+    [
+        pytest.param(KeyboardInterrupt, False, id="Ctrl-C"),
+        pytest.param(ValueError, True, id="another error"),
+    ],
+)
 def test_an_interrupt_does_not_wait_for_threads(
     problem: type[BaseException], waits: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C returns at once, while a thread is still at work; after any other error the threads
-    are waited for.
+    are waited for. The thread works until `may_end` is set, and then sets `ended`.
     """
     monkeypatch.setenv("PECLI_THREADS", "2")
     may_end = threading.Event()
@@ -388,8 +419,12 @@ def test_an_interrupt_does_not_wait_for_threads(
     may_end.set()
 
 
-def test_with_4_threads_5_items_wait_for_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Six were taken when the first result comes, so that the next one is number 6."""
+def test_with_4_threads_6_items_are_taken_when_the_first_result_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One item for the result, and five that four threads work on or that wait for the caller: the
+    items 0 to 5, so that the next one is 6.
+    """
     monkeypatch.setenv("PECLI_THREADS", "4")
     items = iter(range(20))
     results = results_in_order(lambda item: item, items)

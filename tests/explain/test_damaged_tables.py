@@ -34,8 +34,10 @@ def with_wrong_rows(table: Array, rows: range | list[int]) -> Array:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (range(30000, 30100), "pe: only rows 30000–30099 differ"),
-        pytest.param([50000], "pe: only row 50000 differs", marks=pytest.mark.thorough),
+        pytest.param(range(30000, 30100), "pe: only rows 30000–30099 differ", id="100 rows"),
+        pytest.param(
+            [50000], "pe: only row 50000 differs", id="one row", marks=pytest.mark.thorough
+        ),
     ],
 )
 def test_the_wrong_rows_of_a_long_table_are_named(rows: range | list[int], words: str) -> None:
@@ -119,7 +121,10 @@ def test_wrong_values_are_named_although_one_is_a_million_or_nan(
 
 @pytest.mark.parametrize(
     ("place", "words"),
-    [((5, 20, 3), "bias: only element [5, 20, 3] differs"), (5, "bias: only head 5 differs")],
+    [
+        pytest.param((5, 20, 3), "bias: only element [5, 20, 3] differs", id="an element"),
+        pytest.param(5, "bias: only head 5 differs", id="a head"),
+    ],
 )
 def test_the_wrong_part_of_a_masked_bias_is_named(place: int | tuple[int, ...], words: str) -> None:
     """ALiBi's bias of 8 heads, in which one element [head, query, key], or all of head 5, is
@@ -162,7 +167,9 @@ def test_another_layout_is_named_beside_another_length(found: str, expected: str
 
 
 def test_an_element_of_a_bias_with_two_heads_is_named_with_its_head() -> None:
-    """An axis of 2 could be cosines and sines as well, of which an index would have no head."""
+    """The element of head 1, query 5 and key 3 is set to 7. An axis of length 2 could also hold cosines
+    and sines, in whose index there would be no head.
+    """
     scheme = pecli.Alibi(2, 16, form="causal")
     bias = scheme.tables()["bias"]
     bias[1, 5, 3] = 7
@@ -293,17 +300,17 @@ def test_equal_slopes_have_no_reason() -> None:
 @pytest.mark.parametrize(
     ("mask", "words"),
     [
-        (np.finfo("f4").min, "bias: values are scaled by 2"),
-        (-1e9, "bias: values are scaled by 2, and mask differs: -1e+09"),
-        (-1e4, "bias: values are scaled by 2, and mask differs: -1e+04"),
+        pytest.param(np.finfo("f4").min, "bias: values are scaled by 2", id="the lowest float32"),
+        pytest.param(-1e9, "bias: values are scaled by 2, and mask differs: -1e+09", id="-1e9"),
+        pytest.param(-1e4, "bias: values are scaled by 2, and mask differs: -1e+04", id="-1e4"),
     ],
 )
 def test_the_lowest_float32_is_a_mask_and_other_large_numbers_differ_from_it(
     mask: float, words: str
 ) -> None:
     """Hidden elements of a causal bias are −∞ in the spec, and `mask` in the table. Many projects
-    write the lowest float32 for −∞, which is not reported; −1e9 is, and BERT's −1e4. The visible bias is doubled, so
-    that the check fails, and has a reason, with either.
+    write the lowest float32 for −∞, which is not reported; −1e9 is, and BERT's −1e4. The visible
+    bias is doubled, so that the check fails, and has a reason, with either.
     """
     scheme = pecli.Alibi(heads=12, seq_len=64, form="causal")
     bias = scheme.tables()["bias"]
@@ -337,7 +344,14 @@ def test_a_scaling_that_is_applied_twice_is_named() -> None:
     assert "the llama3 scaling is applied twice" in answer.diagnosis[0]
 
 
-@pytest.mark.parametrize(("expected", "found"), [(None, 3), (1, 3), (1, None)])
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        pytest.param(None, 3, id="one where none is expected"),
+        pytest.param(1, 3, id="another row"),
+        pytest.param(1, None, id="none where one is expected"),
+    ],
+)
 def test_another_row_of_padding_is_named(expected: int | None, found: int | None) -> None:
     """fairseq keeps the row of `padding_idx` zero. In the table, that row is there though none is
     expected (None, 3), is elsewhere (1, 3), or is missing (1, None).
@@ -349,7 +363,13 @@ def test_another_row_of_padding_is_named(expected: int | None, found: int | None
     assert reason.edits == (Parameter("padding_idx", expected, found),)
 
 
-@pytest.mark.parametrize(("first", "are_angles"), [(10**8, True), (2 * 10**9, False)])
+@pytest.mark.parametrize(
+    ("first", "are_angles"),
+    [
+        pytest.param(10**8, True, id="a far position"),
+        pytest.param(2 * 10**9, False, id="beyond every position"),
+    ],
+)
 def test_numbers_beyond_every_position_are_not_called_angles(first: int, are_angles: bool) -> None:
     """Values are position · 10000^(-i/8) instead of their cosines. The frequency of the first pair
     is 1, so that its angles are the positions: those of 10^8 are named, but 2·10^9 is more than any

@@ -49,6 +49,7 @@ def test_an_explanation_is_copied_with_one_more_difference_at_the_end() -> None:
 
 
 def test_an_explanation_is_copied_with_other_names_of_tensors() -> None:
+    """FOR_COS is about the tensor cos; the copy is about a and b."""
     assert FOR_COS.renamed(["a", "b"]).tensors == ("a", "b")
 
 
@@ -202,6 +203,9 @@ def test_cosines_belong_to_the_sines_of_their_name(
 
 @pytest.mark.parametrize("sines", [TABLE[:1], TABLE.astype(np.float16)], ids=["shape", "dtype"])
 def test_cosines_do_not_belong_to_sines_of_another_shape_or_dtype(sines: np.ndarray) -> None:
+    """The cosines are 2 × 3 in float32, and the sines have one row, or are in float16: each tensor is
+    explained by itself.
+    """
     assert [[*group] for group in groups({"cos": TABLE, "sin": sines})] == [["cos"], ["sin"]]
 
 

@@ -64,10 +64,9 @@ def test_the_first_plain_or_exact_schedule_is_the_answer(
 
 
 def test_schedules_that_do_not_make_the_table_explain_nothing() -> None:
-    assert (
-        explain_by_plain_or_exact_schedule((UNRELATED,), explain, largest_exact_residual=LIMIT)
-        == []
-    )
+    """`explain` yields no explanation by UNRELATED, which is the only schedule here."""
+    found = explain_by_plain_or_exact_schedule((UNRELATED,), explain, largest_exact_residual=LIMIT)
+    assert found == []
 
 
 def as_many_explanations(count: int) -> Iterator[Explanation]:
@@ -76,14 +75,18 @@ def as_many_explanations(count: int) -> Iterator[Explanation]:
         yield replace(BY_SCHEDULE, cost=float(cost))
 
 
-def test_all_explanations_by_the_first_of_several_that_explain_are_returned() -> None:
-    """The first has no explanation, the second three and the third five."""
+def test_all_explanations_by_the_first_attempt_that_has_any_are_returned() -> None:
+    """Each attempt is a number here, and has so many explanations: the first none, the second three,
+    of the costs 0, 1 and 2, and the third five.
+    """
     explanations = explain_by_first((0, 3, 5), as_many_explanations)
     assert [explanation.cost for explanation in explanations] == [0, 1, 2]
 
 
-def test_what_comes_after_the_first_that_explains_is_not_tried() -> None:
-    """Trying one may take seconds. The second, with three explanations, is the last one tried."""
+def test_attempts_after_the_first_that_has_an_explanation_are_not_made() -> None:
+    """An attempt may take seconds. The attempts have 0, 3 and 5 explanations, so that the second is
+    the last one made.
+    """
     tried = []
 
     def explain_and_note(count: int) -> Iterator[Explanation]:
@@ -95,6 +98,7 @@ def test_what_comes_after_the_first_that_explains_is_not_tried() -> None:
 
 
 def test_no_more_explanations_are_returned_than_asked_for() -> None:
+    """The second attempt has three explanations; `most` is 1."""
     assert len(explain_by_first((0, 3), as_many_explanations, most=1)) == 1
 
 

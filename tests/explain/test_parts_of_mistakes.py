@@ -24,20 +24,28 @@ from pecli.explain.recognition import MAX_VECTOR
 ROPE = pecli.Rope(40, 16)
 TWELVE_HEADS = pecli.Alibi(12, 8)
 NAIVE = OtherRule(rule="naive", heads=12, max_bias=8.0)
-AT_THREE_AXES = ((0, 1), (0, 2), (0, 3))
+"""The mistake that 12 heads, which are no power of two, have the slopes 2^(−8k/12) nevertheless."""
 
 
-def test_slopes_of_the_other_rule_are_made_by_the_scheme_with_that_rule() -> None:
-    assert NAIVE.scheme_after(TWELVE_HEADS) == pecli.Alibi(12, 8, rule="naive")
+def test_the_scheme_that_reproduces_slopes_of_another_rule_has_that_rule() -> None:
+    """ALiBi's paper has a rule of its own for 12 heads. If the naive rule was used, `pecli alibi` with
+    the naive rule makes the same slopes.
+    """
+    assert NAIVE.scheme_after(TWELVE_HEADS) == pecli.Alibi(heads=12, seq_len=8, rule="naive")
 
 
 def test_slopes_of_more_heads_are_made_by_no_scheme() -> None:
-    """The first 12 slopes of 16 heads are no table of 12 heads."""
-    assert OtherRule(rule="paper", heads=16, max_bias=8.0).scheme_after(TWELVE_HEADS) is None
+    """The mistake is that 12 heads have the first 12 slopes of 16 heads. No options of 12 heads make
+    those, so that there is no scheme after the mistake.
+    """
+    slopes_of_16_heads = OtherRule(rule="paper", heads=16, max_bias=8.0)
+    assert slopes_of_16_heads.scheme_after(TWELVE_HEADS) is None
 
 
-def test_slopes_with_a_mistake_are_those_of_the_other_rule() -> None:
-    """`pecli golden` writes them as a table that a port must reject."""
+def test_a_mistake_in_slopes_makes_the_slopes_of_the_naive_formula() -> None:
+    """`pecli golden` writes tables with a mistake, which a port must reject. The naive slopes of 12
+    heads are 2^(−8k/12) for k = 1 … 12.
+    """
     (tensors,) = tensors_made_together(TWELVE_HEADS, ["slopes"])
     wrong = exact_tensors(tensors, NAIVE)
 
@@ -45,46 +53,72 @@ def test_slopes_with_a_mistake_are_those_of_the_other_rule() -> None:
     assert wrong["slopes"].ravel() == pytest.approx(2.0 ** (-8 * np.arange(1, 13) / 12))
 
 
-def test_positions_of_three_axes_are_mrope_if_they_are_listed() -> None:
-    """Without a list, all axes count 0, 1, 2, … and the sections change nothing."""
-    listed = pecli.Rope(positions=AT_THREE_AXES, dim=8, mrope_section=(1, 2, 1))
+def test_sections_of_mrope_may_be_mistaken_only_if_positions_are_listed_per_axis() -> None:
+    """Sections share the pairs among the axes time, row and column. Without listed positions all
+    three axes count 0, 1, 2, …, so that other sections would change nothing.
+    """
+    per_axis = ((0, 1), (0, 2), (0, 3))
+    listed = pecli.Rope(positions=per_axis, dim=8, mrope_section=(1, 2, 1))
+    counted = pecli.Rope(seq_len=2, dim=8, mrope_section=(1, 2, 1))
+
     assert has_mrope_sections(listed)
-    assert not has_mrope_sections(pecli.Rope(2, 8, mrope_section=(1, 2, 1)))
+    assert not has_mrope_sections(counted)
 
 
-def test_a_usual_number_costs_less_than_another() -> None:
-    """A scaling is more often by 2 than by 3."""
-    assert OtherScalingNumber("x", 2.0).cost < OtherScalingNumber("x", 3.0).cost
+def test_a_mistake_with_a_usual_factor_costs_less_than_one_with_a_rare_factor() -> None:
+    """The mistake of the lowest cost is reported. Scalings are more often by 2 than by 3."""
+    by_2 = OtherScalingNumber("factor", 2.0)
+    by_3 = OtherScalingNumber("factor", 3.0)
+    assert by_2.cost < by_3.cost
 
 
-@pytest.mark.parametrize(("size", "is_known"), [(MAX_VECTOR, True), (MAX_VECTOR + 1, False)])
-def test_frequencies_are_recognised_up_to_a_limit(size: int, is_known: bool) -> None:
-    """They are 10000^(−i/n): of more pairs than any model has, none is looked for."""
+@pytest.mark.parametrize(
+    ("size", "is_known"),
+    [
+        pytest.param(MAX_VECTOR, True, id="at the limit"),
+        pytest.param(MAX_VECTOR + 1, False, id="one more"),
+    ],
+)
+def test_a_vector_of_frequencies_is_identified_up_to_a_limit_of_its_size(
+    size: int, is_known: bool
+) -> None:
+    """The vector is 10000^(−i/n) for i = 0 … n − 1, by NumPy. A vector of more than MAX_VECTOR numbers
+    has more frequencies than any model, and is not searched.
+    """
     frequencies = (1e4 ** (-np.arange(size) / size)).astype(np.float32)
     assert pecli.identify({"inv_freq": frequencies}).passed is is_known
 
 
 @pytest.mark.parametrize("value", [0.0, 1e-16])
-def test_frequencies_that_are_all_tiny_were_never_initialised(value: float) -> None:
-    """The first frequency of every model is about 1."""
-    found = pecli.verify({"inv_freq": np.full(8, value, np.float32)}, pecli.Rope(4, 16))
-    assert found.diagnosis == ("inv_freq: values were never initialised; exact",)
+def test_frequencies_that_are_all_tiny_are_called_never_initialised(value: float) -> None:
+    """The first frequency of every model is about 1, so that eight frequencies of 0 or 1e-16 are what
+    the memory happened to hold.
+    """
+    never_set = {"inv_freq": np.full(8, value, np.float32)}
+    result = pecli.verify(never_set, pecli.Rope(seq_len=4, dim=16))
+    assert result.diagnosis == ("inv_freq: values were never initialised; exact",)
 
 
-def test_rows_counted_from_0_are_named_beside_those_given() -> None:
-    counted = pecli.Rope(4, 16).tables()
-    found = pecli.verify(counted, pecli.Rope(dim=16, positions=(5, 9, 2, 7)))
-    assert "positions are 0, 1, 2, …, not those given" in found.diagnosis[0]
+def test_rows_counted_from_0_are_named_if_other_positions_are_given() -> None:
+    """The spec lists the positions 5, 9, 2 and 7; the table's four rows are at 0, 1, 2 and 3."""
+    counted = pecli.Rope(seq_len=4, dim=16).tables()
+    result = pecli.verify(counted, pecli.Rope(dim=16, positions=(5, 9, 2, 7)))
+    assert "positions are 0, 1, 2, …, not those given" in result.diagnosis[0]
 
 
 @pytest.mark.parametrize(
-    ("difference", "is_right"), [({}, True), ({"base": 5e5}, False), ({"offset": 3}, False)]
+    ("difference", "is_right"),
+    [
+        pytest.param({}, True, id="the expected table"),
+        pytest.param({"base": 5e5}, False, id="another base"),
+        pytest.param({"offset": 3}, False, id="rows that begin at 3"),
+    ],
 )
-def test_only_the_expected_table_agrees_with_measurements(
+def test_measured_waves_distinguish_the_expected_table_from_others(
     difference: dict[str, Any], is_right: bool
 ) -> None:
-    """Its frequencies, positions and amplitude are measured: those of another base, or of rows that
-    begin at 3, are not the supposed ones, and a few rows show it.
+    """Frequencies, positions and amplitude are measured in the table and compared with those of
+    Rope(40, 16): they agree only if nothing differs, and otherwise a few rows show it.
     """
     (expected,) = tensors_made_together(ROPE, ["cos", "sin"])
     (found,) = tensors_made_together(replace(ROPE, **difference), ["cos", "sin"])

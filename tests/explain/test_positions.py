@@ -270,10 +270,17 @@ def test_axes_with_equal_positions_are_written_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("used", "rows"), [([0, 1, 2, 0, 1, 2], 3), ([0, 1, 0, 1, 0, 1], 2), ([0, 1, 2, 0, 1], 0)]
+    ("used", "rows"),
+    [
+        pytest.param([0, 1, 2, 0, 1, 2], 3, id="two runs of 3"),
+        pytest.param([0, 1, 0, 1, 0, 1], 2, id="three runs of 2"),
+        pytest.param([0, 1, 2, 0, 1], 0, id="runs of 3 and 2"),
+    ],
 )
-def test_positions_that_restart_have_the_rows_of_each_run(used: list[int], rows: int) -> None:
-    """0 if runs differ: then they are no heads of one length."""
+def test_positions_that_restart_have_the_length_of_their_runs(used: list[int], rows: int) -> None:
+    """Expected are 0, 1, 2, …; heads or sequences that were joined count from 0 again. `by` is the
+    length of a run, or 0 if the runs differ in length.
+    """
     mistake = find_position_mistake(np.arange(len(used)), np.array(used))
     assert mistake == PositionMistake(Misplacement.RESTARTED, by=rows)
 

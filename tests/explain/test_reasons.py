@@ -501,17 +501,25 @@ def test_another_number_of_rows_is_named_beside_the_shape(rows: int) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (
+        pytest.param(
             lambda x: x.astype(ml_dtypes.bfloat16).view(np.uint16),
             "values are the bits of bfloat16; exact",
+            id="bfloat16, rounded",
         ),
-        (
+        pytest.param(
             lambda x: (x.view(np.uint32) >> 16).astype(np.uint16),
             "values are the bits of bfloat16",
+            id="bfloat16, cut off",
         ),
-        (lambda x: x.astype(np.float16).view(np.int16), "values are the bits of float16; exact"),
-        (lambda x: x.view(np.uint32), "values are the bits of float32; exact"),
-        (np.ndarray.byteswap, "values are byte-swapped; exact"),
+        pytest.param(
+            lambda x: x.astype(np.float16).view(np.int16),
+            "values are the bits of float16; exact",
+            id="float16",
+        ),
+        pytest.param(
+            lambda x: x.view(np.uint32), "values are the bits of float32; exact", id="float32"
+        ),
+        pytest.param(np.ndarray.byteswap, "values are byte-swapped; exact", id="bytes reversed"),
     ],
 )
 def test_bits_that_are_read_as_other_numbers_are_named(change: Change, words: str) -> None:
@@ -706,7 +714,13 @@ def test_no_scheme_is_identified_in_tables_of_no_scheme(name: str) -> None:
     assert not pecli.identify(tables).identified
 
 
-@pytest.mark.parametrize(("base", "is_cut_short"), [(31074.9, True), (30000.0, False)])
+@pytest.mark.parametrize(
+    ("base", "is_cut_short"),
+    [
+        pytest.param(31074.9, True, id="many digits"),
+        pytest.param(30000.0, False, id="one digit"),
+    ],
+)
 def test_a_search_that_was_stopped_leaves_a_doubt_about_a_base_of_many_digits(
     monkeypatch: pytest.MonkeyPatch, base: float, is_cut_short: bool
 ) -> None:

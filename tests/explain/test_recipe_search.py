@@ -26,6 +26,9 @@ from tests.engine.runtimes.test_runtimes import (
 ROWS = 32
 
 
+WAVES: dict[str, Any] = {"cos": np.cos, "sin": np.sin}
+
+
 def config_of_case(case: str) -> dict[str, Any]:
     given = CASES[case]
     found = {
@@ -188,34 +191,43 @@ def test_another_base_is_not_explained_as_a_runtime() -> None:
     assert not [edit for edit in edits if edit.kind == "runtime"]
 
 
+def bfloat16_tables_of_a_gpu(model: str) -> dict[str, np.ndarray]:
+    """Return tables that a module on a GPU computed in float32 and rounded to bfloat16."""
+    return {part: GPU[f"{model}.bfloat16-input.{part}"] for part in ("cos", "sin")}
+
+
 @pytest.mark.parametrize("model", GPU_BASES)
-def test_a_float32_table_rounded_to_bfloat16_is_told_from_an_exact_one_only_far_down(
-    model: str,
-) -> None:
-    """The tables are those of a module on a GPU, which computes in float32 and rounds to bfloat16.
-
-    In its first 32 rows not one element differs from NumPy's float64 table rounded to bfloat16, so
-    that verify names the dtype only; in all rows it names the recipe.
+def test_float32_arithmetic_does_not_show_in_32_rows_of_bfloat16(model: str) -> None:
+    """The expected tables are NumPy's in float64, rounded to bfloat16. In the first 32 rows the GPU's
+    have the same numbers; in later rows the errors of float32 angles are large enough to show.
     """
-    tables = {part: GPU[f"{model}.bfloat16-input.{part}"] for part in ("cos", "sin")}
-    first_rows = {part: table[:ROWS] for part, table in tables.items()}
-    base = GPU_BASES[model]
-    positions = GPU["positions"].tolist()
-
-    angles = np.outer(positions, base ** (-np.arange(64) / 64))
-    rounded = {
-        "cos": round_to(np.cos(angles), "bfloat16"),
-        "sin": round_to(np.sin(angles), "bfloat16"),
-    }
-    for part, table in tables.items():
-        row_differs = (widened(rounded[part]) != table).any(axis=1)
+    angles = np.outer(GPU["positions"], GPU_BASES[model] ** (-np.arange(64) / 64))
+    tables = bfloat16_tables_of_a_gpu(model)
+    for part, wave in WAVES.items():
+        rounded = widened(round_to(wave(angles), "bfloat16"))
+        row_differs = (rounded != tables[part]).any(axis=1)
         assert not row_differs[:ROWS].any()
         assert row_differs[ROWS:].any()
 
-    result = pecli.verify(first_rows, pecli.Rope(ROWS, 128, base))
-    assert result.diagnosis[0].startswith("cos, sin: rounded to bfloat16")
 
-    result = pecli.verify(tables, pecli.Rope(dim=128, base=base, positions=positions))
+@pytest.mark.parametrize("model", GPU_BASES)
+def test_32_rows_of_a_float32_table_in_bfloat16_are_called_rounded(model: str) -> None:
+    """A GPU computed the tables in float32, which 32 rows do not show: only the dtype is named, and no
+    recipe.
+    """
+    first_rows = {part: table[:ROWS] for part, table in bfloat16_tables_of_a_gpu(model).items()}
+    spec = pecli.Rope(seq_len=ROWS, dim=128, base=GPU_BASES[model])
+    assert pecli.verify(first_rows, spec).diagnosis[0].startswith("cos, sin: rounded to bfloat16")
+
+
+@pytest.mark.parametrize("model", GPU_BASES)
+def test_far_rows_of_a_float32_table_in_bfloat16_are_named_as_the_recipe(model: str) -> None:
+    """A GPU computed the tables in float32 and rounded them to bfloat16, the recipe
+    float32-bfloat16-table. They have all stored rows, also far from position 0.
+    """
+    positions = GPU["positions"].tolist()
+    spec = pecli.Rope(dim=128, base=GPU_BASES[model], positions=positions)
+    result = pecli.verify(bfloat16_tables_of_a_gpu(model), spec)
     assert result.diagnosis[0] == "cos, sin: computed by the recipe float32-bfloat16-table; exact"
 
 
@@ -226,35 +238,47 @@ def test_a_float32_table_rounded_to_bfloat16_is_told_from_an_exact_one_only_far_
 def test_a_runtime_is_named_although_its_sines_are_off_by_a_last_bit(
     runtime: str, case: str, rows: int
 ) -> None:
-    """In two tables, the runtime's and the exact one, one element in twenty is moved by one unit of
-    its last place, up or down, as those of another library may be. The runtime is named for its
-    own table, and neither a runtime nor a recipe for the exact one.
+    """In a runtime's table, one element in twenty is moved by one unit of its last place, up or down,
+    as those of another library may be.
+    """
+    edits = edits_found_beside_last_bits(case, runtime, rows)
+    runtimes = [edit for edit in edits if edit.kind == "runtime"]
+    assert any(runtime in (edit.found, *edit.also) for edit in runtimes)
+
+
+@pytest.mark.parametrize("rows", [8, 48, 700])
+@pytest.mark.parametrize("case", ["gpt-oss-20b", "llama-3.1-8b"])
+@pytest.mark.sample(1)
+def test_no_runtime_is_named_for_exact_sines_that_are_off_by_a_last_bit(
+    case: str, rows: int
+) -> None:
+    """In the exact table, one element in twenty is moved by one unit of its last place. Neither a
+    runtime nor a recipe computes that.
+    """
+    edits = edits_found_beside_last_bits(case, "none", rows)
+    assert not {edit.kind for edit in edits} & {"runtime", "recipe"}
+
+
+def edits_found_beside_last_bits(case: str, runtime: str, rows: int) -> list[Any]:
+    """Return the differences that `verify` finds in a runtime's table («none»: the exact one) of which
+    one element in twenty is moved to a neighbour, the next float up or down.
     """
     draw = np.random.default_rng(rows)
     model = pecli.load_config(config_of_case(case))
-    exact, of_runtime = (
-        model.one().rope(rows, length=rows, runtime=name).tables() for name in ("none", runtime)
-    )
-    for name in ("cos", "sin"):
-        for tables in (exact, of_runtime):
-            table = tables[name]
-            neighbours = np.nextafter(table, draw.choice(np.float32([-2, 2]), table.shape))
-            tables[name] = np.where(draw.random(table.shape) < 0.05, neighbours, table)
-
-    def edits_of_verify(tables: dict[str, np.ndarray]) -> list[Any]:
-        dump = {name: tables[name] for name in ("cos", "sin")}
-        explanations = pecli.verify(dump, model, length=rows).explanations
-        return [edit for explanation in explanations for edit in explanation.edits]
-
-    runtimes = [edit for edit in edits_of_verify(of_runtime) if edit.kind == "runtime"]
-    assert any(runtime in (edit.found, *edit.also) for edit in runtimes)
-
-    kinds = {edit.kind for edit in edits_of_verify(exact)}
-    assert not kinds & {"runtime", "recipe"}
+    tables = model.one().rope(rows, length=rows, runtime=runtime).tables()
+    dump = {}
+    for name in WAVES:
+        table = tables[name]
+        neighbours = np.nextafter(table, draw.choice(np.float32([-2, 2]), table.shape))
+        dump[name] = np.where(draw.random(table.shape) < 0.05, neighbours, table)
+    explanations = pecli.verify(dump, model, length=rows).explanations
+    return [edit for explanation in explanations for edit in explanation.edits]
 
 
 def single_precision(base: float, dim: int, rows: int, units: int) -> dict[str, np.ndarray]:
-    """All in float32, every third power off by so many units of its last place, as those of other libraries are."""
+    """Return tables computed in float32, with every third power of the base off by so many units of
+    its last place, as those of other libraries are.
+    """
     powers = (base ** (np.arange(0, dim, 2) / dim)).astype(np.float32)
     powers[1::3] += np.float32(units) * np.spacing(powers[1::3])
     inv_freq = np.float32(1) / powers
@@ -264,30 +288,48 @@ def single_precision(base: float, dim: int, rows: int, units: int) -> dict[str, 
     }
 
 
-WAVES: dict[str, Any] = {"cos": np.cos, "sin": np.sin}
+BASES_AND_DIMS = pytest.mark.parametrize(
+    ("base", "dim"), [(5e5, 128), (1e4, 64)], ids=["base 500000", "base 10000"]
+)
 
 
-@pytest.mark.parametrize(("base", "dim"), [(5e5, 128), (1e4, 64)])
+@BASES_AND_DIMS
 @pytest.mark.sample(1)
-def test_float32_arithmetic_is_named_as_a_recipe_and_not_as_noise(base: float, dim: int) -> None:
-    """The tables are computed in float32 by NumPy, with every third power of the base off by two
-    units of its last place, as another library's may be. No runtime makes them, and `verify`,
-    `identify` and `diff` name the recipe float32.
+def test_verify_names_float32_arithmetic_as_a_recipe_and_not_as_noise(
+    base: float, dim: int
+) -> None:
+    """NumPy computes 512 rows in float32, with every third power of the base off by two units of its
+    last place, as another library's may be. No runtime makes this table.
     """
-    length = 512
-    tables = single_precision(base, dim, length, units=2)
-
-    reason = pecli.verify(tables, pecli.Rope(length, dim, base=base), atol=1e-5).diagnosis[0]
+    tables = single_precision(base, dim, rows=512, units=2)
+    reason = pecli.verify(tables, pecli.Rope(512, dim, base=base), atol=1e-5).diagnosis[0]
     assert reason.startswith("cos, sin: computed by the recipe float32; explains every element ")
 
-    (match,) = pecli.identify(tables).matches
+
+@BASES_AND_DIMS
+@pytest.mark.sample(1)
+def test_identify_names_float32_arithmetic_as_a_recipe_of_the_right_base(
+    base: float, dim: int
+) -> None:
+    """NumPy computes 512 rows in float32, with every third power of the base off by two units of its
+    last place. `identify` finds the base all the same, and no mistake.
+    """
+    (match,) = pecli.identify(single_precision(base, dim, rows=512, units=2)).matches
     assert match.scheme.base == base
     assert match.recipe == "float32"
     assert match.edits == ()
 
-    exact = pecli.Rope(length, dim, base=base, layout="halves").tables()
-    in_a = {name: exact[name] for name in ("cos", "sin")}
-    reason = pecli.diff(in_a, tables, atol=1e-5).diagnosis[0]
+
+@BASES_AND_DIMS
+@pytest.mark.sample(1)
+def test_diff_names_float32_arithmetic_of_one_file_as_a_recipe(base: float, dim: int) -> None:
+    """A holds pecli's exact table, and B the same as NumPy computes it in float32, with every third
+    power of the base off by two units of its last place.
+    """
+    exact = pecli.Rope(512, dim, base=base, layout="halves").tables()
+    in_a = {name: exact[name] for name in WAVES}
+    in_b = single_precision(base, dim, rows=512, units=2)
+    reason = pecli.diff(in_a, in_b, atol=1e-5).diagnosis[0]
     assert reason.startswith("cos, sin: in B, computed by the recipe float32")
 
 
@@ -342,17 +384,45 @@ def test_six_far_rows_in_float32_are_not_explained_by_a_coarse_pi(offset: int) -
     assert [edit.kind for edit in explanations[0].edits] == ["recipe"]
 
 
-def test_a_table_of_another_runtime_than_the_specified_one_is_named() -> None:
-    """Six rows at 4096 as transformers computes them, for a spec that states mlx-lm. No other recipe
-    goes with `--runtime mlx-lm`, so that none is advised.
-    """
-    options: dict[str, Any] = {"offset": 4096, "scaling": "yarn", "factor": 4, "length": 16384}
-    specified = pecli.Rope(6, 64, original_len=2048, runtime="mlx-lm", **options)
-    tables = pecli.Rope(6, 64, original_len=2048, runtime="transformers", **options).tables()
-    result = pecli.verify({name: tables[name] for name in WAVES}, specified)
+def yarn_of_runtime(runtime: str) -> pecli.Rope:
+    """Return six rows from position 4096, with YaRN by 4, as a runtime computes them.
 
-    assert result.diagnosis[0] == "cos, sin: as transformers and vllm compute it; exact"
-    assert not any("--recipe" in line for line in result.diagnosis)
+    At these positions mlx-lm's cosines differ from those of transformers by up to 2.4e-5, while
+    those of vLLM are the same: both compute YaRN with the same operations in float32.
+    """
+    return pecli.Rope(
+        seq_len=6,
+        dim=64,
+        offset=4096,
+        scaling="yarn",
+        factor=4,
+        original_len=2048,
+        length=16384,
+        runtime=runtime,
+    )
+
+
+def diagnosis_of_transformers_tables_for_mlx_lm() -> tuple[str, ...]:
+    """Verify tables of transformers against a spec that states mlx-lm."""
+    tables = yarn_of_runtime("transformers").tables()
+    dump = {name: tables[name] for name in WAVES}
+    return pecli.verify(dump, yarn_of_runtime("mlx-lm")).diagnosis
+
+
+def test_a_table_of_another_runtime_than_the_specified_one_is_named() -> None:
+    """The tables are pecli's own for transformers, whose arithmetic for YaRN is also vLLM's; the spec
+    states mlx-lm.
+    """
+    diagnosis = diagnosis_of_transformers_tables_for_mlx_lm()
+    assert diagnosis[0] == "cos, sin: as transformers and vllm compute it; exact"
+
+
+def test_no_recipe_is_advised_for_a_spec_that_states_a_runtime() -> None:
+    """For tables in float32, «verify with --recipe float32» is the usual advice. A runtime has an
+    arithmetic of its own, so that --recipe beside --runtime mlx-lm would be refused.
+    """
+    diagnosis = diagnosis_of_transformers_tables_for_mlx_lm()
+    assert not any("--recipe" in line for line in diagnosis)
 
 
 def test_the_recipe_that_is_advised_for_a_table_of_llama_cpp_has_a_tolerance() -> None:

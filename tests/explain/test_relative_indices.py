@@ -138,5 +138,8 @@ def test_a_short_index_leaves_the_last_distance_open() -> None:
 def test_another_value_of_a_parameter_is_named(
     found: pecli.Relative, expected: pecli.Relative, words: str
 ) -> None:
+    """The index is made with one parameter of the spec changed: max_distance by one, causal, half as
+    many buckets, or the sides of Swin's window exchanged. A command follows the reason.
+    """
     (sentence, _) = pecli.verify(found.tables(), expected).diagnosis
     assert sentence == f"index: {words}; exact"

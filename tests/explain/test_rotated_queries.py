@@ -215,7 +215,11 @@ def test_rows_of_zeros_are_named(rows: Any) -> None:
     assert edits_found_in(after) == [(RowsZero(tuple(rows)),)]
 
 
-@pytest.mark.parametrize(("length", "row"), [(2, 1), (2, 0), (3, 1)])
+@pytest.mark.parametrize(
+    ("length", "row"),
+    [(2, 1), (2, 0), (3, 1)],
+    ids=["the second of two", "the first of two", "the second of three"],
+)
 def test_a_row_of_zeros_among_two_or_three_is_named(length: int, row: int) -> None:
     """Queries of two or three rows are rotated rightly; then one row is set to zero. So few rows
     could be explained by other positions as well.

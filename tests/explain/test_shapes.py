@@ -143,7 +143,8 @@ def test_a_sinusoidal_table_of_fewer_columns_has_another_dim_and_no_other_layout
     assert sinusoidal == other_dim(12)
 
 
-def test_tensors_of_other_names_are_no_tables_of_a_scheme() -> None:
+def test_a_tensor_with_a_name_of_another_scheme_has_no_reason_for_its_shape() -> None:
+    """COMPACT is a rotary scheme, with tables cos and sin; «pe» is the name of a sinusoidal table."""
     assert edits_of(COMPACT, (6, 8), "pe") == []
 
 

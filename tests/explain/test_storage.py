@@ -25,44 +25,60 @@ from pecli.explain.storage import (
 )
 
 RANDOM = np.random.default_rng(0).uniform(-1, 1, 500)
-TENTH = 0.1
-HALF_BFLOAT16_ULP_OF_1 = 2.0**-8
 
 
 @pytest.mark.parametrize(
-    ("dtype", "half"),
+    ("dtype", "bits"),
     [
-        ("float64", 2.0**-53),
-        ("float32", 2.0**-24),
-        ("float16", 2.0**-11),
-        ("bfloat16", 2.0**-8),
-        ("float8_e4m3fn", 2.0**-4),
-        ("float8_e5m2", 2.0**-3),
+        ("float64", 53),
+        ("float32", 24),
+        ("float16", 11),
+        ("bfloat16", 8),
+        ("float8_e4m3fn", 4),
+        ("float8_e5m2", 3),
     ],
 )
-def test_half_an_ulp_follows_from_the_bits_of_a_dtype(dtype: str, half: float) -> None:
-    """From 1 on, and four times as much from 4 on; below the smallest normal number it is constant."""
+def test_half_an_ulp_follows_from_the_bits_of_a_dtype(dtype: str, bits: int) -> None:
+    """Numbers of n significant bits are 2^(1−n) apart from 1 to 2, whatever their sign, so that half
+    an ULP is 2^−n. From 4 to 8 it is four times as much.
+    """
+    half = 2.0**-bits
     assert half_ulp(np.array([1.0, -1.75, 4.0]), dtype).tolist() == [half, half, 4 * half]
 
-    smallest_steps = {"float16": 2.0**-24, "float8_e4m3fn": 2.0**-9, "float8_e5m2": 2.0**-16}
-    if dtype in smallest_steps:
-        (tiny,) = half_ulp(np.array([1e-300]), dtype)
-        assert 2 * tiny == smallest_steps[dtype]
+
+@pytest.mark.parametrize(
+    ("dtype", "smallest_number"),
+    [("float16", 2.0**-24), ("float8_e4m3fn", 2.0**-9), ("float8_e5m2", 2.0**-16)],
+)
+def test_an_ulp_is_at_least_the_smallest_number_of_a_dtype(
+    dtype: str, smallest_number: float
+) -> None:
+    """Near 0 the numbers of a dtype are multiples of its smallest one, a subnormal number, which is by
+    the definition of the format.
+    """
+    (half,) = half_ulp(np.array([1e-300]), dtype)
+    assert 2 * half == smallest_number
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "float8_e4m3fn"])
 def test_values_are_rounded_as_a_cast_rounds_them(dtype: str) -> None:
+    """500 random numbers are rounded to the dtype, and stay float64; NumPy's and ml_dtypes' casts
+    there and back are expected.
+    """
     cast = RANDOM.astype(numpy_dtype(dtype)).astype(np.float64)
     assert np.array_equal(rounded_to(RANDOM, dtype), cast)
     assert np.array_equal(FloatStorage(dtype).rounded(RANDOM), cast)
 
 
 def test_values_beyond_the_range_of_float32_do_not_overflow() -> None:
-    """They are rounded to the 24 significant bits of float32, without its limit of 3.4e38."""
+    """float32 ends at 3.4e38. 1e39 is rounded to 24 significant bits, as float32 has them, and does
+    not become infinite.
+    """
     assert rounded_to(np.array([1e39]), "float32")[0] == pytest.approx(1e39, rel=1e-7)
 
 
 def test_values_without_a_dtype_are_not_rounded() -> None:
+    """The same array is returned, not a copy."""
     assert rounded_to(RANDOM, None) is RANDOM
 
 
@@ -96,12 +112,18 @@ def test_float32_does_not_hold_numbers_between_its_own() -> None:
     assert not FloatStorage("float32").holds(in_float32 + 2.0**-26)
 
 
-def test_the_unit_of_decimals_is_the_same_at_all_values() -> None:
-    assert decimals(2).half_unit(np.array([0.0, 3.0, -7.0])) == pytest.approx([0.005] * 3)
+def test_half_a_unit_of_two_decimals_is_0_005_at_all_values() -> None:
+    """Floats are further apart the larger they are; decimals are not."""
+    values = np.array([0.0, 3.0, -7.0])
+    assert decimals(2).half_unit(values) == pytest.approx([0.005, 0.005, 0.005])
+
+
+def test_one_decimal_rounds_to_the_nearest_tenth() -> None:
+    """0.26 is nearest to 0.3, and −0.26 to −0.3."""
     assert decimals(1).rounded(np.array([0.26, -0.26])) == pytest.approx([0.3, -0.3])
 
 
-def test_what_was_not_rounded_is_off_by_nothing() -> None:
+def test_the_storage_of_exact_numbers_rounds_nothing() -> None:
     """UNROUNDED is the storage of exact numbers: half a step between them is 0, only the dtype of
     the file rounds them, and stated as an edit they are float64.
     """
@@ -112,29 +134,54 @@ def test_what_was_not_rounded_is_off_by_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "rounded", "middle"),
+    ("mode", "cut_off"),
     [
-        ("toward zero", [0.3, -0.3, 0.4, 0.0], [0.35, -0.35, 0.45, 0.0]),
-        ("down", [0.3, -0.4, 0.4, 0.0], [0.35, -0.35, 0.45, 0.05]),
+        pytest.param("toward zero", [0.3, -0.3, 0.4, 0.0], id="toward zero"),
+        pytest.param("down", [0.3, -0.4, 0.4, 0.0], id="down"),
     ],
 )
-def test_numbers_are_cut_off_toward_zero_or_down(
-    mode: str, rounded: list[float], middle: list[float]
-) -> None:
-    """0.38, −0.38, 0.42 and 0 with one decimal; what became 0.3 lies between 0.3 and 0.4."""
+def test_numbers_are_cut_off_toward_zero_or_down(mode: str, cut_off: list[float]) -> None:
+    """The numbers are 0.38, −0.38, 0.42 and 0, which are cut off after one decimal."""
     storage = TruncatedStorage(decimals(1), mode)
-    cut = storage.rounded(np.array([0.38, -0.38, 0.42, 0.0]))
-
-    assert cut == pytest.approx(rounded)
-    assert storage.middle(cut) == pytest.approx(middle)
-    # Toward zero, 0 stands for numbers of both signs.
-    half_units = [0.05, 0.05, 0.05, 0.1 if mode == "toward zero" else 0.05]
-    assert storage.half_unit(np.array([0.3, -0.3, 0.4, 0.0])) == pytest.approx(half_units)
+    assert storage.rounded(np.array([0.38, -0.38, 0.42, 0.0])) == pytest.approx(cut_off)
     assert storage.edit == RoundingMode(mode, "1 decimals")
 
 
+@pytest.mark.parametrize(
+    ("mode", "cut_off", "middles", "half_units"),
+    [
+        pytest.param(
+            "toward zero",
+            [0.3, -0.3, 0.4, 0.0],
+            [0.35, -0.35, 0.45, 0.0],
+            [0.05, 0.05, 0.05, 0.1],
+            id="toward zero",
+        ),
+        pytest.param(
+            "down",
+            [0.3, -0.4, 0.4, 0.0],
+            [0.35, -0.35, 0.45, 0.05],
+            [0.05, 0.05, 0.05, 0.05],
+            id="down",
+        ),
+    ],
+)
+def test_a_number_that_was_cut_off_stands_for_an_interval_beside_it(
+    mode: str, cut_off: list[float], middles: list[float], half_units: list[float]
+) -> None:
+    """With one decimal, 0.3 stands for 0.3 to 0.4: the middle is 0.35, and the ends are 0.05 away.
+    Toward zero, 0 stands for numbers of both signs, −0.1 to 0.1.
+    """
+    storage = TruncatedStorage(decimals(1), mode)
+    assert storage.middle(np.array(cut_off)) == pytest.approx(middles)
+    assert storage.half_unit(np.array(cut_off)) == pytest.approx(half_units)
+
+
 def test_a_bfloat16_of_a_float16_is_rounded_twice() -> None:
-    """1 + 2^-8 + 2^-12 is nearer to 1 + 2^-7, but in float16 it is 1 + 2^-8, halfway to 1."""
+    """1 + 2^-8 + 2^-12 lies between the bfloat16 numbers 1 and 1 + 2^-7, nearer to the latter. But in
+    float16 it is 1 + 2^-8, the middle, which rounds to 1. Half an ULP of bfloat16 (2^-8) and of
+    float16 (2^-11) add up.
+    """
     storage = TwiceRounded()
     value = np.array([1 + 2.0**-8 + 2.0**-12])
 
@@ -161,60 +208,75 @@ def test_a_step_of_a_power_of_ten_is_decimals(step: float, edit: Edit) -> None:
 
 
 def coarser_storages(values: Any, dtype: str = "float32") -> list[Edit]:
+    """Return the storages, as edits, that hold all values of a file in this dtype and are coarser."""
     return [storage.edit for storage in storages_of(np.asarray(values, np.float64), dtype)]
 
 
 @pytest.mark.parametrize(
     "dtype", ["float8_e4m3fn", "float8_e5m2", "bfloat16", "float16", "float32"]
 )
-def test_the_coarsest_dtype_that_holds_values_is_yielded(dtype: str) -> None:
+def test_the_dtype_to_which_values_of_a_float64_file_were_rounded_is_found(dtype: str) -> None:
+    """500 random numbers are rounded to the dtype, and stored in float64."""
     values = RANDOM.astype(numpy_dtype(dtype)).astype(np.float64)
     assert Dtype(dtype) in coarser_storages(values, "float64")
 
 
-@pytest.mark.parametrize(
-    ("file_dtype", "expected"),
-    [("float64", [Dtype("float16")]), ("float32", [Dtype("float16")])],
-)
-def test_only_dtypes_coarser_than_that_of_the_file_are_yielded(
-    file_dtype: str, expected: list[Edit]
+@pytest.mark.parametrize("file_dtype", ["float64", "float32"])
+def test_of_several_dtypes_that_hold_the_values_only_the_coarsest_is_found(
+    file_dtype: str,
 ) -> None:
-    """The values are numbers of float16, so also of float32: only the coarsest dtype is yielded."""
+    """The values are numbers of float16, and so of float32 as well."""
     values = RANDOM.astype(np.float16).astype(np.float64)
-    assert coarser_storages(values, file_dtype) == expected
+    assert coarser_storages(values, file_dtype) == [Dtype("float16")]
+
+
+def test_the_dtype_of_the_file_is_not_found_as_a_coarser_one() -> None:
+    """The file is in float16, and so are its values."""
+    values = RANDOM.astype(np.float16).astype(np.float64)
     assert Dtype("float16") not in coarser_storages(values, "float16")
 
 
 @pytest.mark.parametrize("digits", [1, 2, 6])
-def test_decimals_are_found(digits: int) -> None:
+def test_the_number_of_decimals_to_which_values_were_rounded_is_found(digits: int) -> None:
+    """NumPy rounds 500 random numbers; the file is in float32."""
     assert coarser_storages(np.round(RANDOM, digits)) == [Decimals(digits)]
 
 
-def test_seven_decimals_are_as_many_as_float32_has() -> None:
+def test_seven_decimals_are_not_coarser_than_float32() -> None:
+    """float32 numbers below 1 have seven decimals at most, so that none of them is missing."""
     assert coarser_storages(np.round(RANDOM, 7)) == []
 
 
 @pytest.mark.parametrize("levels", [127, 255, 2**15 - 1])
-def test_integers_with_a_usual_scale_are_found(levels: int) -> None:
+def test_integers_are_found_by_the_number_of_levels_that_stands_for_1(levels: int) -> None:
+    """The values are random multiples of 1 / levels, as int8, uint8 and int16 hold numbers up to 1."""
     values = np.rint(RANDOM * levels) / levels
     assert coarser_storages(values) == [FixedPoint(1 / levels)]
 
 
-@pytest.mark.parametrize(("largest", "is_found"), [(40, True), (32768, True), (32769, False)])
-def test_integers_with_a_scale_of_their_own_are_found(largest: int, is_found: bool) -> None:
-    """All values are multiples of 0.01/π; integers of 16 bits have 2^15 levels."""
-    step = 0.01 / np.pi
-    found = [*storages_of(step * np.array([0.0, 1, 5, -7, largest]), "float16")]
-
-    assert len(found) == is_found
-    assert all(isinstance(storage, StepStorage) for storage in found)
-    assert [storage.half_unit(RANDOM[:1])[0] for storage in found] == pytest.approx(
-        [step / 2] * is_found
-    )
+STEP_OF_NO_DTYPE = 0.01 / np.pi
 
 
-def test_integers_of_few_levels_have_no_scale() -> None:
-    """The numbers are 0, 1 and 3 times 1/π; but so few levels prove no scale: many tables have one."""
+@pytest.mark.parametrize(
+    "largest", [pytest.param(40, id="40 levels"), pytest.param(32768, id="2^15 levels")]
+)
+def test_integers_are_found_by_a_step_that_belongs_to_no_dtype(largest: int) -> None:
+    """All values are multiples of 0.01/π, of which half is the error of rounding."""
+    values = STEP_OF_NO_DTYPE * np.array([0.0, 1, 5, -7, largest])
+    (storage,) = storages_of(values, "float16")
+
+    assert isinstance(storage, StepStorage)
+    assert storage.half_unit(RANDOM[:1])[0] == pytest.approx(STEP_OF_NO_DTYPE / 2)
+
+
+def test_more_levels_than_16_bits_have_are_not_taken_for_integers() -> None:
+    """The largest value is 2^15 + 1 times the step, and integers of 16 bits end at 2^15."""
+    values = STEP_OF_NO_DTYPE * np.array([0.0, 1, 5, -7, 32769])
+    assert [*storages_of(values, "float16")] == []
+
+
+def test_few_levels_are_not_taken_for_integers() -> None:
+    """The numbers are 0, 1 and 3 times 1/π. Three numbers are multiples of some step by chance."""
     assert [*storages_of(np.array([0.0, 1, 3]) / np.pi, "float32")] == []
 
 
@@ -223,12 +285,17 @@ def test_integers_of_few_levels_have_no_scale() -> None:
     [RANDOM, np.arange(5.0), np.zeros(4), [np.nan, np.inf], []],
     ids=["random", "whole numbers", "zeros", "not finite", "none"],
 )
-def test_numbers_on_no_coarse_grid_have_no_storage(values: Any) -> None:
+def test_numbers_that_were_not_rounded_have_no_coarser_storage(values: Any) -> None:
+    """Random numbers are on no coarse grid; few whole numbers, zeros, no finite numbers and no numbers
+    at all prove none.
+    """
     assert coarser_storages(values) == []
 
 
-def test_a_step_must_be_small_beside_the_largest_value() -> None:
-    """One decimal of numbers up to 0.3 has steps of a third, which hold anything."""
+def test_decimals_are_found_only_if_they_are_small_beside_the_largest_value() -> None:
+    """Numbers up to 0.3 with one decimal have only three levels, which prove nothing; numbers up to
+    1.0 have ten.
+    """
     assert coarser_storages([0.1, 0.2, 0.3, 0.0]) != [Decimals(1)]
     assert coarser_storages([0.1, 0.2, 0.3, 1.0]) == [Decimals(1)]
 

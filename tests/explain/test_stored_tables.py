@@ -101,22 +101,30 @@ def test_digits_that_are_cut_off_are_not_taken_for_an_attention_factor() -> None
 
 
 @pytest.mark.parametrize(
-    ("change", "edit"), [(cut_to_bfloat16, "rounding_mode"), (to_float16, "dtype")]
+    ("change", "kind"),
+    [
+        pytest.param(cut_to_bfloat16, "rounding_mode", id="cut to bfloat16"),
+        pytest.param(to_float16, "dtype", id="rounded to float16"),
+    ],
 )
 def test_the_rounding_of_a_table_on_a_grid_is_named(
-    change: Callable[[Array], Array], edit: str
+    change: Callable[[Array], Array], kind: str
 ) -> None:
     """Pixtral's table of 8 × 8 patches is cut to bfloat16, which is no rounding to nearest, or
     rounded to float16. The only explanation has one edit, of this kind.
     """
     stored = {name: change(table) for name, table in cosines_and_sines_of(GRID).items()}
-    assert kinds_of_edits(pecli.verify(stored, GRID, atol=1e-5)) == [[edit]]
+    assert kinds_of_edits(pecli.verify(stored, GRID, atol=1e-5)) == [[kind]]
 
 
 @pytest.mark.parametrize(
-    ("change", "edit"), [(cut_to_bfloat16, "rounding_mode"), (to_float16, "dtype")]
+    ("change", "kind"),
+    [
+        pytest.param(cut_to_bfloat16, "rounding_mode", id="cut to bfloat16"),
+        pytest.param(to_float16, "dtype", id="rounded to float16"),
+    ],
 )
-def test_diff_names_the_rounding_of_a_file(change: Callable[[Array], Array], edit: str) -> None:
+def test_diff_names_the_rounding_of_a_file(change: Callable[[Array], Array], kind: str) -> None:
     """A holds random numbers of no scheme, and B the same cut to bfloat16 or rounded to float16: no
     formula, only the two arrays show it.
     """
@@ -124,15 +132,17 @@ def test_diff_names_the_rounding_of_a_file(change: Callable[[Array], Array], edi
     in_b = change(in_a)
     (explanation,) = pecli.diff(in_a, in_b, atol=1e-9).explanations
 
-    assert [edit.kind for edit in explanation.edits] == [edit]
+    assert [edit.kind for edit in explanation.edits] == [kind]
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (np.trunc, "rounded toward zero to steps of 1/127, not to nearest"),
-        (np.floor, "rounded down to steps of 1/127, not to nearest"),
-        (np.rint, "rounded to steps of 1/127"),
+        pytest.param(
+            np.trunc, "rounded toward zero to steps of 1/127, not to nearest", id="toward zero"
+        ),
+        pytest.param(np.floor, "rounded down to steps of 1/127, not to nearest", id="down"),
+        pytest.param(np.rint, "rounded to steps of 1/127", id="to nearest"),
     ],
 )
 def test_how_integers_were_rounded_is_named(change: Callable[[Array], Array], words: str) -> None:
@@ -258,7 +268,7 @@ def test_integers_that_hold_the_bits_of_float32_are_named() -> None:
 
 
 @pytest.mark.parametrize("atol", [None, 5e-5, 7e-5])
-def test_decimals_explain_no_more_than_half_a_unit_within_a_tolerance(
+def test_a_missing_scaling_is_not_excused_by_decimals_and_a_tolerance_together(
     tmp_path: Path, atol: float | None
 ) -> None:
     """Eight rows of cosines with four decimals lack the scaling of Llama 3, which moves them by up to

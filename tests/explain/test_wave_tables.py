@@ -132,7 +132,11 @@ def test_an_amplitude_without_a_scaling_is_an_attention_factor() -> None:
     assert louder.inverse_frequencies() == Rope(4, 8).inverse_frequencies()
 
 
-@pytest.mark.parametrize(("pairs", "rotating"), [(22, 15), (23, 13), (4, 1), (4, 3)])
+@pytest.mark.parametrize(
+    ("pairs", "rotating"),
+    [(22, 15), (23, 13), (4, 1), (4, 3)],
+    ids=["15 of 22", "13 of 23", "1 of 4", "3 of 4"],
+)
 def test_the_number_of_rotating_pairs_is_kept_although_its_share_is_rounded(
     pairs: int, rotating: int
 ) -> None:
@@ -258,4 +262,5 @@ def test_a_scheme_at_listed_positions_has_the_waves_of_consecutive_ones() -> Non
 def test_a_scheme_without_waves_along_one_axis_has_no_table_at_consecutive_positions(
     scheme: Scheme,
 ) -> None:
+    """`table_at_consecutive_positions` describes a scheme by waves along one axis of positions."""
     assert table_at_consecutive_positions(scheme) is None

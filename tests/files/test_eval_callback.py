@@ -213,8 +213,10 @@ def test_lists_after_the_elements_of_an_operation_are_ignored(tmp_path: Path) ->
     assert_loaded(file, queries)
 
 
-def test_dots_for_no_channel_are_refused(tmp_path: Path) -> None:
-    """Rows have three channels, dots and three channels: more than the six of the stated shape."""
+def test_a_row_with_dots_is_refused_if_its_shape_leaves_nothing_out(tmp_path: Path) -> None:
+    """Each row prints three channels, dots for those between, and three channels. The log states a
+    shape of six channels, changed from seven: the dots would stand for none.
+    """
     queries = random_queries(2, 2, 7)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
 
@@ -248,8 +250,10 @@ def test_a_shape_beyond_the_printed_elements_is_refused_without_taking_memory(
         load_file(write_log(tmp_path / "x.log", hostile))
 
 
-def test_operations_on_several_batches_are_left_out(tmp_path: Path) -> None:
-    """Elements are printed of the first batch only."""
+def test_a_log_of_which_all_rotations_have_several_batches_is_refused(tmp_path: Path) -> None:
+    """The last side of a shape is the batch. The only rotation in the log has a batch of two, and is
+    left out, so that nothing remains to be compared.
+    """
     queries = random_queries(5, 4, 64)
     log = eval_callback_log({"Qcur-0": queries}, {"Qcur-0": queries})
     of_two = changed(log, "{64, 4, 5, 1}", "{64, 4, 5, 2}")

@@ -166,8 +166,12 @@ def test_a_file_is_read_at_a_limit_and_refused_one_beyond(
 @pytest.mark.parametrize(
     ("beyond", "problem"), [(0, "is truncated"), (1, "claims a header of")], ids=["at", "beyond"]
 )
-def test_a_header_of_16_mib_may_be_claimed(tmp_path: Path, beyond: int, problem: str) -> None:
-    """The limit is 16 MiB; two bytes follow, so that the header is cut short."""
+def test_a_safetensors_header_of_more_than_16_mib_is_refused_as_such(
+    tmp_path: Path, beyond: int, problem: str
+) -> None:
+    """The first 8 bytes of a .safetensors file state the length of its header. Only two bytes follow
+    here: at the limit of 16 MiB the file is therefore cut short; beyond it the length is refused.
+    """
     path = tmp_path / "h.safetensors"
     path.write_bytes((2**24 + beyond).to_bytes(8, "little") + b"{}")
 
@@ -176,7 +180,9 @@ def test_a_header_of_16_mib_may_be_claimed(tmp_path: Path, beyond: int, problem:
 
 
 def test_bytes_in_memory_are_kept() -> None:
-    """Only the pages of a mapped file are dropped after they were read."""
+    """`forget_before(2)` drops the pages of a mapped file that were read. Bytes in memory, such as
+    those of standard input, must stay.
+    """
     contents = Contents("x.npy", memoryview(b"abc"))
     contents.forget_before(2)
     assert bytes(contents.data) == b"abc"

@@ -140,7 +140,9 @@ def test_a_line_typed_at_a_prompt_names_what_it_prints(typed: str, name: str) ->
 
 
 def test_tuples_over_several_lines_have_the_shape_of_their_parentheses() -> None:
-    """As pprint of Python writes nested tuples: one matrix (2, 2) per entry of the first axis."""
+    """Python's pprint writes nested tuples so. q has three levels of parentheses, which are two
+    matrices of 2 × 2, and k has two levels, which are one matrix.
+    """
     text = "q = (((1, 2),\n      (3, 4)),\n     ((5, 6),\n      (7, 8)))\nk = ((9, 10), (11, 12))\n"
     Path("x.txt").write_text(text)
     tensors = pecli.load("x.txt")
@@ -149,8 +151,8 @@ def test_tuples_over_several_lines_have_the_shape_of_their_parentheses() -> None
     assert tensors["k"].tolist() == [[9, 10], [11, 12]]
 
 
-def test_printed_tensors_in_tuples_stay_tensors_of_their_own() -> None:
-    """As `print(past_key_values)` of transformers: a tuple per layer, which has keys and values."""
+def test_tensors_that_are_printed_in_tuples_are_separate_tensors() -> None:
+    """The text is written as `print(past_key_values)` of transformers: a tuple per layer, which has keys and values."""
     Path("x.txt").write_text(
         "((tensor([[1.5]]), tensor([[0.5]])), (tensor([[-2.]]), tensor([[2.]])))"
     )
@@ -159,8 +161,10 @@ def test_printed_tensors_in_tuples_stay_tensors_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["x.txt", "x.csv"])
-def test_cosines_that_cpp_printed_are_verified(name: str) -> None:
-    """`std::cout << x` and MLX print six significant digits, as %g of C does."""
+def test_cosines_that_were_printed_with_six_digits_are_verified(name: str) -> None:
+    """C++'s `std::cout << x` and MLX print six significant digits, as %g does. The text has NumPy's
+    cosines of 8 positions and frequencies 10000^(-2i/64).
+    """
     angles = np.arange(8)[:, None] * 1e4 ** (-np.arange(0, 64, 2) / 64)
     rows = [",".join(f"{value:g}" for value in row) for row in np.cos(angles)]
     Path(name).write_text("\n".join(rows))
@@ -176,15 +180,17 @@ def test_frequencies_that_torch_printed_are_verified() -> None:
 
 
 def test_printed_frequencies_of_another_base_fail() -> None:
-    """By a base of 10100 instead of 10000, the last frequency is 1 % smaller."""
+    """The frequencies have base 10100 instead of 10000, by which the last one is 1 % smaller; printed
+    are five digits.
+    """
     frequencies = 10_100 ** (-np.arange(0, 64, 2) / 64)
     text = ", ".join(f"{frequency:.4e}" for frequency in frequencies)
     Path("x.txt").write_text(f"inv_freq = tensor([{text}])\n")
     assert not pecli.verify("x.txt", pecli.Rope(8, 64)).passed
 
 
-def test_rows_of_two_tensors_may_alternate() -> None:
-    """A loop that prints one line of each table per position is read as two tables."""
+def test_rows_of_two_tensors_that_alternate_are_read_as_two_tables() -> None:
+    """A loop over positions 0, 1 and 2 prints a line of cos and a line of sin for each."""
     lines = [f"cos[{row}] = {row}.5 1\nsin[{row}] = {row}.25 2\n" for row in range(3)]
     Path("x.txt").write_text("".join(lines))
     tensors = pecli.load("x.txt")
@@ -196,23 +202,62 @@ def test_rows_of_two_tensors_may_alternate() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "q[0][0] = 1.5 2\nq[0][1] = 3 4\nq[1][0] = 5 6\nq[1][1] = 7 8.5\n",
-        "q[0][0] = 1.5 2\nq[1][0] = 5 6\nq[0][1] = 3 4\nq[1][1] = 7 8.5\n",
-        "q head 0 pos 0: 1.5 2\nq head 0 pos 1: 3 4\nq head 1 pos 0: 5 6\nq head 1 pos 1: 7 8.5\n",
-        "q h=0 t=0 -> 1.5 2\nq h=0 t=1 -> 3 4\nq h=1 t=0 -> 5 6\nq h=1 t=1 -> 7 8.5\n",
-        "q[head=0, pos=0] 1.5 2\nq[head=0, pos=1] 3 4\nq[head=1, pos=0] 5 6\nq[head=1, pos=1] 7 8.5\n",
-        "q head 0:\n1.5 2\n3 4\nq head 1:\n5 6\n7 8.5\n",
-        "q:\nhead 0:\n1.5 2\n3 4\n\nhead 1:\n5 6\n7 8.5\n",
-        "q head 0:\n[[1.5, 2], [3, 4]]\nq head 1:\n[[5, 6], [7, 8.5]]\n",
-        "q head 0: [[1.5 2.]\n [3. 4.]]\nq head 1: [[5. 6.]\n [7. 8.5]]\n",
-        "q head 0:\ntensor([[1.5, 2.],\n  [3., 4.]])\nq head 1:\ntensor([[5., 6.],\n  [7., 8.5]])\n",
-        "q:\nhead 1:\n[[5, 6],\n [7, 8.5]]\nhead 0:\n[[1.5, 2],\n [3, 4]]\n",
-        "q head 0\nrow 0: 1.5 2\nrow 1: 3 4\nq head 1\nrow 0: 5 6\nrow 1: 7 8.5\n",
-        "q[3][0][0] = 1.5 2\nq[3][0][1] = 3 4\nq[3][1][0] = 5 6\nq[3][1][1] = 7 8.5\n",
+        pytest.param(
+            "q[0][0] = 1.5 2\nq[0][1] = 3 4\nq[1][0] = 5 6\nq[1][1] = 7 8.5\n",
+            id="indices of a head and a row",
+        ),
+        pytest.param(
+            "q[0][0] = 1.5 2\nq[1][0] = 5 6\nq[0][1] = 3 4\nq[1][1] = 7 8.5\n",
+            id="heads in turn",
+        ),
+        pytest.param(
+            "q head 0 pos 0: 1.5 2\nq head 0 pos 1: 3 4\n"
+            "q head 1 pos 0: 5 6\nq head 1 pos 1: 7 8.5\n",
+            id="words",
+        ),
+        pytest.param(
+            "q h=0 t=0 -> 1.5 2\nq h=0 t=1 -> 3 4\nq h=1 t=0 -> 5 6\nq h=1 t=1 -> 7 8.5\n",
+            id="letters and arrows",
+        ),
+        pytest.param(
+            "q[head=0, pos=0] 1.5 2\nq[head=0, pos=1] 3 4\n"
+            "q[head=1, pos=0] 5 6\nq[head=1, pos=1] 7 8.5\n",
+            id="words in brackets",
+        ),
+        pytest.param(
+            "q head 0:\n1.5 2\n3 4\nq head 1:\n5 6\n7 8.5\n", id="a title above each head"
+        ),
+        pytest.param(
+            "q:\nhead 0:\n1.5 2\n3 4\n\nhead 1:\n5 6\n7 8.5\n",
+            id="a title for all heads",
+        ),
+        pytest.param("q head 0:\n[[1.5, 2], [3, 4]]\nq head 1:\n[[5, 6], [7, 8.5]]\n", id="lists"),
+        pytest.param(
+            "q head 0: [[1.5 2.]\n [3. 4.]]\nq head 1: [[5. 6.]\n [7. 8.5]]\n", id="NumPy"
+        ),
+        pytest.param(
+            "q head 0:\ntensor([[1.5, 2.],\n  [3., 4.]])\n"
+            "q head 1:\ntensor([[5., 6.],\n  [7., 8.5]])\n",
+            id="PyTorch",
+        ),
+        pytest.param(
+            "q:\nhead 1:\n[[5, 6],\n [7, 8.5]]\nhead 0:\n[[1.5, 2],\n [3, 4]]\n",
+            id="head 1 before head 0",
+        ),
+        pytest.param(
+            "q head 0\nrow 0: 1.5 2\nrow 1: 3 4\nq head 1\nrow 0: 5 6\nrow 1: 7 8.5\n",
+            id="numbered rows below a title",
+        ),
+        pytest.param(
+            "q[3][0][0] = 1.5 2\nq[3][0][1] = 3 4\nq[3][1][0] = 5 6\nq[3][1][1] = 7 8.5\n",
+            id="only layer 3",
+        ),
     ],
 )
-def test_labels_of_heads_and_rows_place_the_numbers(text: str) -> None:
-    """All texts print the same two heads of two rows, with labels in different forms and orders."""
+def test_printed_numbers_are_placed_by_the_labels_of_their_heads_and_rows(text: str) -> None:
+    """All texts print the same two heads of two rows of two numbers, with labels in different forms
+    and orders.
+    """
     head_0 = [[1.5, 2.0], [3.0, 4.0]]
     head_1 = [[5.0, 6.0], [7.0, 8.5]]
     Path("x.log").write_text(text)
@@ -220,7 +265,7 @@ def test_labels_of_heads_and_rows_place_the_numbers(text: str) -> None:
     assert pecli.load("x.log")["q"].tolist() == [head_0, head_1]
 
 
-def test_a_list_of_lists_after_an_index_in_brackets_is_a_layer() -> None:
+def test_an_index_in_brackets_before_a_whole_table_counts_layers() -> None:
     """`q[0] = [[…]]` is a whole table per index, so that the index counts layers, not rows."""
     Path("x.log").write_text("q[0] = [[1.5, 2], [3, 4]]\nq[1] = [[5, 6], [7, 8.5]]\n")
     assert [*pecli.load("x.log")] == ["q.0", "q.1"]
@@ -232,8 +277,10 @@ def test_a_print_of_one_head_is_a_table_without_an_axis_of_heads() -> None:
     assert pecli.load("x.log")["q"].tolist() == TWO_ROWS
 
 
-def test_one_line_of_numbers_per_head_is_one_row_per_head() -> None:
-    """One line of numbers per head is a row of a table, whatever the label counts."""
+def test_one_line_of_numbers_per_head_is_a_row_of_one_table() -> None:
+    """Each of two heads has a single line of four numbers: they are read as a table of 2 × 4, without
+    an axis of heads.
+    """
     Path("x.log").write_text("q head 0: 1.5 2 3 4\nq head 1: 5 6 7 8.5\n")
     assert pecli.load("x.log")["q"].tolist() == [[1.5, 2, 3, 4], [5, 6, 7, 8.5]]
 
@@ -465,19 +512,37 @@ def test_printed_numbers_that_are_no_table_are_refused(text: str, problem: str) 
 @pytest.mark.parametrize(
     ("text", "advice"),
     [
-        (
+        pytest.param(
             "tensor([[1.0, 2.0, ..., 3.0]])",
             r"line 1, column 20: the numbers are cut short by «\.\.\.»; "
             r"print all of it: torch\.set_printoptions\(profile='full'",
+            id="PyTorch",
         ),
-        ("[[1. 2. ... 3.]]", r"numpy\.set_printoptions\(threshold=sys\.maxsize\)"),
-        ("q[0] = 1, 2, ...\n", "line 1, column 14: the numbers are cut short"),
-        ("q[0] = 1 2\n...\nq[9] = 3 4\n", "line 2, column 1: the numbers are cut short"),
-        ("[[1, 2],\n …\n]", "line 2, column 2: the numbers are cut short by «…»"),
-        ("[[1, 2],\n and so on ...\n]", "line 2, column 12: the numbers are cut short"),
-        (
+        pytest.param(
+            "[[1. 2. ... 3.]]", r"numpy\.set_printoptions\(threshold=sys\.maxsize\)", id="NumPy"
+        ),
+        pytest.param(
+            "q[0] = 1, 2, ...\n", "line 1, column 14: the numbers are cut short", id="in a row"
+        ),
+        pytest.param(
+            "q[0] = 1 2\n...\nq[9] = 3 4\n",
+            "line 2, column 1: the numbers are cut short",
+            id="between rows",
+        ),
+        pytest.param(
+            "[[1, 2],\n …\n]",
+            "line 2, column 2: the numbers are cut short by «…»",
+            id="one character of three dots",
+        ),
+        pytest.param(
+            "[[1, 2],\n and so on ...\n]",
+            "line 2, column 12: the numbers are cut short",
+            id="words and dots",
+        ),
+        pytest.param(
             "Float32Array(100) [\n 1, 2,\n ... 98 more items\n]",
             r"JSON\.stringify\(Array\.from\(x\)\)",
+            id="Node.js",
         ),
     ],
 )
@@ -501,15 +566,36 @@ def notes_of(path: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "note"),
     [
-        ("q[5] = 1 2\nq[6] = 3 4\n", "q: labels start at 5, rows are read as 0, 1, …; --offset 5"),
-        ("q[0] = 1 2\nq[9] = 3 4\n", "q: labels are 0, 9, rows are read as 0, 1, …; --positions"),
-        ("q[0][5] = 1 2\nq[0][6] = 3 4\n", "q: labels start at 5, rows are read as 0, 1, …"),
-        (
+        pytest.param(
+            "q[5] = 1 2\nq[6] = 3 4\n",
+            "q: labels start at 5, rows are read as 0, 1, …; --offset 5",
+            id="rows from 5 on",
+        ),
+        pytest.param(
+            "q[0] = 1 2\nq[9] = 3 4\n",
+            "q: labels are 0, 9, rows are read as 0, 1, …; --positions",
+            id="rows that are far apart",
+        ),
+        pytest.param(
+            "q[0][5] = 1 2\nq[0][6] = 3 4\n",
+            "q: labels start at 5, rows are read as 0, 1, …",
+            id="rows from 5 on of one head",
+        ),
+        pytest.param(
             "q[1][5] = 1 2\nq[2][5] = 3 4\nq[1][6] = 1 2\nq[2][6] = 3 4\n",
             "q: labels start at [1][5], rows are read from 0 on; --offset states a first position",
+            id="rows from 5 on of heads from 1 on",
         ),
-        ("q = [[1]]\nq = [[2]]\n", "q is printed 2 times, and read as q.0 … q.1"),
-        ("this is the dump of a model\n1 2\n", "1 line without numbers left out"),
+        pytest.param(
+            "q = [[1]]\nq = [[2]]\n",
+            "q is printed 2 times, and read as q.0 … q.1",
+            id="one name twice",
+        ),
+        pytest.param(
+            "this is the dump of a model\n1 2\n",
+            "1 line without numbers left out",
+            id="a line of words",
+        ),
     ],
 )
 def test_a_note_states_an_assumption_about_labels_or_lines(text: str, note: str) -> None:
@@ -567,7 +653,13 @@ def test_the_number_of_printed_decimals_is_found(text: str, decimals: int) -> No
     assert printed.decimals == decimals
 
 
-@pytest.mark.parametrize(("text", "rounding"), [("0.1250 0.5000", 5e-5), ("1 2 3", 0.0)])
+@pytest.mark.parametrize(
+    ("text", "rounding"),
+    [
+        pytest.param("0.1250 0.5000", 5e-5, id="four decimals"),
+        pytest.param("1 2 3", 0.0, id="whole numbers"),
+    ],
+)
 def test_the_rounding_of_printed_numbers_is_half_a_unit_of_the_last_decimal(
     text: str, rounding: float
 ) -> None:
@@ -630,13 +722,25 @@ def test_a_row_of_zeros_and_ones_does_not_state_the_decimals_of_all_rows() -> No
     "line", [b"cos[3] = 0.5 0.25", b"q[2][7]: -1.5e-3, 0.5", b"sin[0]=1", b"f32[1] = 2.5"]
 )
 def test_the_fast_reader_of_indexed_rows_finds_the_same_label(line: bytes) -> None:
-    """`split_indexed_row` is there for speed only."""
+    """`split_indexed_row` reads lines such as «cos[3] = 0.5 0.25», of which logs have millions. It must
+    find the label that the general `split_label` finds.
+    """
     assert split_indexed_row(line) == split_label(line)
 
 
-@pytest.mark.parametrize("line", [b"inf[3] = 0.5", b"cos = 0.5", b"cos[3] = x", b"0.5 0.25"])
-def test_the_fast_reader_of_indexed_rows_leaves_other_lines_alone(line: bytes) -> None:
-    """A number with an index, no index, a word among the numbers, and no label."""
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(b"inf[3] = 0.5", id="a number for a name"),
+        pytest.param(b"cos = 0.5", id="no index"),
+        pytest.param(b"cos[3] = x", id="a word among the numbers"),
+        pytest.param(b"0.5 0.25", id="no label"),
+    ],
+)
+def test_the_fast_reader_of_indexed_rows_leaves_other_lines_to_the_general_one(
+    line: bytes,
+) -> None:
+    """`split_indexed_row` reads lines such as «cos[3] = 0.5 0.25», and returns None for any other."""
     assert split_indexed_row(line) is None
 
 
@@ -700,7 +804,9 @@ def test_json_objects_of_lists_are_tensors(text: str) -> None:
 
 
 def test_a_print_of_llama_cpp_that_was_cut_is_named_as_such() -> None:
-    """Only operations of ROPE are read from its prints, which are always cut."""
+    """llama.cpp's prints always leave numbers out («...»), and no setting prints all. Only its ROPE
+    operations are read; this one is a VIEW, so that the error advises to write the tensor to a file.
+    """
     Path("x.txt").write_text(
         "ggml_debug: cos = (f32) VIEW(x{8, 1, 1, 1}) = {8, 1, 1, 1}\n"
         "    [\n     [\n      [ 1.0000, 0.5000, 0.2500, ..., 0.1250, 0.0000, 0.5000],\n     ],\n    ]\n"
@@ -771,11 +877,15 @@ def test_a_printed_table_of_a_small_dtype_is_verified(dtype: str) -> None:
     array = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(40, 16)
     Path("x.txt").write_text(f"pe: {torch_print(array.astype(SMALL_DTYPES[dtype]), dtype)}")
 
-    assert pecli.verify("x.txt", pecli.Sinusoidal(40, 16, dtype=dtype), reasons=False)
+    result = pecli.verify("x.txt", pecli.Sinusoidal(40, 16, dtype=dtype), reasons=False)
+
+    assert result.passed
 
 
 def test_numbers_are_not_rounded_to_a_dtype_that_only_one_of_two_prints_states() -> None:
-    """torch states no dtype of float32 numbers; both prints are of the name q."""
+    """Two tensors are printed under the name q: one states float16, and one states nothing, as torch
+    prints float32. Both are kept in float64, exact to half a unit of the fourth decimal.
+    """
     array = np.full((2, 2), 0.1234)
     both = f"q: {torch_print(array, 'float16')}q: tensor([[0.1234, 0.5678]])\n"
     Path("x.txt").write_text(both)
@@ -796,10 +906,18 @@ def test_a_number_of_fortran_is_read(numeral: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["1,25 0,05\n", "1,25;0,05\n", "0,054\n0,841\n", "1,25\t-0,05e-1\n"]
+    "text",
+    [
+        pytest.param("1,25 0,05\n", id="blanks between numbers"),
+        pytest.param("1,25;0,05\n", id="semicolons"),
+        pytest.param("0,054\n0,841\n", id="lines"),
+        pytest.param("1,25\t-0,05e-1\n", id="tabs and an exponent"),
+    ],
 )
 def test_decimal_commas_are_refused_with_what_to_write(text: str) -> None:
-    """1,25 could be two numbers, and 0,05 could not: no whole number begins with a zero."""
+    """1,25 could be the two numbers 1 and 25, but 0,05 could not be 0 and 05: no whole number begins
+    with a zero. Each text has a number like the latter.
+    """
     Path("x.txt").write_text(text)
     with pytest.raises(FileError, match="commas stand for decimal points; write points"):
         pecli.load("x.txt")
@@ -807,7 +925,9 @@ def test_decimal_commas_are_refused_with_what_to_write(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["1,25 3,50\n", "1,0\n0,1\n", "1, 05\n"])
 def test_commas_between_whole_numbers_separate_them(text: str) -> None:
-    """A loop over printf("%d,%d ") prints pairs."""
+    """A loop over printf("%d,%d ") prints «1,25 3,50», which are four integers. «1, 05» has a blank,
+    which a decimal comma never has.
+    """
     Path("x.txt").write_text(text)
     assert pecli.load("x.txt")["array"].dtype == np.int64
 
@@ -863,24 +983,33 @@ def test_a_list_of_typed_arrays_is_one_tensor(text: str, name: str, expected: li
     assert tensors[name].tolist() == expected
 
 
-def test_typed_arrays_of_two_lengths_are_tensors_of_their_own() -> None:
-    """They are not rows of one table. A list of queries and keys may be meant."""
-    Path("x.json").write_text('[{"0": 1, "1": 0.5}, {"0": 2}]')
-    assert {name: x.tolist() for name, x in pecli.load("x.json").items()} == {
-        "0": [1, 0.5],
-        "1": [2],
-    }
+def test_typed_arrays_of_different_lengths_in_a_list_are_separate_tensors() -> None:
+    """JavaScript's JSON.stringify writes a Float32Array [1, 0.5] as {"0": 1, "1": 0.5}. Arrays of 3, 2
+    and 1 numbers are not the rows of a table, so that each is a tensor, named by its place in the
+    list.
+    """
+    Path("x.json").write_text('[{"0": 5, "1": 6, "2": 7}, {"0": 1, "1": 0.5}, {"0": 2}]')
+    tensors = pecli.load("x.json")
+
+    assert [*tensors] == ["0", "1", "2"]
+    assert tensors["0"].tolist() == [5, 6, 7]
+    assert tensors["1"].tolist() == [1, 0.5]
+    assert tensors["2"].tolist() == [2]
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        '{"q": {"0": [1, 0.5], "1": [2, 0.25]}}',
-        '{"q": {"0": {"0": 1, "1": 0.5}, "1": {"0": 2, "1": 0.25}}}',
+        pytest.param('{"q": {"0": [1, 0.5], "1": [2, 0.25]}}', id="lists"),
+        pytest.param(
+            '{"q": {"0": {"0": 1, "1": 0.5}, "1": {"0": 2, "1": 0.25}}}', id="typed arrays"
+        ),
     ],
 )
-def test_lists_with_numbers_for_names_are_tensors_of_their_own(text: str) -> None:
-    """They may be rows or, as pandas writes them, columns; a note says what to write."""
+def test_lists_with_numbers_for_names_are_separate_tensors_with_a_note(text: str) -> None:
+    """Lists named "0" and "1" in an object q may be the rows of a table, or its columns, as pandas
+    writes them. A note states how to write rows.
+    """
     Path("x.json").write_text(text)
     notes: list[str] = []
     with passed_to(notes.append):
@@ -894,11 +1023,25 @@ def test_lists_with_numbers_for_names_are_tensors_of_their_own(text: str) -> Non
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('[{"i": 0, "v": 1.0}]', "holds no list of numbers; write nested lists"),
-        ('{"q": {"0": 1, "2": 3}}', "line 1, column 15: member 1 of a list is missing$"),
-        ('{"q": {"0": 1, "1": "x"}}', "a list does not end with its members in order$"),
-        ('{"q": {"0": 1, "1": 2', "a list does not end with its members in order$"),
-        ('{"q": {"0": 1, "1": nil}}', "'nil' is not a number$"),
+        pytest.param(
+            '[{"i": 0, "v": 1.0}]',
+            "holds no list of numbers; write nested lists",
+            id="names that are no indices",
+        ),
+        pytest.param(
+            '{"q": {"0": 1, "2": 3}}',
+            "line 1, column 15: member 1 of a list is missing$",
+            id="a missing index",
+        ),
+        pytest.param(
+            '{"q": {"0": 1, "1": "x"}}',
+            "a list does not end with its members in order$",
+            id="a text for a number",
+        ),
+        pytest.param(
+            '{"q": {"0": 1, "1": 2', "a list does not end with its members in order$", id="no end"
+        ),
+        pytest.param('{"q": {"0": 1, "1": nil}}', "'nil' is not a number$", id="a bare word"),
     ],
 )
 def test_a_typed_array_with_a_hole_is_refused(text: str, problem: str) -> None:

@@ -88,23 +88,26 @@ def test_raw_numbers_without_a_shape_are_a_vector() -> None:
 @pytest.mark.parametrize(
     ("shape", "dtype", "problem"),
     [
-        (
+        pytest.param(
             (2, 3, 5),
             "f32",
             "has 96 bytes, and 2,3,5 of float32 takes 120 bytes; what fits: --shape 2,3,4$",
+            id="one shape fits",
         ),
-        (
+        pytest.param(
             (2, 6, 4),
             "f32",
             "has 96 bytes, and 2,6,4 of float32 takes 192 bytes; what fits: "
             "--shape 1,6,4, --shape 2,3,4, --shape 2,6,2, --raw-dtype float16$",
+            id="several shapes and a dtype fit",
         ),
-        (
+        pytest.param(
             (-1, 7),
             "f32",
             "has 96 bytes, and -1,7 of float32 takes a multiple of 28 bytes$",
+            id="no multiple",
         ),
-        ((2**40, 2**40), "f32", "claims an impossible shape"),
+        pytest.param((2**40, 2**40), "f32", "claims an impossible shape", id="2^80 numbers"),
     ],
 )
 def test_a_shape_that_does_not_fit_the_size_is_refused_with_those_that_do(
@@ -174,8 +177,14 @@ def test_a_shape_without_a_dtype_arranges_the_numbers_of_a_text(shape: str) -> N
 @pytest.mark.parametrize(
     ("shape", "problem"),
     [
-        ("2,12,2", "array has 24 numbers, and --shape 2,12,2 takes 48 numbers"),
-        ("-1,7", "array has 24 numbers, and --shape -1,7 takes a multiple of 7 numbers"),
+        pytest.param(
+            "2,12,2", "array has 24 numbers, and --shape 2,12,2 takes 48 numbers", id="too many"
+        ),
+        pytest.param(
+            "-1,7",
+            "array has 24 numbers, and --shape -1,7 takes a multiple of 7 numbers",
+            id="no multiple",
+        ),
     ],
 )
 def test_a_shape_that_does_not_fit_the_numbers_of_a_text_is_refused(

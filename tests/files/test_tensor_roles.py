@@ -145,10 +145,27 @@ def test_the_layer_type_of_a_table_follows_from_its_name(name: str, layer_type: 
     assert layer_named(name, layer_types_of_gemma) == layer_type
 
 
-@pytest.mark.parametrize("name", ["swa/cos", "cos_global", "rotary_emb.inv_freq"])
-def test_a_model_without_sliding_and_full_layers_has_no_layer_type_in_names(name: str) -> None:
-    """The layer types of the model are «vision» and the only type of a plain model, «»."""
-    assert layer_named(name, ["vision", ""]) is None
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("swa/cos", id="swa, for sliding layers"),
+        pytest.param("cos_global", id="global, for full layers"),
+    ],
+)
+def test_words_for_sliding_and_full_layers_mean_nothing_in_a_model_without_such_layers(
+    name: str,
+) -> None:
+    """The model has the layer types «vision», of its image encoder, and «», of its language model,
+    whose layers are all alike. Neither is sliding or full, so that no layer type is found.
+    """
+    assert layer_named(name, layer_types=["vision", ""]) is None
+
+
+def test_a_layer_type_without_a_name_is_found_in_no_tensor() -> None:
+    """«» is the type of a language model whose layers are all alike. As a text it is part of every
+    tensor's name, which must not count.
+    """
+    assert layer_named("rotary_emb.inv_freq", layer_types=["vision", ""]) is None
 
 
 @pytest.mark.parametrize(

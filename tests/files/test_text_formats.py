@@ -333,6 +333,7 @@ HEADER_WITH_SPEC = '/* pecli: {"scheme":"rope"} */\n#ifndef PECLI_A_H\n#define P
     ids=["in the spec", "after the spec", "before the guard", "in the guard", "before the tables"],
 )
 def test_a_header_that_ends_before_its_tables_is_truncated(tmp_path: Path, text: str) -> None:
+    """A C header of pecli has a comment with the spec, an include guard, and then the tables."""
     (tmp_path / "a.h").write_bytes(text.encode())
     with pytest.raises(FileError, match="is truncated"):
         pecli.load(tmp_path / "a.h")
@@ -656,6 +657,7 @@ def test_a_reading_of_csv_that_the_text_does_not_state_is_noted(
 
 
 def test_the_note_on_semicolons_names_no_decimal_comma_if_there_is_none(tmp_path: Path) -> None:
+    """Semicolons separate the columns, as in spreadsheets of Europe, but numbers have points."""
     (tmp_path / "x.csv").write_text("0.5;1.0\n0.25;2.0\n")
     notes: list[str] = []
     with passed_to(notes.append):
@@ -697,22 +699,40 @@ def test_tabs_separate_the_columns_of_pandas(tmp_path: Path, suffix: str) -> Non
         pytest.param("cos,sin\n1,0\n0.5,0.25\n", [[1, 0], [0.5, 0.25]], id="words"),
         pytest.param("position,0,1\n0,1.5,2\n", [[0, 1.5, 2]], id="a word and columns from 0"),
         pytest.param('"dim 0","dim 1"\r\n0.5,1\r\n', [[0.5, 1]], id="quoted words"),
-        pytest.param(
-            ",0,1\n0,0.5,1\n1,0.25,2\n", [[0.5, 1], [0.25, 2]], id="pandas, with its index"
-        ),
         pytest.param("# cos, sin\n0.5,1\n", [[0.5, 1]], id="a comment"),
-        pytest.param("nan,1\n0.5,1\n", [[np.nan, 1], [0.5, 1]], id="no header: nan is a number"),
-        pytest.param("-inf,1\n0.5,1\n", [[-np.inf, 1], [0.5, 1]], id="no header: inf is a number"),
-        pytest.param(
-            "\n1, 2\r\n3,4\r5,6\n\n", [[1, 2], [3, 4], [5, 6]], id="no header: three line ends"
-        ),
     ],
 )
 def test_the_header_of_a_csv_is_not_read_as_a_row(
     tmp_path: Path, text: str, expected: list[list[float]]
 ) -> None:
-    """A first line without numbers is a header, and so is one that counts columns from 0. pandas
-    also writes an index, a first column that counts rows, which is left out.
+    """The first line of each text is a header: words, or numbers that count the columns after a word.
+    `expected` has the numbers below it.
+    """
+    (tmp_path / "x.csv").write_bytes(text.encode())
+    assert pecli.load(tmp_path / "x.csv")["array"].tolist() == expected
+
+
+def test_the_index_that_pandas_writes_into_a_csv_is_left_out(tmp_path: Path) -> None:
+    """pandas counts columns in the first line and rows in the first column, and leaves the corner
+    empty. Neither count is a part of the table.
+    """
+    (tmp_path / "x.csv").write_text(",0,1\n0,0.5,1\n1,0.25,2\n")
+    assert pecli.load(tmp_path / "x.csv")["array"].tolist() == [[0.5, 1], [0.25, 2]]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("nan,1\n0.5,1\n", [[np.nan, 1], [0.5, 1]], id="nan is a number"),
+        pytest.param("-inf,1\n0.5,1\n", [[-np.inf, 1], [0.5, 1]], id="inf is a number"),
+        pytest.param("\n1, 2\r\n3,4\r5,6\n\n", [[1, 2], [3, 4], [5, 6]], id="three line ends"),
+    ],
+)
+def test_a_first_line_of_numbers_is_a_row_of_a_csv(
+    tmp_path: Path, text: str, expected: list[list[float]]
+) -> None:
+    """The texts have no header: nan and inf count as numbers, and an empty line above the first row
+    does not count at all.
     """
     (tmp_path / "x.csv").write_bytes(text.encode())
     np.testing.assert_array_equal(pecli.load(tmp_path / "x.csv")["array"], expected)
@@ -826,10 +846,10 @@ def test_a_first_line_with_a_number_is_a_row(line: bytes) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("a.txt", b"1, 2\n3, 4", [[1, 2], [3, 4]]),
-        ("a.csv", b"1,2,\n3,4,\n", [[1, 2], [3, 4]]),
-        ("a.csv", b"1.5, \r\n2,\r\n", [[1.5], [2]]),
-        ("a.csv", b"a,b,\n1,2,\n", [[1, 2]]),
+        pytest.param("a.txt", b"1, 2\n3, 4", [[1, 2], [3, 4]], id="no comma at the end"),
+        pytest.param("a.csv", b"1,2,\n3,4,\n", [[1, 2], [3, 4]], id="rows"),
+        pytest.param("a.csv", b"1.5, \r\n2,\r\n", [[1.5], [2]], id="a column"),
+        pytest.param("a.csv", b"a,b,\n1,2,\n", [[1, 2]], id="a header"),
     ],
 )
 def test_a_comma_at_the_end_of_every_line_is_ignored(

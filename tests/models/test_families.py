@@ -242,9 +242,16 @@ def test_compressed_layers_of_deepseek_have_no_attention_factor() -> None:
 @pytest.mark.parametrize(
     ("preset", "layer_type", "rule"),
     [
-        ("gemma-3-1b", None, "full_attention"),
-        ("gemma-3-1b", "wibble", "gemma-3-1b has 'full_attention', "),
-        ("llama-3-8b", "full_attention", "llama-3-8b has a single layer type, without a name"),
+        pytest.param("gemma-3-1b", None, "full_attention", id="none of two"),
+        pytest.param(
+            "gemma-3-1b", "wibble", "gemma-3-1b has 'full_attention', ", id="an unknown one of two"
+        ),
+        pytest.param(
+            "llama-3-8b",
+            "full_attention",
+            "llama-3-8b has a single layer type, without a name",
+            id="one where there are no types",
+        ),
     ],
 )
 def test_a_missing_or_unknown_layer_type_is_refused_with_those_that_exist(
@@ -342,11 +349,17 @@ def test_rope_theta_of_deepseek_v4_is_not_the_base_of_compressed_layers() -> Non
     assert bases == {"main": 2e5, "compress": 1.6e5}
 
 
-@pytest.mark.parametrize(("model_type", "is_unrotated"), [("afmoe", True), ("exaone4", False)])
-def test_only_exaone_rotates_all_layers_without_a_window(
+@pytest.mark.parametrize(
+    ("model_type", "is_unrotated"),
+    [pytest.param("afmoe", True, id="AFMoE"), pytest.param("exaone4", False, id="EXAONE 4")],
+)
+def test_full_attention_of_exaone_rotates_if_the_model_has_no_window_and_that_of_afmoe_never(
     model_type: str, is_unrotated: bool
 ) -> None:
-    """AFMoE's class rotates by the type of a layer, whatever `sliding_window` is."""
+    """Layer 1 has full attention, and `sliding_window` is null. By the classes of transformers, AFMoE
+    rotates only layers of sliding attention, whatever the window is; EXAONE 4 rotates all layers if
+    there is no window.
+    """
     types = ["sliding_attention", "full_attention"]
     config = {**LLAMA_CONFIG, "model_type": model_type, "sliding_window": None}
     model = load_config({**config, "num_hidden_layers": 2, "layer_types": types})

@@ -8,7 +8,9 @@ Presets are models that come with pecli.
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,17 +26,19 @@ from tests.models.facts import stored
 @pytest.mark.parametrize(
     ("config", "context"),
     [
-        ({"n_positions": 1024}, 1024),
-        ({"text_config": {"max_position_embeddings": 4096}}, 4096),
-        ({"max_position_embeddings": "long"}, None),
-        ({"dim": 4096, "n_layers": 32}, None),
+        pytest.param({"n_positions": 1024}, 1024, id="n_positions"),
+        pytest.param({"text_config": {"max_position_embeddings": 4096}}, 4096, id="text_config"),
+        pytest.param({"max_position_embeddings": "long"}, None, id="no number"),
+        pytest.param({"dim": 4096, "n_layers": 32}, None, id="no length"),
     ],
 )
 @pytest.mark.parametrize("path", [".", "config.json", "model.safetensors.index.json"])
 def test_a_model_is_found_by_its_folder_its_config_or_its_index_file(
     tmp_path: Path, path: str, config: dict[str, object], context: int | None
 ) -> None:
-    """The context is the length that the config states, or None if it states no number."""
+    """`path` is the folder (.), its config.json, or the index of the weights beside it. That it was read
+    is shown by the context, the length that the config states, or None if it states no number.
+    """
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert load_model(tmp_path / path).context == context
 
@@ -190,6 +194,8 @@ def test_a_snapshot_without_a_config_is_refused_with_the_command_to_get_it(cache
 
 
 class ConfigObject:
+    """A configuration as transformers has it: LLAMA_CONFIG and labels with numbers for keys."""
+
     def to_dict(self) -> dict:
         return LLAMA_CONFIG | {
             "id2label": {0: "LABEL_0"},
@@ -197,41 +203,46 @@ class ConfigObject:
         }
 
 
-def test_paths_dictionaries_and_objects_with_to_dict_all_describe_a_model(
-    tmp_path: Path, monkeypatch
-) -> None:
-    """LLAMA_CONFIG has base 500000 and heads of 16 channels, so its frequencies are 500000^(-i/8) by
-    the definition of RoPE. In whatever form it is given, the same parameters are read, a table of
-    these frequencies passes, and a table of their halves fails.
-    """
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "config.json").write_text(json.dumps(LLAMA_CONFIG))
-    encoding = load_model(LLAMA_CONFIG).one()
-    table = {"inv_freq": 500000.0 ** (-np.arange(8) / 8)}
-    (tmp_path / "config.yaml").write_text(
-        json.dumps(LLAMA_CONFIG)[:-1] + ", id2label: {0: LABEL_0}}"
-    )
-    paths = (
-        tmp_path,
-        str(tmp_path),
-        tmp_path / "config.json",
-        tmp_path / "config.yaml",
-        "x.safetensors.index.json",
-    )
+DESCRIPTIONS_OF_A_LLAMA: dict[str, Callable[[Path], Any]] = {
+    "the path of a folder": lambda folder: folder,
+    "the text of a folder": str,
+    "a JSON file": lambda folder: folder / "config.json",
+    "a YAML file": lambda folder: folder / "config.yaml",
+    "an index of weights beside config.json": lambda folder: "x.safetensors.index.json",
+    "a dictionary": lambda folder: LLAMA_CONFIG,
+    "an object with to_dict": lambda folder: ConfigObject(),
+    "a dictionary with numbers for keys": lambda folder: ConfigObject().to_dict(),
+    "a model that was read": lambda folder: load_model(LLAMA_CONFIG),
+    "an encoding that was read": lambda folder: load_model(LLAMA_CONFIG).one(),
+}
 
-    for description in (
-        *paths,
-        LLAMA_CONFIG,
-        ConfigObject(),
-        ConfigObject().to_dict(),
-        load_model(LLAMA_CONFIG),
-        encoding,
-    ):
-        assert load_model(description).one().parameters == encoding.parameters
-        assert load_config(description).one().parameters == encoding.parameters
-        assert pecli.verify(table, description).passed
-        halved = {"inv_freq": table["inv_freq"] / 2}
-        assert not pecli.verify(halved, description, reasons=False).passed
+
+@pytest.fixture(params=DESCRIPTIONS_OF_A_LLAMA.values(), ids=DESCRIPTIONS_OF_A_LLAMA)
+def description(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    """One of the forms in which LLAMA_CONFIG may be given, with its files in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    in_json = json.dumps(LLAMA_CONFIG)
+    (tmp_path / "config.json").write_text(in_json)
+    (tmp_path / "config.yaml").write_text(in_json[:-1] + ", id2label: {0: LABEL_0}}")
+    return request.param(tmp_path)
+
+
+def test_a_model_may_be_given_as_a_path_a_dictionary_or_an_object(description: Any) -> None:
+    """LLAMA_CONFIG has base 500000 and heads of 64 / 4 = 16 channels, and no scaling."""
+    expected = {"dim": 16, "base": 500000.0, "scaling": "none"}
+    assert load_model(description).one().parameters == expected
+    assert load_config(description).one().parameters == expected
+
+
+def test_verify_accepts_a_model_as_a_path_a_dictionary_or_an_object(description: Any) -> None:
+    """By the definition of RoPE, LLAMA_CONFIG has the frequencies 500000^(-i/8). They pass, and half
+    of each fails.
+    """
+    frequencies = 500000.0 ** (-np.arange(8) / 8)
+    assert pecli.verify({"inv_freq": frequencies}, description).passed
+    assert not pecli.verify({"inv_freq": frequencies / 2}, description, reasons=False).passed
 
 
 def test_a_folder_with_one_gguf_file_is_read_as_the_model_of_that_file() -> None:

@@ -42,8 +42,10 @@ def overrides(**keys: Any) -> str:
     return f"--hf-overrides '{json.dumps(keys)}'"
 
 
-def test_settings_without_a_base_get_the_default_of_the_server() -> None:
-    """The model's own base, 500000, is lost, and vLLM takes 10000."""
+def test_overriding_settings_without_a_base_get_vllms_default_with_a_warning() -> None:
+    """--hf-overrides replaces all of rope_parameters. The model's own base, 500000, is lost if the new
+    settings state none: vLLM then takes 10000.
+    """
     model = served(overrides(rope_parameters=LINEAR_2), rope_theta=5e5)
     encoding = model.one()
 
@@ -55,8 +57,10 @@ def test_settings_without_a_base_get_the_default_of_the_server() -> None:
     )
 
 
-def test_a_base_that_is_the_default_of_the_server_is_not_lost() -> None:
-    """The model's own base is 10000, which vLLM takes as well."""
+def test_overriding_settings_without_a_base_are_not_warned_of_if_vllms_default_is_the_models() -> (
+    None
+):
+    """The model's own base is 10000, which vLLM also takes if the new settings state none."""
     model = served(overrides(rope_parameters=LINEAR_2))
 
     assert model.one().parameters["base"] == 1e4
@@ -71,8 +75,8 @@ def test_a_base_that_is_the_default_of_the_server_is_not_lost() -> None:
     ],
     ids=["in the settings", "beside them"],
 )
-def test_a_base_that_flags_state_is_not_lost(flags: str) -> None:
-    """It is 200000; the model's own is 500000."""
+def test_a_base_that_overrides_state_replaces_the_models_without_a_warning(flags: str) -> None:
+    """The model's own base is 500000; the flags state 200000 with the new settings."""
     model = served(flags, rope_theta=5e5)
 
     assert model.one().parameters["base"] == 2e5
@@ -80,8 +84,8 @@ def test_a_base_that_flags_state_is_not_lost(flags: str) -> None:
 
 
 def test_settings_of_each_layer_type_keep_their_own_bases() -> None:
-    """Gemma 3 has the base 1e6 in full layers and 1e4 in sliding ones; the object around them has
-    none, which is no loss.
+    """Gemma 3 has the base 1e6 in full layers and 1e4 in sliding ones, which the overrides state once
+    more. The object that holds both has no base of its own, of which there is no warning.
     """
     full = {**LINEAR_2, "rope_theta": 1e6}
     sliding = {"rope_type": "default", "rope_theta": 1e4}
@@ -111,13 +115,19 @@ def test_settings_of_each_layer_type_keep_their_own_bases() -> None:
     ],
     ids=["the model's context", "a stated one", "without a factor"],
 )
-def test_a_factor_stretches_the_original_context(settings: dict[str, Any], context: int) -> None:
-    """The original context is stated in the settings, or else the model's 4,096."""
+def test_the_context_of_overriding_settings_is_their_factor_times_the_original_context(
+    settings: dict[str, Any], context: int
+) -> None:
+    """The original context is 1,024 if the settings state it, and otherwise the model's 4,096; without
+    a factor it is not stretched.
+    """
     assert served(overrides(rope_parameters=settings)).context == context
 
 
-def test_settings_may_be_removed() -> None:
-    """`null` removes the linear scaling, and the base stays beside the settings."""
+def test_an_override_of_null_removes_the_scaling_of_the_model() -> None:
+    """The config has linear scaling, and its base 500000 within the settings and beside them. `null`
+    removes the settings; the base beside them stays.
+    """
     own = {"rope_parameters": {**LINEAR_2, "rope_theta": 5e5}, "rope_theta": 5e5}
     encoding = served(overrides(rope_scaling=None), **own).one()
 
@@ -125,16 +135,20 @@ def test_settings_may_be_removed() -> None:
     assert encoding.parameters["base"] == 5e5
 
 
-def test_an_object_that_the_model_does_not_have_is_added_as_a_whole() -> None:
-    """vLLM adds it to the configuration, where nothing reads it."""
+def test_an_override_of_an_object_that_the_model_does_not_have_changes_nothing() -> None:
+    """vLLM adds the object «other» to the configuration, where nothing reads it: the base stays at
+    10000, and there is no warning.
+    """
     model = served(overrides(other={"factor": 5.0}))
 
     assert model.one().parameters["base"] == 1e4
     assert problems_of(model) == []
 
 
-def test_other_keys_beside_a_replaced_one_stay() -> None:
-    """A model of text and images has the settings of its text in an object of their own."""
+def test_an_override_within_an_object_keeps_the_other_keys_of_the_object() -> None:
+    """A model of text and images has the settings of its text model in the object text_config. The
+    override has only a base in it: the head of 64 channels stays.
+    """
     text = {
         "model_type": "qwen3_vl_text",
         "hidden_size": 256,
@@ -155,8 +169,12 @@ def test_other_keys_beside_a_replaced_one_stay() -> None:
     [{"rope_theta": 5e5}, {"rope_theta": None, "rope_parameters": {"rope_theta": 5e5}}],
     ids=["beside the settings", "within them"],
 )
-def test_a_flag_replaces_the_base_where_the_model_has_it(own: dict[str, Any]) -> None:
-    """transformers 5 has it within `rope_parameters`, older files beside the settings."""
+def test_rope_theta_of_vllm_replaces_the_base_wherever_the_config_has_it(
+    own: dict[str, Any],
+) -> None:
+    """transformers 5 has the base within `rope_parameters`, and older files have it beside the
+    settings.
+    """
     encoding = served("--rope-theta 20000", **own).one()
 
     assert encoding.parameters["base"] == 2e4
@@ -173,15 +191,19 @@ def test_a_flag_replaces_the_base_where_the_model_has_it(own: dict[str, Any]) ->
     ],
     ids=["another factor", "the same one", "another base", "no scaling before"],
 )
-def test_a_scaling_is_replaced_if_its_settings_and_frequencies_change(
+def test_an_override_of_the_models_own_scaling_is_warned_of_if_it_changes_frequencies(
     own: dict[str, Any] | None, flags: str, is_replaced: int
 ) -> None:
-    """The model was trained with its own scaling, so that another one needs a warning."""
+    """`own` is the scaling that the model was trained with, and `is_replaced` the number of warnings
+    that it is replaced. The overrides are linear scaling by 2, or only another base.
+    """
     problems = problems_of(served(flags, rope_scaling=own))
     assert problems.count(FlagProblem.REPLACED) == is_replaced
 
 
-def test_flags_for_keys_of_config_json_do_not_fit_a_gguf() -> None:
-    """A .gguf has metadata of other names."""
+def test_flags_of_vllm_are_refused_for_a_gguf_file() -> None:
+    """They replace keys of config.json, and a .gguf has metadata of other names. The advice is to name
+    the folder with the config.
+    """
     with pytest.raises(pecli.ParameterError, match=r"tiny\.gguf is a \.gguf; name the folder"):
         pecli.load_model(TINY_GGUF, "vllm serve m --rope-theta 20000")

@@ -195,8 +195,9 @@ def test_neutral_and_usual_values_of_flags_are_not_warned_of(flags: str) -> None
 
 
 def test_the_transformers_loader_takes_alpha_for_the_factor_of_dynamic_scaling() -> None:
-    """text-generation-webui passes alpha to transformers as rope_scaling dynamic; the base stays,
-    while other loaders multiply it.
+    """text-generation-webui (server.py) passes --alpha_value to transformers as the factor of its
+    scaling «dynamic». The base of Llama 2, 10000, and its 4,096 positions stay; other loaders
+    multiply the base.
     """
     encoding = rope_of("server.py --loader transformers --alpha_value 2")
     assert encoding.parameters["scaling"] == "dynamic"
@@ -205,17 +206,20 @@ def test_the_transformers_loader_takes_alpha_for_the_factor_of_dynamic_scaling()
     assert encoding.parameters["base"] == 1e4
 
 
-def test_the_transformers_loader_takes_alpha_from_a_base_beside_it() -> None:
-    """By modules/RoPE.py of text-generation-webui, the factor is (base / 10000)^(63/64)."""
+def test_the_transformers_loader_computes_alpha_from_a_base_that_is_given() -> None:
+    """By modules/RoPE.py of text-generation-webui, --rope_freq_base 20000 is the factor
+    (20000 / 10000)^(63/64) of dynamic scaling, and the --alpha_value beside it does not count.
+    """
     flags = "server.py --loader transformers --alpha_value 3 --rope_freq_base 20000"
     encoding = rope_of(flags)
     assert encoding.parameters["scaling"] == "dynamic"
     assert encoding.parameters["factor"] == pytest.approx(2 ** (63 / 64))
 
 
-def test_the_transformers_loader_takes_compress_pos_emb_alone_for_linear_scaling() -> None:
-    """By modules/models.py of text-generation-webui, alpha counts only without compress_pos_emb. It
-    replaces the scaling of config.json, llama3 here; other loaders divide by both.
+def test_the_transformers_loader_scales_by_compress_pos_emb_only_if_both_flags_are_given() -> None:
+    """By modules/models.py of text-generation-webui, alpha counts only without compress_pos_emb, which
+    replaces the scaling of config.json. The expected frequencies are Llama 3.1's unscaled ones (base
+    500000, 128 channels), divided by 2.
     """
     flags = "server.py --loader transformers --compress_pos_emb 2 --alpha_value 4"
     encoding = pecli.load_model("llama-3.1-8b", flags).one()
@@ -251,7 +255,9 @@ def test_a_warning_names_what_the_transformers_loader_drops(flags: str, problem:
 
 
 def test_an_alpha_of_1_leaves_the_scaling_of_the_model_with_the_transformers_loader() -> None:
-    """1 is the default of --alpha_value, and stands for none."""
+    """1 is the default of text-generation-webui's --alpha_value, and means that none is given. Hunyuan
+    7B's config has NTK scaling, which stays.
+    """
     flags = "server.py --loader transformers --alpha_value 1"
     assert pecli.load_model("hunyuan-7b", flags).one().parameters["scaling"] == "ntk"
 
@@ -267,12 +273,20 @@ WITHOUT_CONTEXT = {
 @pytest.mark.parametrize(
     ("flags", "name"),
     [
-        ("server.py --loader transformers --alpha_value 2", "max_position_embeddings"),
-        ("exllamav2 -ry 4", "original_max_position_embeddings"),
+        pytest.param(
+            "server.py --loader transformers --alpha_value 2",
+            "max_position_embeddings",
+            id="text-generation-webui",
+        ),
+        pytest.param("exllamav2 -ry 4", "original_max_position_embeddings", id="exllamav2"),
     ],
 )
-def test_exllama_assumes_2048_positions_for_a_model_that_states_none(flags: str, name: str) -> None:
-    """The default of max_seq_len in exllamav2's config.py."""
+def test_a_model_that_states_no_context_is_scaled_from_2048_positions(
+    flags: str, name: str
+) -> None:
+    """2048 is the default of max_seq_len in exllamav2's config.py. The scalings are dynamic by 2 and
+    YaRN by 4, whose parameter for the model's own context is called `name`.
+    """
     encoding = pecli.load_model(WITHOUT_CONTEXT, flags).one()
     assert encoding.parameters[name] == 2048
 
@@ -285,18 +299,22 @@ def test_exllama_assumes_2048_positions_for_a_model_that_states_none(flags: str,
         ("rope.scale_linear=float:2", "factor", 2.0),
     ],
 )
-def test_overridden_metadata_have_the_meaning_of_flags(
+def test_llama_cpps_override_kv_changes_a_parameter_and_is_named_as_its_source(
     metadata: str, name: str, value: float
 ) -> None:
-    """The keys are those of llama.cpp's gguf-py, with the architecture before them."""
+    """--override-kv KEY=TYPE:VALUE replaces metadata of the .gguf file. The keys are those of
+    llama.cpp's gguf-py, with the architecture («llama») before them.
+    """
     encoding = rope_of(f"llama-server --override-kv llama.{metadata}")
 
     assert encoding.parameters[name] == value
     assert encoding.sources[name] == f"--override-kv llama.{metadata.partition('=')[0]}"
 
 
-def test_overridden_metadata_may_make_the_scaling_yarn() -> None:
-    """The type, the factor and the original context, in one flag with commas."""
+def test_llama_cpps_override_kv_may_make_the_scaling_yarn() -> None:
+    """One flag replaces three metadata of Llama 2, which is unscaled: the type, the factor and the
+    original context, separated by commas.
+    """
     keys = "scaling.type=str:yarn scaling.factor=float:4 scaling.original_context_length=int:1024"
     metadata = ",".join(f"llama.rope.{key}" for key in keys.split())
     parameters = rope_of(f"llama-server --override-kv {metadata}").parameters
@@ -306,8 +324,10 @@ def test_overridden_metadata_may_make_the_scaling_yarn() -> None:
     assert parameters["original_max_position_embeddings"] == 1024
 
 
-def test_a_flag_counts_more_than_overridden_metadata() -> None:
-    """llama.cpp's own parameters override the model's, which metadata are."""
+def test_a_flag_of_llama_cpp_takes_precedence_over_its_override_kv() -> None:
+    """--override-kv states a base of 20000 as if the model had it, and --rope-freq-base 30000 replaces
+    the model's, by llama.cpp's source.
+    """
     flags = "llama-server --rope-freq-base 30000 --override-kv llama.rope.freq_base=float:20000"
     assert rope_of(flags).parameters["base"] == 3e4
 
@@ -315,25 +335,29 @@ def test_a_flag_counts_more_than_overridden_metadata() -> None:
 @pytest.mark.parametrize(
     ("base", "notes"),
     [
-        (10000, ()),
-        # (20000 / 10000)^(126/128) = 1.9785
-        (
+        pytest.param(10000, (), id="the model's own base"),
+        pytest.param(
             20000,
             ("base 20000 (--rope-freq-base) is alpha 1.978 for heads of 128 with base 10000",),
+            id="another base",
         ),
     ],
 )
 def test_a_base_that_is_not_the_models_own_is_noted_with_its_alpha(
     base: int, notes: tuple[str, ...]
 ) -> None:
-    """Other servers have a flag for alpha, which is base = 10000 · alpha^(128/126)."""
+    """Other servers have a flag for alpha instead of the base: base = 10000 · alpha^(128/126). So
+    alpha is (20000 / 10000)^(126/128) = 1.97846, which is written with four digits.
+    """
     report = pecli.load_model("llama-2-7b", f"llama-server --rope-freq-base {base}").flags
     assert report is not None
     assert report.notes == notes
 
 
-def test_an_automatic_alpha_needs_the_context_of_the_model() -> None:
-    """TabbyAPI computes it from the stretch of the context; without one it is 1."""
+def test_tabbyapis_automatic_alpha_is_1_for_a_model_that_states_no_context() -> None:
+    """TabbyAPI computes alpha from --max-seq-len divided by the model's context. Without one alpha is
+    1, and the base of WITHOUT_CONTEXT stays at 10000.
+    """
     flags = "tabbyAPI --rope-alpha auto --max-seq-len 8192"
     assert pecli.load_model(WITHOUT_CONTEXT, flags).one().parameters["base"] == 1e4
 
@@ -344,15 +368,19 @@ OWN_YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embedding
 @pytest.mark.parametrize(
     ("flags", "is_replaced"),
     [
-        ("--rope-scaling yarn --rope-scale 4", False),
-        ("--rope-scaling yarn --rope-scale 8", True),
-        ("--rope-scaling linear --rope-scale 4", True),
-        ("--rope-scale 8", True),
-        ("--rope-freq-base 20000", False),
+        pytest.param("--rope-scaling yarn --rope-scale 4", False, id="the model's own"),
+        pytest.param("--rope-scaling yarn --rope-scale 8", True, id="another factor"),
+        pytest.param("--rope-scaling linear --rope-scale 4", True, id="another scaling"),
+        pytest.param("--rope-scale 8", True, id="another factor without a scaling"),
+        pytest.param("--rope-freq-base 20000", False, id="no scaling and no factor"),
     ],
 )
-def test_another_scaling_or_factor_replaces_the_models_own(flags: str, is_replaced: bool) -> None:
-    """The model was trained with YaRN by 4."""
+def test_a_flag_with_another_scaling_or_factor_than_the_models_own_is_warned_of(
+    flags: str, is_replaced: bool
+) -> None:
+    """The model was trained with YaRN by 4, by its config. The warning states that the flag replaces
+    this scaling.
+    """
     config = {**WITHOUT_CONTEXT, "max_position_embeddings": 4096, "rope_scaling": OWN_YARN}
     report = pecli.load_model(config, f"llama-server {flags}").flags
     assert report is not None
@@ -362,8 +390,10 @@ def test_another_scaling_or_factor_replaces_the_models_own(flags: str, is_replac
     assert len(replaced) == is_replaced
 
 
-def test_the_original_context_of_a_models_own_yarn_stays() -> None:
-    """The .gguf holds it, 1,024; the trained context is 4,096."""
+def test_a_factor_for_a_model_with_yarn_keeps_the_original_context_of_the_model() -> None:
+    """The config has YaRN by 4 from 1,024 positions, and 4,096 positions in all. With --rope-scale 8,
+    llama.cpp still reads the original context of 1,024 from the .gguf file.
+    """
     config = {**WITHOUT_CONTEXT, "max_position_embeddings": 4096, "rope_scaling": OWN_YARN}
     encoding = pecli.load_model(config, "llama-server --rope-scale 8").one()
 
@@ -374,19 +404,32 @@ def test_the_original_context_of_a_models_own_yarn_stays() -> None:
 @pytest.mark.parametrize(
     ("flags", "source"),
     [
-        ("--rope-scaling linear --rope-scale 2", "--rope-scaling"),
-        ("--rope-scale 2", "--rope-scale"),
-        ("--yarn-ext-factor 1 --rope-scale 2", "--yarn-ext-factor"),
+        pytest.param(
+            "--rope-scaling linear --rope-scale 2", "--rope-scaling", id="a flag for the scaling"
+        ),
+        pytest.param("--rope-scale 2", "--rope-scale", id="a factor, which means linear"),
+        pytest.param(
+            "--yarn-ext-factor 1 --rope-scale 2", "--yarn-ext-factor", id="a mix, which means YaRN"
+        ),
     ],
 )
-def test_the_source_of_a_scaling_is_the_flag_that_makes_it(flags: str, source: str) -> None:
-    """llama.cpp scales linearly if only a factor is given, and by YaRN if only its mix is."""
+def test_the_source_of_a_scaling_is_the_flag_that_decides_it(flags: str, source: str) -> None:
+    """By llama.cpp's source, positions are scaled linearly if only a factor is given, and by YaRN if
+    a mix of both (--yarn-ext-factor) is given. `sources` names the flag for each parameter.
+    """
     assert rope_of(f"llama-server {flags}").sources["scaling"] == source
 
 
-@pytest.mark.parametrize(("context", "is_beyond"), [(32768, False), (32769, True)])
-def test_yarn_reaches_its_factor_times_the_original_context(context: int, is_beyond: bool) -> None:
-    """4 · 8192 = 32,768, which a flag states; the model's own context is 4,096."""
+@pytest.mark.parametrize(
+    ("context", "is_beyond"),
+    [pytest.param(32768, False, id="at the end"), pytest.param(32769, True, id="one more")],
+)
+def test_a_context_beyond_yarns_factor_times_the_original_context_is_warned_of(
+    context: int, is_beyond: bool
+) -> None:
+    """YaRN by 4 from 8,192 positions reaches 4 · 8192 = 32,768. Flags state both numbers; Llama 2's own
+    context of 4,096 does not count.
+    """
     flags = "--rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 8192"
     warnings = pecli.load_model("llama-2-7b", f"llama-server {flags} -c {context}").warnings
 
@@ -394,7 +437,12 @@ def test_yarn_reaches_its_factor_times_the_original_context(context: int, is_bey
 
 
 @pytest.mark.parametrize(
-    ("context", "is_beyond"), [(131072, False), (131073, True), (163840, True)]
+    ("context", "is_beyond"),
+    [
+        pytest.param(131072, False, id="4 · 32,768"),
+        pytest.param(131073, True, id="one more"),
+        pytest.param(163840, True, id="4 · 40,960"),
+    ],
 )
 def test_yarn_reaches_no_further_if_the_model_states_more_than_the_original_context(
     context: int, is_beyond: bool
@@ -418,21 +466,37 @@ def test_yarn_reaches_no_further_if_the_model_states_more_than_the_original_cont
 @pytest.mark.parametrize(
     ("flags", "effect"),
     [
-        ("--rope-scaling linear", "--rope-scaling leaves the model's own llama3 frequencies as"),
-        ("--rope-scale 2", "--rope-scale scales the model's own llama3 frequencies once more"),
+        pytest.param(
+            "--rope-scaling linear",
+            "--rope-scaling leaves the model's own llama3 frequencies as",
+            id="a scaling without a factor",
+        ),
+        pytest.param(
+            "--rope-scale 2",
+            "--rope-scale scales the model's own llama3 frequencies once more",
+            id="a factor",
+        ),
     ],
 )
-def test_a_scaling_in_a_tensor_is_not_replaced(flags: str, effect: str) -> None:
-    """A .gguf of Llama 3.1 has a factor per frequency in the tensor rope_freqs.weight."""
+def test_a_warning_states_that_flags_do_not_replace_llama_3_1s_scaling(
+    flags: str, effect: str
+) -> None:
+    """A .gguf of Llama 3.1 has the divisors of its frequencies in a tensor, rope_freqs.weight, which
+    llama.cpp applies whatever the flags are. `effect` is the beginning of the only warning.
+    """
     (warning,) = pecli.load_model("llama-3.1-8b", f"llama-server {flags}").warnings
     assert warning.startswith(effect)
 
 
 def test_the_report_lists_the_parameters_that_flags_change() -> None:
-    """Before, after, and the flag; all other parameters of Llama 2 stay."""
+    """The flag changes Llama 2's base from 10000 to 20000, and no other parameter."""
     report = pecli.load_model("llama-2-7b", "llama-server --rope-freq-base 20000").flags
+    change_of_base = ParameterChange(
+        layer_type="", name="base", before=1e4, after=2e4, source="--rope-freq-base"
+    )
+
     assert report is not None
-    assert report.changes == (ParameterChange("", "base", 1e4, 2e4, "--rope-freq-base"),)
+    assert report.changes == (change_of_base,)
 
 
 @pytest.mark.parametrize(
@@ -445,23 +509,33 @@ def test_the_report_lists_the_parameters_that_flags_change() -> None:
         ("llama-server --ctx-sice 8192", "did you mean --ctx-size?"),
     ],
 )
-def test_an_unknown_flag_is_answered_with_those_of_the_server(flags: str, advice: str) -> None:
-    """Names are spelled as on a command line; variables of the environment are no flags."""
+def test_an_unknown_flag_is_refused_with_a_similar_one_or_all_of_the_server(
+    flags: str, advice: str
+) -> None:
+    """«--rope-wibble» is like no flag of Ollama, so that its flags about positions are listed;
+    «--ctx-sice» is nearly «--ctx-size».
+    """
     with pytest.raises(pecli.ParameterError, match=re.escape(advice)):
         pecli.load_model("llama-2-7b", flags)
 
 
 @pytest.mark.parametrize(
     "flags",
-    ["PARAMETER num_ctx 8192", "num_ctx: 8192", "OLLAMA_CONTEXT_LENGTH=8192 ollama serve"],
+    [
+        pytest.param("PARAMETER num_ctx 8192", id="a line of a Modelfile"),
+        pytest.param("num_ctx: 8192", id="YAML"),
+        pytest.param("OLLAMA_CONTEXT_LENGTH=8192 ollama serve", id="a variable"),
+    ],
 )
-def test_settings_of_ollama_need_no_dashes(flags: str) -> None:
-    """A Modelfile, YAML, and a variable of the environment."""
+def test_the_context_is_read_from_settings_of_ollama_without_dashes(flags: str) -> None:
+    """Ollama takes its settings from files and the environment rather than from flags."""
     assert pecli.load_model("llama-2-7b", flags).context == 8192
 
 
-def test_the_sources_of_a_replaced_scaling_are_gone() -> None:
-    """YaRN's beta_fast is no parameter of linear scaling; the base keeps its source."""
+def test_a_parameter_of_a_replaced_scaling_has_no_source_any_more() -> None:
+    """`sources` names the key or flag of each parameter. The config's YaRN has a beta_fast, which the
+    linear scaling of the flags lacks; the base still is that of the key rope_theta.
+    """
     yarn = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 16.0}
     config = {**WITHOUT_CONTEXT, "max_position_embeddings": 4096, "rope_scaling": yarn}
     flags = "llama-server --rope-scaling linear --rope-scale 2"
@@ -471,8 +545,11 @@ def test_the_sources_of_a_replaced_scaling_are_gone() -> None:
     assert encoding.sources["base"] == "rope_theta"
 
 
-def test_koboldcpp_raises_no_base_beside_a_yarn_of_the_model() -> None:
-    """The context is stretched already; without a scaling the base would be above 500000."""
+def test_koboldcpp_does_not_raise_the_base_of_a_model_with_yarn() -> None:
+    """For --contextsize 65536 KoboldCpp raises the base of a model of 4,096 positions to more than
+    500000. The config here has YaRN, by which the context is stretched already: its base of 10000
+    stays.
+    """
     yarn = {"rope_type": "yarn", "factor": 4.0}
     config = {**WITHOUT_CONTEXT, "max_position_embeddings": 4096, "rope_scaling": yarn}
     encoding = pecli.load_model(config, "koboldcpp --contextsize 65536").one()
@@ -480,11 +557,11 @@ def test_koboldcpp_raises_no_base_beside_a_yarn_of_the_model() -> None:
     assert encoding.parameters["base"] == 1e4
 
 
-def test_the_ramp_of_yarn_ends_at_the_last_channel() -> None:
-    """ggml limits it to d − 1 = 127, from ggml_rope_yarn_corr_dims. With 2^40 original positions
-    and a beta_fast of 1e9 the ramp begins at pair floor(128 ln(2^40 / (2π · 1e9)) / (2 ln 10000)),
-    which is 35, so that the last pair, 63, is (63 − 35) / (127 − 35) of the way from its own
-    frequency to a quarter of it. An ext factor of one half halves the part of its own frequency.
+def test_the_ramp_of_llama_cpps_yarn_ends_at_the_last_channel() -> None:
+    """YaRN's ramp leads from a pair that keeps its frequency to one that is divided by 4. By
+    ggml_rope_yarn_corr_dims it ends at d − 1 = 127 at most, and begins here at pair
+    floor(128 ln(2^40 / (2π · 1e9)) / (2 ln 10000)) = 35, so that pair 63 is (63 − 35) / (127 − 35)
+    of the way. An ext factor of one half halves the part of its own frequency.
     """
     flags = "--rope-scaling yarn --rope-scale 4 --yarn-ext-factor 0.5 --yarn-beta-fast 1e9"
     frequencies = rope_of(f"llama-server {flags} --yarn-orig-ctx {2**40}").inverse_frequencies()
@@ -528,9 +605,9 @@ def test_flags_of_servers_leave_a_learned_table_as_it_is(flags: str) -> None:
 @pytest.mark.parametrize(
     ("model", "flags"),
     [
-        ("qwen2.5-7b", "koboldcpp --contextsize 65536"),
-        ("bert-base-uncased", "koboldcpp --contextsize 8192"),
-        ("llama-2-7b", "vllm serve x --max-model-len 8192"),
+        pytest.param("qwen2.5-7b", "koboldcpp --contextsize 65536", id="Qwen in KoboldCpp"),
+        pytest.param("bert-base-uncased", "koboldcpp --contextsize 8192", id="a learned table"),
+        pytest.param("llama-2-7b", "vllm serve x --max-model-len 8192", id="vLLM"),
     ],
 )
 def test_a_context_that_nothing_stretches_is_warned_of(model: str, flags: str) -> None:

@@ -115,7 +115,13 @@ def test_a_file_whose_tensor_divides_the_frequencies_passes_against_itself(
 
 @pytest.mark.parametrize(
     ("value", "window"),
-    [(4096, 4096), (1, 1), (0, None), ("4096", None), ([4096, 0], None)],
+    [
+        pytest.param(4096, 4096, id="4096"),
+        pytest.param(1, 1, id="the smallest window"),
+        pytest.param(0, None, id="0"),
+        pytest.param("4096", None, id="a text"),
+        pytest.param([4096, 0], None, id="a list"),
+    ],
 )
 def test_a_window_that_is_no_positive_whole_number_counts_as_none(
     tmp_path: Path, value: object, window: int | None
@@ -148,6 +154,7 @@ def test_longrope_has_its_divisors_in_tensors(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scaling", "rule"),
     [("longrope", "it needs the tensors rope_factors_"), ("su", "known are")],
+    ids=["longrope", "su"],
 )
 def test_longrope_without_both_tensors_and_unknown_scalings_are_refused(
     tmp_path: Path, scaling: str, rule: str, tensors: dict[str, list[float]]
@@ -189,7 +196,9 @@ def test_yarn_with_a_factor_of_0_is_refused_as_without_one(tmp_path: Path) -> No
 
 
 def test_the_scaling_none_of_a_gguf_header_is_read_as_unscaled(tmp_path: Path) -> None:
-    """QWEN2_HEADER also has a factor of 4, which counts for nothing then."""
+    """QWEN2_HEADER, with the type «none» in place of «yarn», still has a factor of 4, which then counts
+    for nothing.
+    """
     header = {**QWEN2_HEADER, "rope.scaling.type": "none"}
     encoding = only_encoding(write_gguf(tmp_path / "m.gguf", "qwen2", header))
     assert encoding.parameters["scaling"] == "none"
@@ -384,13 +393,19 @@ def test_an_architecture_without_a_rope_type_in_ggml_is_warned_about(
 @pytest.mark.parametrize(
     ("scaling", "stretch"),
     [
-        ({"rope.scaling.type": "linear", "rope.scaling.factor": 8.0}, 8.0),
-        ({"rope.scaling.factor": 8.0}, 8.0),
-        ({"rope.scale_linear": 8.0}, 8.0),
-        ({"rope.scaling.type": "linear"}, 1.0),
-        ({"rope.scaling.type": "none", "rope.scaling.factor": 8.0}, 1.0),
-        ({"rope.scaling.type": "yarn"}, 1.0),
-        ({"rope.scaling.type": "yarn", "rope.scaling.factor": 1.0}, 1.0),
+        pytest.param(
+            {"rope.scaling.type": "linear", "rope.scaling.factor": 8.0}, 8.0, id="linear by 8"
+        ),
+        pytest.param({"rope.scaling.factor": 8.0}, 8.0, id="a factor without a type"),
+        pytest.param({"rope.scale_linear": 8.0}, 8.0, id="the older key"),
+        pytest.param({"rope.scaling.type": "linear"}, 1.0, id="linear without a factor"),
+        pytest.param(
+            {"rope.scaling.type": "none", "rope.scaling.factor": 8.0}, 1.0, id="the type none"
+        ),
+        pytest.param({"rope.scaling.type": "yarn"}, 1.0, id="YaRN without a factor"),
+        pytest.param(
+            {"rope.scaling.type": "yarn", "rope.scaling.factor": 1.0}, 1.0, id="YaRN by 1"
+        ),
     ],
 )
 def test_a_factor_beside_divisors_in_a_tensor_divides_all_frequencies_as_well(
@@ -439,8 +454,10 @@ def test_a_file_that_scales_twice_is_warned_about(tmp_path: Path) -> None:
     )
 
 
-def test_a_file_that_scales_twice_fails_against_its_model(tmp_path: Path, run_pecli) -> None:
-    """Its frequencies are an eighth of Llama 3.1's."""
+def test_a_gguf_that_scales_twice_fails_against_its_model(tmp_path: Path, run_pecli) -> None:
+    """The file divides by Llama 3.1's tensor rope_freqs.weight, and once more by the factor 8 in its
+    metadata: its frequencies are an eighth of the model's.
+    """
     path = write_twice_scaled_llama(tmp_path / "m.gguf")
     outcome = run_pecli("verify", path, "--model", "llama-3.1-8b")
 
@@ -448,14 +465,18 @@ def test_a_file_that_scales_twice_fails_against_its_model(tmp_path: Path, run_pe
     assert "positions are multiplied by 0.125 (the spec says 1)" in outcome.out
 
 
-def test_a_file_that_scales_twice_passes_against_itself(tmp_path: Path) -> None:
-    """The tensor is read as the frequencies that llama.cpp computes with, as the header is."""
+def test_a_gguf_that_scales_twice_passes_against_itself(tmp_path: Path) -> None:
+    """The file is the checkpoint and also the model: both are read with the tensor rope_freqs.weight
+    and the factor 8 in the metadata, as llama.cpp reads them.
+    """
     path = write_twice_scaled_llama(tmp_path / "m.gguf")
     assert pecli.verify(path, path).passed
 
 
 def test_yarn_beside_divisors_in_a_tensor_is_refused(tmp_path: Path) -> None:
-    """llama.cpp computes YaRN of the frequencies that the tensor divides, which no scaling is."""
+    """The file has the tensor rope_freqs.weight and the scaling type yarn. llama.cpp applies YaRN to
+    the divided frequencies; no scaling of pecli does that.
+    """
     path = write_twice_scaled_llama(tmp_path / "m.gguf", scaling_type="yarn")
     with pytest.raises(
         pecli.FileError, match=r"llama\.rope\.scaling\.type is 'yarn', and a tensor"
@@ -463,8 +484,10 @@ def test_yarn_beside_divisors_in_a_tensor_is_refused(tmp_path: Path) -> None:
         load_model(path)
 
 
-def test_flags_of_a_file_that_scales_twice_are_refused(tmp_path: Path) -> None:
-    """--rope-scale replaces the factor in the metadata, and keeps the tensor."""
+def test_flags_of_a_gguf_that_scales_twice_are_refused(tmp_path: Path) -> None:
+    """The file has a tensor rope_freqs.weight and a factor in its metadata. --rope-scale would replace
+    the factor and keep the tensor.
+    """
     path = write_twice_scaled_llama(tmp_path / "m.gguf")
     with pytest.raises(pecli.ParameterError, match="the file scales twice, by rope_freqs"):
         load_model(path, flags="llama-server --rope-scale 4")

@@ -14,15 +14,20 @@ Shape = tuple[int, ...]
 
 
 def names_and_shapes_in_gguf(name: str, shape: Shape, family: str) -> list[tuple[str, Shape]]:
+    """Return the tensors of a .gguf file that hold a tensor of Hugging Face's file."""
     return [(known, part.shape) for known, part in as_in_gguf(name, np.zeros(shape), family)]
 
 
 @pytest.mark.parametrize(
     ("name", "shape", "expected"),
     [
-        ("h.0.attn.c_attn.weight", (3, 2), ("blk.0.attn_qkv.weight", (2, 3))),
-        ("h.0.attn.c_attn.weight", (3,), ("blk.0.attn_qkv.weight", (3,))),
-        ("h.0.attn.c_attn.bias", (3, 2), ("blk.0.attn_qkv.bias", (3, 2))),
+        pytest.param(
+            "h.0.attn.c_attn.weight", (3, 2), ("blk.0.attn_qkv.weight", (2, 3)), id="a weight"
+        ),
+        pytest.param(
+            "h.0.attn.c_attn.weight", (3,), ("blk.0.attn_qkv.weight", (3,)), id="a vector"
+        ),
+        pytest.param("h.0.attn.c_attn.bias", (3, 2), ("blk.0.attn_qkv.bias", (3, 2)), id="a bias"),
     ],
 )
 def test_weights_of_gpt_2_are_transposed_in_gguf_but_not_vectors_and_biases(
@@ -68,13 +73,26 @@ def test_a_vector_with_the_name_of_packed_experts_has_no_name_in_gguf() -> None:
 @pytest.mark.parametrize(
     ("name", "family", "known"),
     [
-        ("post_attention_layernorm", "gemma2", "blk.1.post_attention_norm.weight"),
-        ("post_attention_layernorm", "llama", "blk.1.ffn_norm.weight"),
-        ("wibble", "llama", ""),
+        pytest.param(
+            "post_attention_layernorm",
+            "gemma2",
+            "blk.1.post_attention_norm.weight",
+            id="after attention, in Gemma 2",
+        ),
+        pytest.param(
+            "post_attention_layernorm",
+            "llama",
+            "blk.1.ffn_norm.weight",
+            id="before the feed-forward part, in Llama",
+        ),
+        pytest.param("wibble", "llama", "", id="an unknown name"),
     ],
 )
-def test_the_norm_after_attention_depends_on_the_family(name: str, family: str, known: str) -> None:
-    """Gemma 2 has norms before and after the feed-forward part, so that Llama's name means another
-    norm there.
+def test_post_attention_layernorm_has_another_name_in_the_gguf_of_gemma_2_than_of_llama(
+    name: str, family: str, known: str
+) -> None:
+    """Gemma 2 has a norm after attention, and others before and after the feed-forward part. In Llama
+    the same name means the only norm between both parts. A name that the converter does not know
+    has none in the .gguf ("").
     """
     assert canonical(f"model.layers.1.{name}.weight", family) == known

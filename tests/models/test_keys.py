@@ -45,7 +45,12 @@ def test_whole_numbers_of_a_config_are_read_as_int(value: float, low: int, whole
 
 @pytest.mark.parametrize(
     ("value", "pair"),
-    [({"height": 3, "width": 4}, (3, 4)), (3, (3, 3)), (1, (1, 1)), ([5, 6], (5, 6))],
+    [
+        pytest.param({"height": 3, "width": 4}, (3, 4), id="an object"),
+        pytest.param(3, (3, 3), id="one number"),
+        pytest.param(1, (1, 1), id="the smallest number"),
+        pytest.param([5, 6], (5, 6), id="a list"),
+    ],
 )
 def test_height_and_width_are_an_object_a_list_or_one_number_for_both(
     value: object, pair: tuple[int, int]

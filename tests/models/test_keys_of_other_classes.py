@@ -59,11 +59,11 @@ def test_a_class_reads_the_base_from_its_own_key(model_type: str, key: str) -> N
 
 
 @pytest.mark.parametrize(("model_type", "has_indexer"), [("deepseek_v32", True), ("llama", False)])
-def test_only_classes_with_an_indexer_read_the_channels_of_its_heads(
+def test_a_key_of_the_indexer_has_a_warning_about_its_rotation_only_if_the_class_has_an_indexer(
     model_type: str, has_indexer: bool
 ) -> None:
-    """DeepSeek-V3.2 selects the keys that a query attends to by an indexer, which rotates its own
-    heads; a warning reports how.
+    """DeepSeek-V3.2 selects the keys that a query attends to by an indexer, which rotates heads of its
+    own; index_head_dim is their width. Llama's class has no indexer, and ignores the key.
     """
     warnings = load_config({"model_type": model_type, **SIZES, "index_head_dim": 128}).warnings
     assert any("the indexer rotates" in warning for warning in warnings) == has_indexer

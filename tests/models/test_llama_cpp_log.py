@@ -107,6 +107,15 @@ def test_a_server_that_uses_the_models_own_scale_is_not_warned_about(tmp_path: P
     assert model_of_log(tmp_path, LOG_OF_LLAMA + lines).warnings == ()
 
 
+def test_a_model_that_states_no_base_has_the_base_of_llama_cpp(tmp_path: Path) -> None:
+    """llama.cpp computes with base 10000 if a file has no `rope.freq_base`, so that a server which
+    uses 10000 uses the model's own.
+    """
+    log = LOG_OF_LLAMA.replace("print_info: freq_base_train  = 10000.0\n", "")
+    served = "llama_context: freq_base     = 10000.0\n"
+    assert model_of_log(tmp_path, log + served).warnings == ()
+
+
 def test_flags_that_are_given_beside_a_log_change_its_model(tmp_path: Path) -> None:
     """LOG_OF_LLAMA has no scaling; llama.cpp's flag --rope-scale 4 divides positions by 4."""
     path = tmp_path / "server.log"

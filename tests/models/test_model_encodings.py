@@ -75,10 +75,14 @@ def test_only_latent_attention_rotates_the_last_channels(preset: str, trailing: 
 @pytest.mark.parametrize(
     ("keys", "trailing"),
     [
-        ({"rotary_dim": 8}, False),
-        ({"model_type": "my_vision"}, False),
-        ({"qk_rope_head_dim": 8, "qk_nope_head_dim": 8}, True),
-        ({"qk_rope_head_dim": 16, "qk_nope_head_dim": 0}, False),
+        pytest.param({"rotary_dim": 8}, False, id="partial rotation"),
+        pytest.param({"model_type": "my_vision"}, False, id="a tower for images"),
+        pytest.param(
+            {"qk_rope_head_dim": 8, "qk_nope_head_dim": 8}, True, id="half of a latent head"
+        ),
+        pytest.param(
+            {"qk_rope_head_dim": 16, "qk_nope_head_dim": 0}, False, id="all of a latent head"
+        ),
     ],
 )
 def test_the_rotary_channels_are_last_if_a_latent_head_has_others(

@@ -18,13 +18,13 @@ NOTHING = ModelEncodings("nothing", None, ())
 @pytest.mark.parametrize(
     ("name", "option", "label"),
     [
-        ("mistral", "--model", "mistral-7b-v0.3"),
-        ("mistral", "--config", "mistral"),
-        ("llama-3.1-8b", "--model", "llama-3.1-8b"),
-        ("models/tiny/config.json", "--config", "tiny"),
-        ("models/tiny/", "--config", "tiny"),
-        ("models/tiny/a.gguf", "--config", "a.gguf"),
-        ("config.json", "--config", "config.json"),
+        pytest.param("mistral", "--model", "mistral-7b-v0.3", id="short for a preset"),
+        pytest.param("mistral", "--config", "mistral", id="a file of that name"),
+        pytest.param("llama-3.1-8b", "--model", "llama-3.1-8b", id="a preset"),
+        pytest.param("models/tiny/config.json", "--config", "tiny", id="config.json in a folder"),
+        pytest.param("models/tiny/", "--config", "tiny", id="a folder"),
+        pytest.param("models/tiny/a.gguf", "--config", "a.gguf", id="another file in a folder"),
+        pytest.param("config.json", "--config", "config.json", id="config.json alone"),
     ],
 )
 def test_a_report_calls_a_model_by_its_preset_its_folder_or_its_file(

@@ -209,7 +209,7 @@ def test_segments_that_are_a_number_are_refused() -> None:
 
 
 def test_padding_that_is_neither_left_nor_right_is_refused() -> None:
-    """It matters only for prompts of different lengths."""
+    """Two prompts of 2 and 3 tokens need a place for the padding, which «middle» is not."""
     with pytest.raises(pecli.ParameterError, match="padding is 'middle'; it must be left or right"):
         pecli.positions("llama-3.1-8b", ["text:2", "text:3"], padding="middle")
 
@@ -223,8 +223,14 @@ def test_positions_accepts_a_model_that_was_read_in_place_of_its_name() -> None:
     assert ids.tolist() == [[0, 1, 2], [0, 1, 2], [0, 1, 2]]
 
 
-@pytest.mark.parametrize(("vision", "tokens"), [({}, 4), ({"spatial_merge_size": 4}, 1)])
-def test_patches_are_merged_two_by_two_unless_the_model_says_otherwise(
+@pytest.mark.parametrize(
+    ("vision", "tokens"),
+    [
+        pytest.param({}, 4, id="by default"),
+        pytest.param({"spatial_merge_size": 4}, 1, id="four by four"),
+    ],
+)
+def test_patches_are_merged_two_by_two_unless_the_config_states_another_size(
     vision: dict[str, int], tokens: int
 ) -> None:
     """4 x 4 patches are 4 tokens if 2 x 2 are merged, which is Qwen2-VL's default, or one if 4 x 4
@@ -235,8 +241,14 @@ def test_patches_are_merged_two_by_two_unless_the_model_says_otherwise(
     assert ids.shape == (3, tokens)
 
 
-@pytest.mark.parametrize(("vision", "tokens"), [({}, 2), ({"temporal_merge_size": 4}, 1)])
-def test_frames_of_ernie_are_merged_in_twos_unless_the_model_says_otherwise(
+@pytest.mark.parametrize(
+    ("vision", "tokens"),
+    [
+        pytest.param({}, 2, id="by default"),
+        pytest.param({"temporal_merge_size": 4}, 1, id="in fours"),
+    ],
+)
+def test_frames_of_ernie_are_merged_in_twos_unless_the_config_states_another_size(
     vision: dict[str, int], tokens: int
 ) -> None:
     """4 frames of 2 x 2 patches are 2 tokens if 2 frames are merged, which is ERNIE 4.5 VL's default,
@@ -312,7 +324,10 @@ def test_text_after_a_video_continues_by_the_rule(rules: MropeRules, first_id_af
 def test_tokens_of_an_image_have_time_row_and_column(
     rules: MropeRules, expected: list[list[int]]
 ) -> None:
-    """An image of 2 × 2 tokens after a token of text."""
+    """After a token of text, 4 × 4 patches are an image of 2 × 2 tokens. `expected` has the time, the
+    rows and the columns of its four tokens; in the usual order the time is constant, and rows and
+    columns begin at 1, after the text.
+    """
     assert rules.ids(parse_prompt("text:1,image:4x4"))[:, 1:].tolist() == expected
 
 
@@ -326,17 +341,25 @@ def test_tokens_of_an_image_have_time_row_and_column(
     ids=["frames", "4 per second", "1 per 2 seconds"],
 )
 def test_frames_are_numbered_by_their_seconds(rules: MropeRules, times: list[int]) -> None:
-    """Three frames at 1.5 seconds; numbers are rounded down."""
+    """Three frames at intervals of 1.5 seconds, at 0, 1.5 and 3 s, have the time ids 0, 1, 2 without a
+    rate. With one it is multiplied by the seconds, and rounded down: 0.5 · 1.5 is 0.
+    """
     assert rules.ids(parse_prompt("video:3x2x2@1.5"))[0].tolist() == times
 
 
 @pytest.mark.parametrize(
-    ("rules", "sixth"), [(MropeRules(rate=25.0), 5), (MropeRules(rate=25.0, seconds_first=True), 4)]
+    ("rules", "sixth"),
+    [
+        pytest.param(MropeRules(rate=25.0), 5, id="the rate times the seconds first"),
+        pytest.param(
+            MropeRules(rate=25.0, seconds_first=True), 4, id="the frame times the seconds first"
+        ),
+    ],
 )
 def test_the_order_of_products_decides_how_float32_rounds_ids(
     rules: MropeRules, sixth: int
 ) -> None:
-    """In float32, 25 · 0.04 is 1, and so 5 · 1 is 5; but 5 · 0.04 is 0.19999999, and 25 times that
-    is rounded down to 4.
+    """The sixth frame, number 5, is at 5 · 0.04 seconds, with 25 ids per second. In float32, 25 · 0.04
+    is 1, and so 5 · 1 is 5; but 5 · 0.04 is 0.19999999, and 25 times that is rounded down to 4.
     """
     assert rules.ids(parse_prompt("video:6x2x2@0.04"))[0, -1] == sixth

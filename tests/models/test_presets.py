@@ -40,13 +40,21 @@ def test_an_unknown_name_is_answered_with_similar_presets(name: str, hint: str) 
 @pytest.mark.parametrize(
     ("start", "names"),
     [
-        ("llama-3.1", ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]),
-        ("StarCoder", ["starcoder2-3b", "starcoder2-7b", "starcoder2-15b"]),
-        ("nothing-", []),
+        pytest.param(
+            "llama-3.1", ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"], id="a series"
+        ),
+        pytest.param(
+            "StarCoder",
+            ["starcoder2-3b", "starcoder2-7b", "starcoder2-15b"],
+            id="capital letters",
+        ),
+        pytest.param("nothing-", [], id="no preset"),
     ],
 )
 def test_the_shell_completes_names_of_presets(start: str, names: list[str]) -> None:
-    """These are all presets whose names begin so, in the order of the list, in either case."""
+    """`preset_names` returns all presets whose names begin with what was typed, in the order of
+    pecli's list, whether letters are capital or not.
+    """
     assert preset_names(start) == names
 
 
@@ -57,7 +65,11 @@ def test_the_shell_completes_names_of_repositories_after_a_slash() -> None:
 
 @pytest.mark.parametrize(
     ("name", "preset"),
-    [("mistral", "mistral-7b-v0.3"), ("mistralai/Mistral-7B-v0.3", ""), ("nothing", "")],
+    [
+        pytest.param("mistral", "mistral-7b-v0.3", id="a short name"),
+        pytest.param("mistralai/Mistral-7B-v0.3", "", id="a full name"),
+        pytest.param("nothing", "", id="no preset"),
+    ],
 )
 def test_a_short_name_stands_for_a_preset(name: str, preset: str) -> None:
     """`stands_for` returns the preset that a short name means; it is empty for a full name, and for
@@ -66,6 +78,8 @@ def test_a_short_name_stands_for_a_preset(name: str, preset: str) -> None:
     assert stands_for(name) == preset
 
 
-def test_the_preset_of_llama_3_1_has_its_scaling_and_no_warning() -> None:
-    """pecli warns about a Llama 3.1 whose rope_scaling was lost."""
+def test_the_preset_of_llama_3_1_has_no_warning_about_a_lost_scaling() -> None:
+    """pecli warns about a config that looks like Llama 3.1's without its rope_scaling; the preset has
+    the scaling.
+    """
     assert load_model("llama-3.1-8b").warnings == ()

@@ -28,7 +28,11 @@ def test_a_config_of_maxtext_is_scaled_if_its_file_is_called_llama3_1(
 
 
 @pytest.mark.parametrize(
-    ("block", "scalings"), [("gemma3", ["linear", "none"]), ("llama2", ["linear", "linear"])]
+    ("block", "scalings"),
+    [
+        pytest.param("gemma3", ["linear", "none"], id="Gemma 3"),
+        pytest.param("llama2", ["linear", "linear"], id="another block"),
+    ],
 )
 def test_only_gemma_3_leaves_sliding_layers_unscaled_in_maxtext(
     block: str, scalings: list[str]
@@ -59,7 +63,12 @@ def test_only_deepseek_v4_interleaves_pairs_without_yarn_in_maxtext(
 
 
 @pytest.mark.parametrize(
-    ("interleave", "layout"), [(True, "deepseek"), (False, "halves"), (None, "deepseek")]
+    ("interleave", "layout"),
+    [
+        pytest.param(True, "deepseek", id="true"),
+        pytest.param(False, "halves", id="false"),
+        pytest.param(None, "deepseek", id="no key"),
+    ],
 )
 def test_yarn_of_maxtext_interleaves_as_deepseek_does(interleave: bool | None, layout: str) -> None:
     """rope_interleave is true by default (None: no key) in MaxText's base.yml; the layout «deepseek»
@@ -83,7 +92,13 @@ def test_sections_of_maxtext_count_only_if_they_are_used(
     assert {name: value for name, value in described.items() if "mrope" in name} == expected
 
 
-@pytest.mark.parametrize(("word", "rows"), [("learned", 2048 + 2), ("sinusoidal", None)])
+@pytest.mark.parametrize(
+    ("word", "rows"),
+    [
+        pytest.param("learned", 2048 + 2, id="learned"),
+        pytest.param("sinusoidal", None, id="sinusoidal"),
+    ],
+)
 def test_opt_pos_emb_offset_of_gpt_neox_adds_rows_to_a_learned_table_only(
     word: str, rows: int | None
 ) -> None:

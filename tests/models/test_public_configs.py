@@ -78,18 +78,18 @@ def test_the_tables_of_a_public_config_have_the_sizes_of_its_projects_code(row: 
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("${.length}", 512),
-        ("${model.length}", 512),
-        ("${..top}", 7),
-        ("${...top}", "${...top}"),
-        ("${other}", 512),
-        ("${absent}", "${absent}"),
-        ("${model}", "${model}"),
-        ("${loop}", "${loop}"),
-        ("${multiply:2,3}", "${multiply:2,3}"),
-        ("5e5", 500000.0),
-        ("1.e-8", 1e-8),
-        ("'5e5'", "5e5"),
+        pytest.param("${.length}", 512, id="in the same section"),
+        pytest.param("${model.length}", 512, id="from the top"),
+        pytest.param("${..top}", 7, id="one section up"),
+        pytest.param("${...top}", "${...top}", id="too many sections up"),
+        pytest.param("${other}", 512, id="a reference to a reference"),
+        pytest.param("${absent}", "${absent}", id="a missing key"),
+        pytest.param("${model}", "${model}", id="the section itself"),
+        pytest.param("${loop}", "${loop}", id="a loop"),
+        pytest.param("${multiply:2,3}", "${multiply:2,3}", id="a function"),
+        pytest.param("5e5", 500000.0, id="an exponent"),
+        pytest.param("1.e-8", 1e-8, id="a point without decimals"),
+        pytest.param("'5e5'", "5e5", id="in quotes"),
     ],
 )
 def test_references_and_numbers_of_yaml_are_read_as_omegaconf_reads_them(
@@ -253,7 +253,9 @@ def test_a_key_that_only_contains_a_word_about_positions_has_no_warning(
 
 
 def test_use_rope_is_not_taken_for_a_misspelled_nope() -> None:
-    """The words differ by one letter; a hint at «use_nope» would mislead."""
+    """BERT's class reads neither use_rope nor use_nope. The words differ by one letter, but «did you
+    mean use_nope» would mislead: it means the opposite.
+    """
     model = load_config({"model_type": "bert", **SIZES, "use_rope": True})
     assert not any("nope" in warning for warning in model.warnings)
 

@@ -75,7 +75,9 @@ def test_the_base_of_a_class_is_no_key_of_the_file() -> None:
 
 
 def test_a_base_that_flags_state_in_the_other_place_is_not_noted() -> None:
-    """SIZES with `rope_theta` lacks it within rope_parameters, which --hf-overrides states."""
+    """The config has its base in rope_theta only, which is noted. --hf-overrides of vLLM states it
+    within rope_parameters as well, so that no program misses it.
+    """
     overrides = '{"rope_parameters": {"rope_type": "default", "rope_theta": 500000.0}}'
     config = {**SIZES, "rope_theta": 5e5}
 
@@ -84,7 +86,9 @@ def test_a_base_that_flags_state_in_the_other_place_is_not_noted() -> None:
 
 
 def test_a_note_stays_beside_flags_that_do_not_state_its_value() -> None:
-    """--max-model-len concerns the served context only."""
+    """The config has its base in rope_theta only. --max-model-len of vLLM limits the served context,
+    and states no base.
+    """
     config = {**SIZES, "max_position_embeddings": 4096, "rope_theta": 5e5}
     (note,) = pecli.load_model(config, "vllm serve m --max-model-len 1024").notes
 

@@ -52,7 +52,7 @@ def test_limits_of_yarn_that_gpt_oss_does_not_round_are_in_a_warning() -> None:
 
 
 def test_an_unknown_class_needs_the_width_of_its_heads() -> None:
-    """A base alone does not tell how many frequencies there are."""
+    """The config has a base and nothing else, from which the number of frequencies does not follow."""
     with pytest.raises(pecli.FileError, match="has no head_dim"):
         load_config({"model_type": "wibble", "rope_theta": 1e4})
 

@@ -34,8 +34,8 @@ def small_encoding(**keys: Any) -> Encoding:
 @pytest.mark.parametrize(
     ("keys", "context"),
     [
-        ({"max_position_embeddings": 1}, 1),
-        ({"max_position_embeddings": 0, "n_ctx": 7}, 7),
+        pytest.param({"max_position_embeddings": 1}, 1, id="the shortest"),
+        pytest.param({"max_position_embeddings": 0, "n_ctx": 7}, 7, id="0 and another key"),
     ],
 )
 def test_the_context_is_the_first_key_of_a_length_above_0(keys: Config, context: int) -> None:
@@ -132,7 +132,9 @@ def test_ernie_stores_rows_then_columns_then_20_frequencies_of_time(
 def test_equal_settings_in_rope_scaling_and_rope_parameters_have_no_warning(
     settings: Config,
 ) -> None:
-    """rope_scaling is the key of transformers 4, rope_parameters that of 5; some files have both."""
+    """rope_scaling is the key of transformers 4, rope_parameters that of 5. Some files have both, with
+    the same settings for the model or for each layer type.
+    """
     config = {
         **SMALL_CONFIG,
         "model_type": "llama",
@@ -174,7 +176,13 @@ def test_a_family_with_two_bases_has_no_sliding_layers_if_layer_types_has_none()
     assert [encoding.layer_type for encoding in load_config(config)] == ["full_attention"]
 
 
-@pytest.mark.parametrize(("keys", "dims"), [({}, [8, 8]), ({"swa_rotary_dim": 4}, [8, 4])])
+@pytest.mark.parametrize(
+    ("keys", "dims"),
+    [
+        pytest.param({}, [8, 8], id="rotary_dim only"),
+        pytest.param({"swa_rotary_dim": 4}, [8, 4], id="swa_rotary_dim"),
+    ],
+)
 def test_sliding_layers_may_rotate_fewer_channels(keys: Config, dims: list[int]) -> None:
     """`dims` are the rotary dimensions of full and of sliding layers. rotary_dim, 8 here, holds for
     both unless swa_rotary_dim (sliding-window attention) states another.
@@ -264,7 +272,9 @@ def test_the_rotary_dimension_follows_from_the_key_that_the_class_reads(
 
 @pytest.mark.parametrize("keys", [{}, {"qk_rope_head_dim": 8}])
 def test_a_partial_rotary_factor_of_1_is_no_parameter_of_the_scheme(keys: Config) -> None:
-    """1 means that all channels rotate, which needs no parameter."""
+    """1 means that all channels rotate, which needs no parameter: those of a whole head ({}), or the
+    rotary ones of a latent head (qk_rope_head_dim).
+    """
     encoding = small_encoding(**keys, partial_rotary_factor=1.0)
     assert "partial_rotary_factor" not in encoding.parameters
 
@@ -284,7 +294,13 @@ def test_latent_attention_is_recognised_by_two_keys_together(keys: Config, layou
     assert small_encoding(**keys).layout == layout
 
 
-@pytest.mark.parametrize(("head_dim", "count_of_warnings"), [(64, 0), (128 + 64, 1)])
+@pytest.mark.parametrize(
+    ("head_dim", "count_of_warnings"),
+    [
+        pytest.param(64, 0, id="the rotary dimension"),
+        pytest.param(128 + 64, 1, id="the whole head"),
+    ],
+)
 def test_a_head_dim_that_is_not_the_rotary_dimension_of_deepseek_is_reported(
     head_dim: int, count_of_warnings: int
 ) -> None:

@@ -53,7 +53,10 @@ def test_tensorrt_llm_keeps_the_parameters_of_yarn_if_the_original_length_is_giv
 
 @pytest.mark.parametrize(
     ("settings", "parameters"),
-    [(YARN_SCALING, {"beta_fast": None}), ({**YARN_SCALING, "beta_fast": 32.0}, {})],
+    [
+        pytest.param(YARN_SCALING, {"beta_fast": None}, id="without beta_fast"),
+        pytest.param({**YARN_SCALING, "beta_fast": 32.0}, {}, id="with beta_fast"),
+    ],
 )
 def test_onnxruntime_genai_applies_yarn_only_if_beta_fast_is_given(
     settings: Config, parameters: Config
@@ -130,7 +133,9 @@ def test_of_five_runtimes_only_mlx_lm_has_no_positions_of_images(name: str) -> N
 
 
 @pytest.mark.parametrize("runtime", ["tensorrt-llm", "exllamav3"])
-def test_only_yarn_depends_on_an_original_length_that_is_missing(runtime: str) -> None:
+def test_a_missing_original_length_of_longrope_changes_nothing_in_runtimes_that_derive_yarns(
+    runtime: str,
+) -> None:
     """A longrope without the original length is read alike by these runtimes and transformers: the
     adaptation changes no parameter.
     """

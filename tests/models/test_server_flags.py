@@ -223,7 +223,11 @@ def test_an_ext_factor_of_one_half_blends_half_of_yarn_as_ggml_does(base: float)
     assert encoding.inverse_frequencies() == pytest.approx(ggml.frequencies(no_divisors), rel=1e-12)
 
 
-@pytest.mark.parametrize("betas", ["", "--yarn-beta-fast -1 --yarn-beta-slow -1"])
+@pytest.mark.parametrize(
+    "betas",
+    ["", "--yarn-beta-fast -1 --yarn-beta-slow -1"],
+    ids=["no flags", "negative flags"],
+)
 def test_half_of_yarn_has_the_betas_of_the_model(betas: str) -> None:
     """llama.cpp takes the betas of the model's metadata if a flag is absent or negative. `Ggml` is
     its formula, written again in this module.
@@ -253,8 +257,8 @@ def test_half_of_yarn_has_the_betas_of_the_model(betas: str) -> None:
 @pytest.mark.parametrize(
     ("flag", "rule"),
     [
-        ("--rope-freq-base 1", "b must be above 1"),
-        ("--yarn-beta-slow 0", "it must be a finite number above 0"),
+        pytest.param("--rope-freq-base 1", "b must be above 1", id="base 1"),
+        pytest.param("--yarn-beta-slow 0", "it must be a finite number above 0", id="beta 0"),
     ],
 )
 def test_half_of_yarn_is_refused_if_it_has_no_limits(flag: str, rule: str) -> None:
@@ -288,7 +292,9 @@ def test_sliding_layers_keep_their_base_beside_a_flag() -> None:
 
 
 def test_the_source_of_a_value_that_a_flag_states_is_the_flag() -> None:
-    """Reports show the source of each value, otherwise the key of the config."""
+    """Reports show the source of each parameter: the flag --rope-scale for the factor of Llama 2, which
+    is unscaled by itself.
+    """
     encoding = pecli.load_model("llama-2-7b", "--rope-scale 2").one()
     assert encoding.sources["factor"] == "--rope-scale"
 
@@ -303,7 +309,22 @@ def test_the_source_of_an_overridden_value_names_flag_and_key() -> None:
     assert encoding.sources["factor"] == "--hf-overrides.rope_scaling.factor"
 
 
-def test_keys_after_dots_are_one_object() -> None:
+def test_a_warning_that_flags_put_right_is_no_longer_given(tmp_path: Path) -> None:
+    """YaRN of the configuration lacks its original length, which is warned of. The flag states it."""
+    path = tmp_path / "config.json"
+    yarn = {"rope_type": "yarn", "factor": 4.0}
+    llama = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
+    path.write_text(json.dumps({**llama, "max_position_embeddings": 4096, "rope_scaling": yarn}))
+    complete = json.dumps({**yarn, "original_max_position_embeddings": 1024})
+
+    model = pecli.load_model(path)
+    with_flags = pecli.load_model(path, f"vllm serve --hf-overrides.rope_scaling '{complete}'")
+
+    assert any("is missing" in warning for warning in model.warnings)
+    assert not any("is missing" in warning for warning in with_flags.warnings)
+
+
+def test_two_overrides_with_keys_after_dots_make_one_object_of_settings() -> None:
     """vLLM makes {"rope_parameters": {"rope_type": "linear", "factor": 2}} of two flags, one per key."""
     flags = (
         "vllm serve --hf-overrides.rope_scaling.rope_type linear"
@@ -314,7 +335,7 @@ def test_keys_after_dots_are_one_object() -> None:
     assert encoding.parameters["factor"] == 2
 
 
-def test_of_a_number_and_an_object_at_the_same_key_the_last_one_counts() -> None:
+def test_of_overrides_by_a_number_and_by_an_object_the_last_one_counts() -> None:
     """vLLM updates one object by each flag in turn (`recursive_dict_update` in its utilities), which
     replaces a value unless both are objects.
     """
@@ -418,9 +439,16 @@ def test_a_flag_is_found_in_every_spelling(text: str, values: tuple[str, ...]) -
 @pytest.mark.parametrize(
     ("model", "flags", "rule"),
     [
-        ("llama-2-7b", "--rope-freq-base -1", "it must not be negative"),
-        ("llama-2-7b", "--rope-scale nan", "it must be a number"),
-        ("gemma-4-e2b", "--rope-scaling linear --rope-scale 2", "proportional frequencies"),
+        pytest.param(
+            "llama-2-7b", "--rope-freq-base -1", "it must not be negative", id="a negative base"
+        ),
+        pytest.param("llama-2-7b", "--rope-scale nan", "it must be a number", id="no number"),
+        pytest.param(
+            "gemma-4-e2b",
+            "--rope-scaling linear --rope-scale 2",
+            "proportional frequencies",
+            id="proportional frequencies",
+        ),
     ],
 )
 def test_values_that_no_server_computes_are_refused(model: str, flags: str, rule: str) -> None:
@@ -454,8 +482,10 @@ def test_a_server_that_caps_a_stretched_context_is_noted() -> None:
     assert "caps the context at the trained one" in notes_about_flags("llama-2-7b", flags)[-1]
 
 
-def test_a_server_whose_trained_context_is_replaced_too_needs_no_note() -> None:
-    """4 · 4096 positions of Llama 2 are the 16,384 that the key now states."""
+def test_no_cap_is_noted_if_a_flag_also_replaces_the_trained_context() -> None:
+    """llama-server caps -c at the trained context of the .gguf file. --override-kv replaces that by
+    16,384 = 4 · 4096 positions, as many as -c has.
+    """
     flags = "llama-server -c 16384 --rope-scale 4 --override-kv llama.context_length=int:16384"
     assert notes_about_flags("llama-2-7b", flags) == ()
 

@@ -73,8 +73,8 @@ def test_granite_rotates_whatever_its_key_states_and_granitemoehybrid_by_rope(
 @pytest.mark.parametrize(
     ("config", "scheme"),
     [
-        ({**SMALL_CONFIG, "model_type": "gpt2"}, "rope"),
-        (
+        pytest.param({**SMALL_CONFIG, "model_type": "gpt2"}, "rope", id="GPT-2 with rope_theta"),
+        pytest.param(
             {
                 "model_type": "foo",
                 "d_model": 64,
@@ -82,12 +82,18 @@ def test_granite_rotates_whatever_its_key_states_and_granitemoehybrid_by_rope(
                 "attn_config": {"alibi": True},
             },
             "alibi",
+            id="an unknown class with alibi",
         ),
-        (
+        pytest.param(
             {"hidden_size": 64, "num_attention_heads": 4, "position_embedding_type": "rotary"},
             "rope",
+            id="no class, and the word rotary",
         ),
-        ({"d_model": 64, "n_heads": 4, "attn_config": {"rope": True}}, "rope"),
+        pytest.param(
+            {"d_model": 64, "n_heads": 4, "attn_config": {"rope": True}},
+            "rope",
+            id="no class, and rope in attn_config",
+        ),
     ],
 )
 def test_keys_name_the_encoding_of_a_class_without_a_choice(config: Config, scheme: str) -> None:
@@ -100,9 +106,11 @@ def test_keys_name_the_encoding_of_a_class_without_a_choice(config: Config, sche
 @pytest.mark.parametrize(
     "config",
     [
-        {"d_model": 64, "n_heads": 4, "attn_config": {"rope": False}},
-        {"model_type": "bert", "position_embedding_type": "relative"},
-        {**SMALL_CONFIG, "position_embedding_type": "relative_key_query"},
+        pytest.param({"d_model": 64, "n_heads": 4, "attn_config": {"rope": False}}, id="MPT"),
+        pytest.param({"model_type": "bert", "position_embedding_type": "relative"}, id="BERT"),
+        pytest.param(
+            {**SMALL_CONFIG, "position_embedding_type": "relative_key_query"}, id="rope_theta"
+        ),
     ],
 )
 def test_a_model_without_an_encoding_that_pecli_makes_has_none(config: Config) -> None:
@@ -138,16 +146,21 @@ def test_a_position_embedding_type_that_agrees_with_the_class_is_not_reported() 
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        ({"hidden_size": 3}, "no key that is read here names one"),
-        ({"model": {"wibble": 1}}, "no key that is read here names one"),
-        (
+        pytest.param({"hidden_size": 3}, "no key that is read here names one", id="only a size"),
+        pytest.param(
+            {"model": {"wibble": 1}}, "no key that is read here names one", id="an unknown key"
+        ),
+        pytest.param(
             {"model": {"_component_": "torchtune.models.llama3"}},
             "model._component_ is 'torchtune.models.llama3', whose code says what it has",
+            id="torchtune",
         ),
     ],
 )
 def test_a_warning_states_why_no_encoding_was_found(config: Config, reason: str) -> None:
-    """torchtune names a function in `_component_`, whose code decides."""
+    """Usually no key names an encoding. torchtune's configs name a function in `_component_`, whose
+    code decides.
+    """
     assert load_config(config).warnings == (f"no positional encoding was found: {reason}",)
 
 

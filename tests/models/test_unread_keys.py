@@ -21,9 +21,9 @@ from tests.models.configs import (
 @pytest.mark.parametrize(
     ("count", "warnings"),
     [
-        (16, []),
-        (17, ["nothing here reads 1 more key named like positions"]),
-        (18, ["nothing here reads 2 more keys named like positions"]),
+        pytest.param(16, [], id="16 keys"),
+        pytest.param(17, ["nothing here reads 1 more key named like positions"], id="17 keys"),
+        pytest.param(18, ["nothing here reads 2 more keys named like positions"], id="18 keys"),
     ],
 )
 def test_sixteen_unread_keys_are_named_and_the_rest_is_counted(
@@ -41,39 +41,54 @@ def test_sixteen_unread_keys_are_named_and_the_rest_is_counted(
 @pytest.mark.parametrize(
     ("keys", "warnings"),
     [
-        ({"rope_scaling": {**LINEAR_SCALING, "_comment": "x"}}, ()),
-        (
+        pytest.param({"rope_scaling": {**LINEAR_SCALING, "_comment": "x"}}, (), id="a comment"),
+        pytest.param(
             {"rope_scaling": {**LINEAR_SCALING, "comment": "x"}},
             ("rope_scaling has comment ('x'), which nothing here reads",),
+            id="a comment without an underscore",
         ),
-        (
+        pytest.param(
             {"rope_scaling": {**LINEAR_SCALING, "short_mscale": 1.25}},
             ("rope_scaling has short_mscale (1.25), which nothing here reads",),
+            id="a key of longrope",
         ),
-        (
+        pytest.param(
             {"rope_scaling": {**LINEAR_SCALING, "long_mscale": 1.25}},
             ("rope_scaling has long_mscale (1.25), which nothing here reads",),
+            id="another key of longrope",
         ),
-        (
+        pytest.param(
             {"original_seq_len": 4096},
             ("it has original_seq_len (4096), which nothing here reads",),
+            id="a key of DeepSeek's own code",
         ),
-        (
+        pytest.param(
             {"rot_dim": 64},
             ("rot_dim is 64, and nothing here reads it: did you mean 'rotary_dim'?",),
+            id="a misspelled key",
         ),
-        (
+        pytest.param(
             {"attention": {"rope_theta": 5e5}},
             ("attention has rope_theta (500000.0), which nothing here reads",),
+            id="a key in another object",
         ),
-        (
+        pytest.param(
             {"original_max_position_embeddings": 4096},
             ("it has original_max_position_embeddings (4096), which nothing here reads",),
+            id="an original length without a scaling",
         ),
-        ({"n_positions": 64}, ("it has n_positions (64), which nothing here reads",)),
-        ({"n_positions": 8192}, ()),
-        ({"rotary_dim": 8}, ("rotary_dim is 8, which the code of LlamaConfig ignores",)),
-        ({"use_rotary_embeddings": True}, ()),
+        pytest.param(
+            {"n_positions": 64},
+            ("it has n_positions (64), which nothing here reads",),
+            id="another length",
+        ),
+        pytest.param({"n_positions": 8192}, (), id="the same length"),
+        pytest.param(
+            {"rotary_dim": 8},
+            ("rotary_dim is 8, which the code of LlamaConfig ignores",),
+            id="a key of other classes",
+        ),
+        pytest.param({"use_rotary_embeddings": True}, (), id="a switch"),
     ],
 )
 def test_an_unread_key_of_a_llama_is_reported_unless_it_changes_nothing(

@@ -171,7 +171,9 @@ def test_an_axis_as_long_as_the_number_of_heads_is_refused_as_positions() -> Non
 def test_an_axis_as_long_as_the_number_of_heads_is_accepted_if_it_is_named_or_does_not_matter(
     options: dict[str, int],
 ) -> None:
-    """Whoever states seq_axis means it; a shift is the same rotation at all positions."""
+    """Llama 2 has 32 heads, so that the axis of 32, second from the end, would be refused as positions.
+    It is accepted if seq_axis names it, or if all positions are moved by the same shift.
+    """
     x = np.zeros((1, 6, 32, 128), np.float32)
     assert pecli.apply(x, "llama-2-7b", **options).shape == x.shape
 

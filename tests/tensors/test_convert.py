@@ -132,7 +132,7 @@ def test_a_conversion_to_halves_and_back_to_interleaved_gives_the_same_bytes(
 
 
 def without_move(made: Converted, name: str) -> Converted:
-    """As if one tensor had been forgotten."""
+    """Return the conversion as if one tensor had been forgotten: its rows stay where they are."""
     still = {each: move for each, move in made.moves.items() if each != name}
     forgotten = made.moves[name]._replace(order=np.arange(len(made.moves[name].order)))
     return replace(made, moves={**still, name: forgotten})
@@ -158,7 +158,14 @@ def test_a_check_finds_scores_unchanged_unless_a_tensor_was_forgotten(
     assert faulty.check().change > 1e-3
 
 
-@pytest.mark.parametrize(("value", "change"), [(0.0, 0.0), (np.inf, np.inf), (np.nan, np.inf)])
+@pytest.mark.parametrize(
+    ("value", "change"),
+    [
+        pytest.param(0.0, 0.0, id="zeros"),
+        pytest.param(np.inf, np.inf, id="infinite"),
+        pytest.param(np.nan, np.inf, id="NaN"),
+    ],
+)
 def test_the_change_of_scores_is_0_for_zeros_and_infinite_for_infinite_weights(
     value: float, change: float
 ) -> None:
@@ -193,7 +200,11 @@ def test_columns_of_a_table_move_and_its_spec_is_dropped(tmp_path: Path, run_pec
 
 
 @pytest.mark.parametrize(
-    ("layout", "words"), [("compact", "one column per pair"), ("interleaved", "says interleaved")]
+    ("layout", "words"),
+    [
+        pytest.param("compact", "one column per pair", id="nothing to move"),
+        pytest.param("interleaved", "says interleaved", id="another layout"),
+    ],
 )
 def test_a_layout_that_contradicts_the_spec_of_the_file_is_refused(
     tmp_path: Path, run_pecli, layout: str, words: str

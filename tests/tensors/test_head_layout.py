@@ -1,12 +1,13 @@
 """Heads, key heads and the order of fused rows of models, from configurations as they are
 published.
 
-`Heads(4, 2, 8)` are 4 query heads and 2 key heads of 8 channels. Fused rows hold queries, keys and
+FOUR_AND_TWO has 4 query heads and 2 key heads of 8 channels. Fused rows hold queries, keys and
 values in one tensor, in an order that depends on the family: «groups» (by key head), «blocks» (all
 queries, all keys, all values), «codegen» (four shards). Sizes and orders were written by hand from
 the models' code and configs.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def test_presets_have_the_heads_and_fused_rows_of_their_models() -> None:
 
 
 def test_the_last_channels_of_deepseek_rotate() -> None:
-    """Its heads have 128 channels without rotation before 64 rotary ones."""
+    """Heads of DeepSeek-V3 have 128 channels without rotation, and 64 rotary ones after them."""
     assert attention_of("deepseek-v3").trailing
 
 
@@ -112,47 +113,57 @@ def test_layers_whose_heads_differ_require_a_layer_type() -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("l.0.attn_q.weight", Projection("q", "l.0.")),
-        ("l.0.q_norm.weight", Projection("q", "l.0.", norm=True)),
-        ("h.attn_qkv.bias", Projection("qkv", "h.", order="blocks")),
-        ("h.c_attn.weight", Projection("qkv", "h.")),
-        ("q_proj.lora_A.weight", None),  # its rows are a rank, not heads
-        ("q_proj.lora_B.weight", Projection("q", "")),
-        ("x_q_proj", Projection("q", "x_")),
+        pytest.param("l.0.attn_q.weight", Projection("q", "l.0."), id="queries"),
+        pytest.param("l.0.q_norm.weight", Projection("q", "l.0.", norm=True), id="their norm"),
+        pytest.param("h.attn_qkv.bias", Projection("qkv", "h.", order="blocks"), id="in blocks"),
+        pytest.param("h.c_attn.weight", Projection("qkv", "h."), id="in an order not named"),
+        pytest.param("q_proj.lora_A.weight", None, id="LoRA, of a rank"),
+        pytest.param("q_proj.lora_B.weight", Projection("q", ""), id="LoRA, of heads"),
+        pytest.param("x_q_proj", Projection("q", "x_"), id="no suffix"),
     ],
 )
-def test_the_name_of_a_tensor_tells_its_projection(name: str, expected: Projection | None) -> None:
+def test_the_projection_of_a_tensor_follows_from_its_name(
+    name: str, expected: Projection | None
+) -> None:
     """A Projection has a kind (q, k or qkv), the beginning of the name that layers share, and an
     order if the name tells it; lora_B has the rows of its projection, lora_A a rank.
     """
     assert projection(name) == expected
 
 
+FOUR_AND_TWO = HeadDivision(heads=4, kv_heads=2, head_dim=8)
+
+
 @pytest.mark.parametrize(
     ("name", "heads", "slots"),
     [
-        pytest.param("q_proj", HeadDivision(4, 2, 8), "qqqq", id="queries"),
-        pytest.param("q_proj", HeadDivision(4, 2, 8, gated=True), "qgqgqgqg", id="gated queries"),
+        pytest.param("q_proj", FOUR_AND_TWO, "qqqq", id="queries"),
+        pytest.param("q_proj", replace(FOUR_AND_TWO, gated=True), "qgqgqgqg", id="gated queries"),
         pytest.param(
-            "q_norm", HeadDivision(4, 2, 8, gated=True), "qqqq", id="norm of gated queries"
+            "q_norm", replace(FOUR_AND_TWO, gated=True), "qqqq", id="norm of gated queries"
         ),
-        pytest.param("k_proj", HeadDivision(4, 2, 8), "kk", id="keys"),
-        pytest.param("k_proj", HeadDivision(4, None, 8), "kkkk", id="keys, as many as queries"),
-        pytest.param("attn_qkv", HeadDivision(4, 2, 8), "qqqqkkvv", id="fused by name"),
+        pytest.param("k_proj", FOUR_AND_TWO, "kk", id="keys"),
+        pytest.param(
+            "k_proj", replace(FOUR_AND_TWO, kv_heads=None), "kkkk", id="keys, as many as queries"
+        ),
+        pytest.param("attn_qkv", FOUR_AND_TWO, "qqqqkkvv", id="fused by name"),
         pytest.param(
             "query_key_value",
-            HeadDivision(4, 2, 8, fused="groups"),
+            replace(FOUR_AND_TWO, fused="groups"),
             "qqkvqqkv",
             id="groups of Falcon",
         ),
         pytest.param(
             "query_key_value",
-            HeadDivision(4, 2, 8, fused="blocks"),
+            replace(FOUR_AND_TWO, fused="blocks"),
             "qqqqkkvv",
             id="blocks of Phi-3",
         ),
         pytest.param(
-            "x", HeadDivision(8, 8, 8, fused="codegen"), "qqvvkk" * 4, id="blocks of CodeGen"
+            "x",
+            HeadDivision(heads=8, kv_heads=8, head_dim=8, fused="codegen"),
+            "qqvvkk" * 4,
+            id="blocks of CodeGen",
         ),
     ],
 )
@@ -160,8 +171,8 @@ def test_the_heads_of_a_projection_lie_in_the_order_of_its_name_or_family(
     name: str, heads: HeadDivision, slots: str
 ) -> None:
     """`slots` has a letter per head: q, k, v and g stand for a query, key, value and gate.
-    HeadDivision(4, 2, 8) is 4 query heads and 2 key heads of 8 channels; the orders groups, blocks
-    and codegen are those of Falcon 40B, Phi-3 and CodeGen.
+    FOUR_AND_TWO has 4 query heads and 2 key heads of 8 channels; the orders groups, blocks and
+    codegen are those of Falcon 40B, Phi-3 and CodeGen.
     """
     assert heads.head_letters(weight_of(name, np.zeros(1))) == slots
 
@@ -170,25 +181,25 @@ def test_the_heads_of_a_projection_lie_in_the_order_of_its_name_or_family(
     ("heads", "words"),
     [
         pytest.param(
-            HeadDivision(4, 4, 8),
+            replace(FOUR_AND_TWO, kv_heads=4),
             "4 heads of 8, 4 kv heads, rows q or k of each head",
             id="as many keys",
         ),
         pytest.param(
-            HeadDivision(4, 1, 8, 8),
+            replace(FOUR_AND_TWO, kv_heads=1, rotary_dim=8),
             "4 heads of 8, 1 kv head, rows q or k of each head",
             id="one key",
         ),
         pytest.param(
-            HeadDivision(4, 2, 8, 4),
+            replace(FOUR_AND_TWO, rotary_dim=4),
             "4 heads of 8, the first 4 of 8 channels, 2 kv heads, rows q or k of each head",
             id="half of the channels rotate",
         ),
     ],
 )
 def test_heads_are_described_in_words(heads: HeadDivision, words: str) -> None:
-    """Reports show these words. HeadDivision(4, 2, 8, 4) has 4 query heads and 2 key heads of 8
-    channels, of which 4 rotate.
+    """Reports show these words. FOUR_AND_TWO has 4 query heads and 2 key heads of 8 channels, which
+    all rotate unless rotary_dim states fewer.
     """
     assert heads.description([weight_of("q_proj", np.zeros(1))]) == words
 

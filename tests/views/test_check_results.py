@@ -251,17 +251,24 @@ def test_a_longer_line_about_a_tensor_is_broken_between_its_parts() -> None:
     assert lines_about_a_tensor(finding) == ["  x  2", f"      {finding}"]
 
 
-def test_two_forms_of_a_model_are_compared_by_layers_not_by_tensors() -> None:
-    """`forms` states that two forms of one model were compared, such as a folder and a .gguf. Only
-    the number of layers and the reason are printed then, not a line about the tensor q.
+def test_no_line_per_tensor_is_printed_about_two_forms_of_a_model() -> None:
+    """A model folder and the .gguf file made of it are two forms of one model. Of their difference,
+    the number of layers (`forms`) and the reasons (`diagnosis`) are printed; the line about the
+    tensor, «blk.0.attn_q  2  values differ», is not.
     """
-    tensor = Comparison("q", (2,), 2, finding=Stated("p"))
-    result = Difference("x", "y", (tensor,), ("q differs",), forms="of 2 layers")
+    tensor = Comparison("blk.0.attn_q", shape=(2,), size=2, finding=Stated("values differ"))
+    result = Difference(
+        a="folder",
+        b="model.gguf",
+        tensors=(tensor,),
+        diagnosis=("the rows of queries are permuted",),
+        forms="of 2 layers",
+    )
 
     assert printed_lines(check_results.show_difference, result) == [
-        "DIFFERENT  A: x  B: y",
+        "DIFFERENT  A: folder  B: model.gguf",
         "  of 2 layers",
-        "  q differs",
+        "  the rows of queries are permuted",
     ]
 
 

@@ -62,6 +62,8 @@ ZERO_IS_NONE = frozenset(("attention.sliding_window", "attention.max_alibi_bias"
 LONGROPE_WARNING = (
     "rope scaling is longrope: a log does not show its factors, which the .gguf holds"
 )
+#: The base of a model whose file states none.
+_BASE_WITHOUT_KEY = 10000.0
 #: A log prints six digits of a number.
 PRINTED_RTOL = 1e-5
 
@@ -249,7 +251,7 @@ def _warnings_about_flags(log: str, values: MutableValues, prefix: str) -> list[
         values: The model's own numbers, by GGUF's keys.
         prefix: What these keys begin with: the architecture and a dot.
     """
-    base = _positive(values.get(f"{prefix}rope.freq_base", 1.0))
+    base = _positive(values.get(f"{prefix}rope.freq_base", _BASE_WITHOUT_KEY))
     factor = _positive(values.get(f"{prefix}rope.scaling.factor", 1.0))
     scale = None if factor is None else 1 / factor
     trained_numbers = {"freq_base": base, "freq_scale": scale}

@@ -65,8 +65,8 @@ def _with_report(
         warnings=tuple(findings.warnings),
         notes=tuple(findings.notes),
     )
-    # Flags that replace keys of the configuration may lead to other warnings about it.
-    warnings_about_config = applied.warnings or model.warnings
+    # Flags that replace keys of the configuration may lead to other warnings about it, or to none.
+    warnings_about_config = model.warnings if applied.warnings is None else applied.warnings
     warnings_about_flags = [warning.text for warning in findings.warnings]
     warnings = [*warnings_about_config, *warnings_about_flags]
     return replace(

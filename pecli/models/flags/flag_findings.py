@@ -31,13 +31,13 @@ class EncodingsWithFlags(NamedTuple):
     Attributes:
         encodings: All encodings of the model.
         context: The context that is served.
-        warnings: Other warnings about the configuration with the flags.
+        warnings: Warnings about the configuration with the flags; None if flags do not change it.
         notes: Notes about the configuration with the flags; None if flags do not change it.
     """
 
     encodings: tuple[Encoding, ...]
     context: int | None
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[str, ...] | None = None
     notes: tuple[str, ...] | None = None
 
 

@@ -103,46 +103,82 @@ def test_channels_are_chosen_evenly_from_the_first_to_the_last(
 
 
 VALUES = np.random.default_rng(0).normal(size=(4, 6))
-WAVES = np.exp(1j * np.outer(np.arange(12), 10.0 ** -np.arange(4)))
+ANGLES = np.outer(np.arange(12), 10.0 ** -np.arange(4))
+WAVES = np.exp(1j * ANGLES)
+"""Complex numbers of magnitude 1, as programs that rotate complex numbers store cosines and sines."""
+
+
+def source_of(tensors: dict[str, np.ndarray]) -> PlotSource:
+    """Return what is drawn of a file t.npz with these tensors."""
+    (source,) = of_file("t.npz", opened(tensors).file)
+    return source
+
+
+def shapes_of_tables(tensors: dict[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    return {table.name: table.shape for table in source_of(tensors).tables}
+
+
+def test_an_array_of_real_numbers_is_drawn_as_it_is() -> None:
+    """VALUES are 4 × 6 random numbers; the label is the name of the file."""
+    assert shapes_of_tables({"x": VALUES}) == {"x": (4, 6)}
+    assert source_of({"x": VALUES}).label == "t.npz"
+
+
+def test_complex_numbers_of_magnitude_1_are_drawn_as_cosines_and_sines() -> None:
+    """WAVES has 12 × 4 numbers exp(i · angle); NumPy's cosines and sines of the angles are expected."""
+    cos, sin = source_of({"z": WAVES}).tables
+
+    assert cos.name == "z.cos"
+    assert sin.name == "z.sin"
+    np.testing.assert_allclose(cos.array(), np.cos(ANGLES), atol=1e-6)
+    np.testing.assert_allclose(sin.array(), np.sin(ANGLES), atol=1e-6)
+
+
+def test_other_complex_numbers_are_drawn_as_real_and_imaginary_parts() -> None:
+    """VALUES + 1i have magnitudes above 1, so that they are not cosines and sines. The label states
+    nothing about parts: the names of the tables do.
+    """
+    assert shapes_of_tables({"z": VALUES + 1j}) == {"z.real": (4, 6), "z.imag": (4, 6)}
+    assert source_of({"z": VALUES + 1j}).label == "t.npz"
 
 
 @pytest.mark.parametrize(
-    ("tensors", "label", "tables"),
+    ("tensors", "label"),
     [
-        ({"x": VALUES}, "t.npz", {"x": (4, 6)}),
-        ({"z": VALUES + 1j}, "t.npz", {"z.real": (4, 6), "z.imag": (4, 6)}),
-        (
-            {"z": WAVES},
-            "t.npz (complex numbers)",
-            {"z.cos": (12, 4), "z.sin": (12, 4)},
+        pytest.param({"z": WAVES}, "t.npz (complex numbers)", id="the only tensor"),
+        pytest.param(
+            {"x": VALUES, "z": WAVES}, "t.npz (z: complex numbers)", id="one of two tensors"
         ),
-        (
-            {"x": VALUES, "z": WAVES},
-            "t.npz (z: complex numbers)",
-            {"x": (4, 6), "z.cos": (12, 4), "z.sin": (12, 4)},
-        ),
-        ({"cos": VALUES[None, :, None]}, "t.npz", {"cos": (4, 6)}),
-        ({"x": VALUES[None, None]}, "t.npz", {"x": (4, 6)}),
-        ({"x": VALUES[None, :, None]}, "t.npz", {"x": (4, 1, 6)}),
     ],
-    ids=[
-        "values", "complex values", "complex waves", "two tensors", "axes of cosines",
-        "leading axes", "axes between",
-    ],
-)  # fmt: skip
-def test_arrays_of_a_file_are_divided_into_tables(
-    tensors: dict[str, np.ndarray], label: str, tables: dict[str, tuple[int, ...]]
+)
+def test_the_label_states_which_cosines_and_sines_were_complex_numbers(
+    tensors: dict[str, np.ndarray], label: str
 ) -> None:
-    """VALUES are 4 × 6 random numbers, and WAVES 12 × 4 complex numbers of magnitude 1. These are
-    divided into cosines and sines, other complex numbers into real and imaginary parts. Axes of
-    length 1 are dropped in front, and from tables that are called cos or sin.
+    """The tensor is named if the file has several."""
+    assert source_of(tensors).label == label
 
-    The label states what was divided.
+
+def test_a_complex_tensor_is_divided_beside_a_real_one() -> None:
+    """The real tensor x stays as it is; z, of magnitude 1, becomes cosines and sines."""
+    tables = shapes_of_tables({"x": VALUES, "z": WAVES})
+    assert tables == {"x": (4, 6), "z.cos": (12, 4), "z.sin": (12, 4)}
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "expected"),
+    [
+        pytest.param("x", (1, 1, 4, 6), (4, 6), id="x, in front"),
+        pytest.param("x", (1, 4, 1, 6), (4, 1, 6), id="x, in front and between"),
+        pytest.param("cos", (1, 4, 1, 6), (4, 6), id="cos, in front and between"),
+    ],
+)
+def test_axes_of_length_1_are_dropped_in_front_and_anywhere_in_cosines(
+    name: str, shape: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
+    """Such axes are batches and heads. Only a tensor that is called cos or sin surely has rows and
+    channels for its other axes, so that only there an axis between them is dropped as well.
     """
-    (source,) = of_file("t.npz", opened(tensors).file)
-
-    assert source.label == label
-    assert {table.name: table.shape for table in source.tables} == tables
+    assert shapes_of_tables({name: VALUES.reshape(shape)}) == {name: expected}
 
 
 def test_a_file_with_a_spec_has_a_scheme_if_its_tables_are_complete(tmp_path: Path) -> None:
