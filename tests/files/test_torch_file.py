@@ -423,24 +423,30 @@ MEMBERS_OF_TORCH_VIEWS = int.from_bytes(
 )
 
 
+ONE_MEMBER_LESS = (MEMBERS_OF_TORCH_VIEWS - 1).to_bytes(2, "little")
+ZIP64_LOCATOR = END_OF_TORCH_VIEWS - 20
+"""The Zip64 locator, of 20 bytes, has the place of the Zip64 record at its byte 8."""
+ZIP64_RECORD = ZIP64_LOCATOR - 56
+"""The Zip64 end record, of 56 bytes, begins with its mark, PK and the bytes 6 and 6."""
+
+
 @pytest.mark.parametrize(
     ("place", "changed"),
     [
         pytest.param(
             END_OF_TORCH_VIEWS + 8,
-            2 * (MEMBERS_OF_TORCH_VIEWS - 1).to_bytes(2, "little"),
+            ONE_MEMBER_LESS + ONE_MEMBER_LESS,
             id="one member less, in both counts of the end record",
         ),
-        pytest.param(END_OF_TORCH_VIEWS - 12, b"\1", id="the place of the Zip64 record"),
-        pytest.param(END_OF_TORCH_VIEWS - 76, b"X", id="the mark of the Zip64 record"),
+        pytest.param(ZIP64_LOCATOR + 8, b"\1", id="another place of the Zip64 record"),
+        pytest.param(ZIP64_RECORD, b"X", id="another mark of the Zip64 record"),
     ],
 )
 def test_zip64_records_that_contradict_the_end_record_are_refused(
     working_folder: Path, place: int, changed: bytes
 ) -> None:
-    """torch.save writes the end record of zip twice, as Zip64 (56 bytes, and a locator of 20) and
-    after it in the old form; a reader that takes the other one would see other members. Bytes of
-    torch_views.pt are changed in one of them.
+    """A .pt file ends with the Zip64 record, its locator and the old end record, which must agree.
+    In torch_views.pt, the bytes from `place` on are changed; places are by the ZIP format.
     """
     data = TORCH_VIEWS[:place] + changed + TORCH_VIEWS[place + len(changed) :]
     Path("x.pt").write_bytes(data)

@@ -82,13 +82,13 @@ def test_a_pass_of_one_row_is_weak() -> None:
     assert weak[-1] == "position 0 alone cannot detect a missing rotation: compare others"
 
 
-def test_a_bias_of_one_query_and_one_key_is_weak() -> None:
-    """ALiBi's only element is then 0, the slope times the distance 0, whatever the slopes are; the
-    second query is at the distance 1 from the first key.
+def test_a_bias_of_one_query_and_one_key_cannot_tell_its_slopes() -> None:
+    """Slopes follow from max_bias, which is contrasted with its double. The only element is a slope
+    times the distance 0; a second query would be at the distance 1 from the first key.
     """
-    spec = pecli.Alibi(8, 1)
-    weak = pecli.verify({"bias": spec.tables()["bias"]}, spec).weak
-    assert weak[0] == "1 row cannot tell max_bias 8 from 16: compare 2 or more"
+    spec = pecli.Alibi(heads=8, seq_len=1, max_bias=8.0)
+    result = pecli.verify({"bias": spec.tables()["bias"]}, spec)
+    assert result.weak[0] == "1 row cannot tell max_bias 8 from 16: compare 2 or more"
 
 
 def test_a_pass_of_two_rows_is_not_weak() -> None:

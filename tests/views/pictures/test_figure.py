@@ -319,7 +319,26 @@ def test_curves_are_named_where_they_end(log: bool) -> None:
         assert heights[name] == pytest.approx(end, abs=0.03)
 
 
-def test_names_at_ends_have_the_colours_of_their_curves_in_enough_contrast() -> None:
+def test_each_name_at_an_end_has_the_colour_of_its_curve_or_a_darker_shade() -> None:
+    """A shade is the curve's red, green and blue times one factor of at most 1, to 8 bits. The curve
+    of a name is the one whose last number is its height in ENDS.
+    """
+    axes = axes_with_names_at_ends(log=False)
+    curve_colours = {}
+    for line in axes.lines:
+        heights = np.asarray(line.get_ydata())
+        curve_colours[heights[np.isfinite(heights)][-1]] = np.array(to_rgb(line.get_color()))
+
+    assert len(axes.texts) == len(ENDS)
+    for text in axes.texts:
+        curve_colour = curve_colours[ENDS[text.get_text()]]
+        name_colour = np.array(to_rgb(text.get_color()))
+        darkening = name_colour.max() / curve_colour.max()
+        assert darkening <= 1
+        np.testing.assert_allclose(name_colour, darkening * curve_colour, atol=1 / 255)
+
+
+def test_names_at_ends_have_different_colours_in_enough_contrast_to_white() -> None:
     """Four curves have four colours, and so have their names. 4.5 is the contrast of text on its
     background, here white, that WCAG 2 requires (level AA).
     """
