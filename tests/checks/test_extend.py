@@ -914,13 +914,13 @@ def test_the_original_context_of_llama3_is_stretched() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_dynamic_scaling_starts_at_the_context_before_the_models_linear_scaling() -> None:
-    """The model's linear scaling by 2 makes 64 of 32 positions. Dynamic scaling replaces it and
-    starts at 32, which max_position_embeddings must then state.
+    """The model's own linear scaling by 2 has made 64 positions, the longest it reaches as it is, of
+    64 / 2 = 32. Dynamic scaling replaces it, and max_position_embeddings must then state the 32.
     """
-    found = pecli.extend(SMALL_LINEAR, 256, "dynamic")
-    assert found.lengths == {"max_position_embeddings": 32}
+    found = pecli.extend(SMALL_LINEAR, to=256, method="dynamic")
     assert found.original == 32
     assert found.longest == 64
+    assert found.lengths == {"max_position_embeddings": 32}
 
 
 @pytest.mark.usefixtures("without_runtimes")
@@ -951,38 +951,52 @@ def test_only_the_layers_that_see_the_whole_context_are_stretched() -> None:
     }
 
 
+def extended_model_of_4096_positions(scaling: dict[str, Any] | None) -> Extension:
+    """Return the extension to 16,384 of a model whose max_position_embeddings is 4096."""
+    config = {**CONFIG, "max_position_embeddings": 4096, "rope_scaling": scaling}
+    return pecli.extend(config, 16384)
+
+
+@pytest.mark.parametrize("scaling", [None, {"rope_type": "dynamic", "factor": 4.0}])
+@pytest.mark.usefixtures("without_runtimes")
+def test_without_a_fixed_scaling_the_stated_length_is_original_and_longest(
+    scaling: dict[str, Any] | None,
+) -> None:
+    """4096 is stated. Dynamic scaling depends on the length of the prompt, so that its factor, 4,
+    does not count.
+    """
+    found = extended_model_of_4096_positions(scaling)
+    assert found.original == 4096
+    assert found.longest == 4096
+
+
+@pytest.mark.usefixtures("without_runtimes")
+def test_the_stated_length_of_linear_scaling_is_the_longest() -> None:
+    """4096 is stated and includes the factor, 4, so that the original length is 4096 / 4."""
+    found = extended_model_of_4096_positions({"rope_type": "linear", "factor": 4.0})
+    assert found.original == 4096 / 4
+    assert found.longest == 4096
+
+
 @pytest.mark.parametrize(
-    ("scaling", "original", "longest"),
+    ("scaling", "factor", "original"),
     [
-        (None, 4096, 4096),
-        ({"rope_type": "dynamic", "factor": 4.0}, 4096, 4096),
-        ({"rope_type": "linear", "factor": 4.0}, 1024, 4096),
-        (
-            {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048},
-            2048,
-            8192,
-        ),
-        (
-            {"rope_type": "yarn", "factor": 1.0, "original_max_position_embeddings": 4096},
-            4096,
-            4096,
-        ),
-        ({**LLAMA3, "rope_type": "llama3", "original_max_position_embeddings": 1024}, 1024, 8192),
+        ({"rope_type": "yarn"}, 4.0, 2048),
+        ({"rope_type": "yarn"}, 1.0, 4096),
+        ({**LLAMA3, "rope_type": "llama3"}, 8.0, 1024),
     ],
-    ids=["none", "dynamic", "linear", "yarn", "yarn by 1", "llama3"],
+    ids=["yarn", "yarn by 1", "llama3"],
 )
 @pytest.mark.usefixtures("without_runtimes")
-def test_a_model_has_an_original_and_a_longest_length(
-    scaling: dict[str, Any] | None, original: int, longest: int
+def test_the_longest_length_of_yarn_and_llama3_is_the_factor_times_their_original(
+    scaling: dict[str, Any], factor: float, original: int
 ) -> None:
-    """The config states 4096 positions, which linear scaling has stretched already. The longest
-    length is the original one times the factor; dynamic scaling changes with the prompt.
-    """
-    config = {**CONFIG, "max_position_embeddings": 4096, "rope_scaling": scaling}
-    found = pecli.extend(config, 16384)
-
+    """The scaling states its original length; the stated 4096 positions do not count."""
+    found = extended_model_of_4096_positions(
+        {**scaling, "factor": factor, "original_max_position_embeddings": original}
+    )
     assert found.original == original
-    assert found.longest == longest
+    assert found.longest == factor * original
 
 
 @pytest.mark.usefixtures("without_runtimes")

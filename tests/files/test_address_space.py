@@ -438,14 +438,12 @@ def test_a_tensor_that_cannot_be_mapped_even_alone_is_named_with_advice(
 def test_a_file_is_refused_if_not_even_its_beginning_can_be_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Reading the beginning raises MemoryError, which users see as the same one-line error."""
-
-    def no_memory(path: str) -> None:
-        raise MemoryError
-
+    """A file that cannot be mapped as a whole has its beginning read. That this raises MemoryError,
+    too, is a FileError to users.
+    """
     np.save("array.npy", SMALL)
     let_mapping_of_whole_files_fail(monkeypatch)
-    monkeypatch.setattr("pecli.files.contents._read_beginning", no_memory)
+    monkeypatch.setattr("pecli.files.contents._read_beginning", Mock(side_effect=MemoryError))
 
     with pytest.raises(FileError, match="do not fit into the address space"):
         load_file("array.npy")

@@ -21,7 +21,7 @@ from pecli.views.pictures import kinds
 from pecli.views.pictures.fitting import picture_kinds
 from pecli.views.pictures.identification import identified
 from pecli.views.pictures.kinds import decay, similarity
-from pecli.views.pictures.panels import Chart, HeatmapPanel
+from pecli.views.pictures.panels import Chart, HeatmapPanel, Picture
 from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, of_file, of_model, of_scheme
 from pecli.views.pictures.titles import labelled
 from tests.exit_codes import SUCCESS, USAGE_ERROR
@@ -765,23 +765,33 @@ def test_a_file_without_a_spec_has_the_axes_of_the_scheme_that_was_identified(na
     np.testing.assert_array_equal(panel.values, np.squeeze(next(iter(arrays.values()))))
 
 
-@pytest.mark.parametrize("form", ["symmetric", "causal"])
-def test_a_bias_in_a_file_without_slopes_is_identified_and_drawn_as_alibi(form: str) -> None:
-    """Heatmaps have a panel of |bias| per head. Curves are −slope · distance: by the paper, the
-    slope of head 0 of 4 is 1/4, and the largest of 32 distances is 31.
-    """
-    bias = pecli.Alibi(4, 32, form=form).tables()["bias"]
+def picture_of_alibi_bias(kind: str, bias: np.ndarray) -> Picture:
+    """Return the picture of a file that has only this bias, whose scheme is identified."""
     _, file = opened({"bias": bias})
     (source,) = of_file("bias.npz", file)
-    known = [identified(source, None)]
+    return kinds.picture(kind, [identified(source, None)], PlotRequest())
 
-    panel = kinds.picture("heatmap", known, PlotRequest()).panels[1]
+
+@pytest.mark.parametrize("form", ["symmetric", "causal"])
+def test_the_heatmap_of_an_alibi_bias_without_slopes_has_its_magnitude_per_head(form: str) -> None:
+    """The file has only a bias, which is identified as ALiBi; the panel of head 1 is |bias[1]|."""
+    bias = pecli.Alibi(4, 32, form=form).tables()["bias"]
+    panel = picture_of_alibi_bias("heatmap", bias).panels[1]
+
     assert panel.title == "head 1"
     assert panel.rows == "query"
     assert panel.columns == "key"
     np.testing.assert_array_equal(panel.values, np.abs(bias[1]))
 
-    (chart,) = kinds.picture("curves", known, PlotRequest()).panels
+
+@pytest.mark.parametrize("form", ["symmetric", "causal"])
+def test_the_curves_of_an_alibi_bias_without_slopes_fall_by_the_slopes(form: str) -> None:
+    """The file has only a bias, which is identified as ALiBi. By the paper, the slope of head 0 of 4
+    is 1/4; the largest distance of 32 positions is 31.
+    """
+    bias = pecli.Alibi(4, 32, form=form).tables()["bias"]
+    (chart,) = picture_of_alibi_bias("curves", bias).panels
+
     assert chart.curves[0].y[-1] == -31 / 4
 
 
