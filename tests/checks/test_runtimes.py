@@ -227,16 +227,25 @@ def test_the_option_layer_type_leaves_the_results_of_one_layer_type() -> None:
     assert list(found.layers) == ["full_attention"]
 
 
-def test_dynamic_scaling_is_constant_in_vllm_and_absent_in_llama_cpp() -> None:
-    """The model has 4096 positions and dynamic scaling by 2, and 8192 are compared. By their
-    sources, llama.cpp has no dynamic scaling; vLLM computes one base for all lengths, so that it is
-    off from position 1 on, and its cache ends after the trained 4096 rows.
-    """
-    found = results_of_runtimes("dynamic-2, context 8192", 8192)
-    assert departing_runtimes(found) == ["vllm", "llama.cpp"]
+def test_dynamic_scaling_is_absent_in_llama_cpp() -> None:
+    """The model has 4096 positions and dynamic scaling by 2. llama.cpp's source has no such scaling."""
+    found = results_of_runtimes("dynamic-2, context 8192", length=8192)
     assert "no dynamic scaling" in found["llama.cpp"].lacks
-    assert found["vllm"].rows == 4096
-    assert found["vllm"].first_beyond == 1
+
+
+def test_dynamic_scaling_is_constant_in_vllm_and_ends_after_the_trained_rows() -> None:
+    """Transformers has a base for 8192 positions, vLLM's source one for all lengths: from position 1
+    on, the first with an angle other than 0, it departs. It has rows for the 4096 trained ones.
+    """
+    vllm = results_of_runtimes("dynamic-2, context 8192", length=8192)["vllm"]
+    assert vllm.first_beyond == 1
+    assert vllm.rows == 4096
+
+
+def test_only_vllm_and_llama_cpp_depart_with_dynamic_scaling() -> None:
+    """The model has 4096 positions and dynamic scaling by 2, and 8192 are compared."""
+    found = results_of_runtimes("dynamic-2, context 8192", length=8192)
+    assert departing_runtimes(found) == ["vllm", "llama.cpp"]
 
 
 def test_dynamic_scaling_changes_nothing_up_to_the_original_length() -> None:

@@ -141,18 +141,27 @@ def test_one_wrong_element_has_its_index_in_any_layout(monkeypatch, form) -> Non
     assert result.tensors[0].worst_index[: len(place)] == place
 
 
-@pytest.mark.parametrize("shape", [(8,), (1, 8), (1, 8, 1), (8, 1)])
-def test_inverse_frequencies_in_float32_pass_unless_they_are_off_by_a_thousandth(shape) -> None:
-    """The values are 500000^(-2i/16) in NumPy: 16 channels, so 8 pairs. They pass in shapes with
-    axes of length 1. A thousandth too large they fail; without a name they are taken for inv_freq
-    by their shape.
-    """
-    values = inverse_frequencies(5e5, DIM).astype(np.float32).reshape(shape)
-    assert verify_with_llama({"rotary_emb.inv_freq": values}, tolerance=Tolerance()).passed
+SHAPES_OF_8_FREQUENCIES = [(8,), (1, 8), (1, 8, 1), (8, 1)]
+FREQUENCIES_OF_LLAMA = inverse_frequencies(5e5, DIM).astype(np.float32)
+"""500000^(-2i/16) in NumPy: 16 channels, so 8 pairs."""
 
-    result = verify_with_llama(values * np.float32(1.001), reasons=False)
-    assert not result.passed
+
+@pytest.mark.parametrize("shape", SHAPES_OF_8_FREQUENCIES)
+def test_inverse_frequencies_in_float32_pass_with_axes_of_length_1(shape) -> None:
+    """By the default tolerance, FREQUENCIES_OF_LLAMA are those of the config."""
+    tensors = {"rotary_emb.inv_freq": FREQUENCIES_OF_LLAMA.reshape(shape)}
+    assert verify_with_llama(tensors, tolerance=Tolerance()).passed
+
+
+@pytest.mark.parametrize("shape", SHAPES_OF_8_FREQUENCIES)
+def test_an_array_of_a_frequency_per_pair_is_taken_for_inv_freq(shape) -> None:
+    """The array has no name, and the shape of 8 frequencies. They are a thousandth too large, which
+    fails; reasons=False spares the search for an explanation.
+    """
+    values = FREQUENCIES_OF_LLAMA.reshape(shape) * np.float32(1.001)
+    result = verify_with_llama(values, reasons=False)
     assert result.tensors[0].name == "inv_freq"
+    assert not result.passed
 
 
 def test_a_single_inverse_frequency_needs_no_axis(tmp_path) -> None:

@@ -22,9 +22,11 @@ def test_an_axis_of_no_extent_is_one_unit_long(high: float, ends: tuple[float, f
     assert apart(0.0, high) == ends
 
 
-def test_a_tick_next_to_the_end_of_the_axis_survives_rounding() -> None:
-    """The axis ends at 1.000000001; its tick is the round number 1."""
-    assert ticks(0, 1.000000001, 1) == [0.0, 1.0]
+def test_a_tick_just_inside_the_end_of_an_axis_is_kept() -> None:
+    """One tick is asked for, so that ticks are a whole axis, 1.000000001, apart. This is rounded to
+    the step 1, whose multiples on the axis are 0 and 1.
+    """
+    assert ticks(low=0, high=1.000000001, tick_count=1) == [0.0, 1.0]
 
 
 def test_the_ticks_of_an_axis_without_extent_are_its_two_ends() -> None:
