@@ -407,12 +407,9 @@ def test_settings_that_do_not_fit_are_an_error_of_the_file(
     """The settings of a rotation, in index.json, have the layout «sideways», which there is not. The
     user did not type it, so that it is an error of the file, and no usage error.
     """
-    suite.save(folder, digests=True)
-    entry = case_of(suite, "rotate-interleaved")
-    data = (folder / "rotate-interleaved.json").read_bytes()
-    entry["files"] = {"rotate-interleaved.json": hashlib.sha256(data).hexdigest()}
-    entry["settings"]["layout"] = "sideways"
-    write_index(folder, entry)
+    damaged = only_case(suite, "rotate-interleaved")
+    damaged.index["cases"][0]["settings"]["layout"] = "sideways"
+    damaged.save(folder, digests=True)
     outcome = run_pecli("verify", folder)
 
     assert outcome.exit_code == FILE_ERROR

@@ -122,10 +122,14 @@ def test_a_run_of_one_layer_has_no_first_layer_that_departs() -> None:
     ids=["fewer heads", "not numbers", "infinities", "a rotation of neighbours"],
 )
 def test_values_that_are_no_rotation_of_halves_are_not_explained_as_tables(rotated: Array) -> None:
-    """In B, the queries of layer 1 after the rotation are not those before it, rotated in halves.
-    No cosines and sines can be derived from them, so no sentence explains them «as tables».
+    """No cosines and sines can be derived from queries that are not those before, rotated in halves.
+    Then «the rotation of layers.1.q.after, as tables: …», as for a flipped sign, is not said.
     """
+    explained = "the rotation of layers.1.q.after, as tables"
+    flipped = diagnosis_of_changes({"layers.1.q.after": -rotated_queries()})
     diagnosis = diagnosis_of_changes({"layers.1.q.after": rotated})
+
+    assert any(explained in sentence for sentence in flipped)
     assert "layers.1.q.after" in diagnosis[0]
     assert not any("as tables" in sentence for sentence in diagnosis)
 

@@ -611,35 +611,27 @@ def test_tensors_that_the_config_of_a_llama_does_not_explain_are_refused(
     assert_refused(run_pecli, BY_MODEL, problem)
 
 
-@pytest.mark.parametrize(
-    ("rows", "options", "problem"),
-    [
-        pytest.param(
-            64,
-            (),
-            "--kv-heads is missing; 'self_attn.qkv_proj.weight' (64, 3) holds q, k and v of 4 heads;",
-            id="an unknown number of key heads",
-        ),
-        *(
-            pytest.param(
-                rows,
-                ("--head-dim", 8),
-                f"{rows} rows are not q, k and v of 4 heads of 8",
-                id=f"{rows} rows",
-            )
-            for rows in (50, 24, 8)
-        ),
-    ],
-)
-def test_fused_rows_that_the_options_do_not_explain_are_refused(
-    run_pecli, write_model, rows: int, options: tuple[object, ...], problem: str
-) -> None:
-    """No config is given, but --heads 4. Queries of 4 heads of 8 are 32 rows, before one key and one
-    value at least, so that 50 rows are no whole number of heads, and 24 and 8 are too few.
-    """
-    write_model(FAMILIES["llama"])
+def assert_rows_refused(run_pecli, rows: int, options: tuple[object, ...], problem: str) -> None:
+    """Fail unless a fused tensor of so many rows is refused with --heads 4 and without a config."""
     save_file({"self_attn.qkv_proj.weight": np.zeros((rows, 3))}, "model.safetensors")
     assert_refused(run_pecli, (*CONVERT_TO_INTERLEAVED, "--heads", HEADS, *options), problem)
+
+
+@pytest.mark.usefixtures("write_model")
+def test_fused_rows_are_refused_without_a_number_of_key_heads(run_pecli) -> None:
+    """64 rows may be 4 heads of 8 for q, 2 for k and 2 for v, or other heads of other lengths."""
+    problem = (
+        "--kv-heads is missing; 'self_attn.qkv_proj.weight' (64, 3) holds q, k and v of 4 heads;"
+    )
+    assert_rows_refused(run_pecli, 64, (), problem)
+
+
+@pytest.mark.parametrize("rows", [50, 24, 8])
+@pytest.mark.usefixtures("write_model")
+def test_fused_rows_that_are_no_whole_heads_of_q_k_and_v_are_refused(run_pecli, rows: int) -> None:
+    """4 heads of 8 are 32 rows of q, and k and v have at least 8 each: 48, 64, … rows are possible."""
+    problem = f"{rows} rows are not q, k and v of 4 heads of 8"
+    assert_rows_refused(run_pecli, rows, ("--head-dim", 8), problem)
 
 
 def test_a_rotary_key_at_the_end_of_a_latent_projection_is_refused(run_pecli, write_model) -> None:

@@ -592,13 +592,12 @@ def test_weights_of_meta_pass_against_hugging_face_and_gguf(
 def test_a_wrong_order_of_rows_in_metas_weights_is_named(
     hugging_face: HuggingFace, tmp_path: Path, pattern: str, edit: Any, expected: str
 ) -> None:
-    """Meta's consolidated.00.pth has the rows of q (wq) and k (wk) interleaved within a head, 8 query
-    heads and 2 key heads. Those whose names match the pattern are put in another order, which is
-    named against the Hugging Face folder.
+    """`permute` reorders rows of a head from halves (Hugging Face) to interleaved (Meta), 8 heads of q
+    (wq) and 2 of k (wk); `unpermute` takes it back. The tensors whose names match are Meta's, edited.
     """
     tensors = meta_weights(weights_of("llama"))
     edit_tensors(pattern, edit)(tensors, {})
-    write_meta(tmp_path / "meta", tensors, META_PARAMS, 1)
+    write_meta(tmp_path / "meta", tensors, META_PARAMS, shards=1)
     found = pecli.diff(hugging_face("llama"), tmp_path / "meta")
 
     assert not found
