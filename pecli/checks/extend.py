@@ -221,7 +221,7 @@ class _LongerContext(NamedTuple):
         # With YaRN, config.json states the longer context; with linear scaling, the model's own.
         context_in_config = method.stated_context(self.model, original, self.length)
         notes = [
-            *_write_notes(self.encoding, method, original),
+            *_write_notes_for_user(self.encoding, method, original),
             *_note_short_reach(self.lengths, factor, self.length),
         ]
         return self._make_extension(
@@ -475,28 +475,31 @@ def _read_original_length(model: ModelEncodings, encoding: Encoding) -> int:
     return int(model.context)
 
 
-def _write_notes(encoding: Encoding, method: Method, original: int) -> tuple[str, ...]:
-    """Return remarks that a user should read before using the settings of a longer context.
+def _write_notes_for_user(encoding: Encoding, method: Method, original: int) -> tuple[str, ...]:
+    """Return what a user should know before stretching the context of a model.
 
-    They are on the model's own scaling that is replaced, on the effect on short prompts, and on .gguf
-    files that must be converted again.
+    The notes are on the model's own scaling if it has one, which is replaced, on the effect on short
+    prompts, and on .gguf files if they must be converted again.
 
     Args:
         encoding: The encoding before it is stretched.
         method: The new scaling.
         original: The context without any scaling.
     """
-    scaling = encoding.parameters["scaling"]
+    old_scaling = encoding.parameters["scaling"]
     notes = []
-    if scaling != "none":
-        replaced = f"this replaces the model's own {scaling} scaling"
-        notes.append(f"{replaced}, which starts at {original:,} positions")
-    notes.append(method.short_prompts.format(original=original))
-    if scaling in FACTOR_TENSORS:
-        kept = f"a .gguf keeps the {scaling} factors in {FACTOR_TENSORS[scaling]}"
-        flags = "whatever the flags of llama-server say"
+    if old_scaling != "none":
         notes.append(
-            f"{kept}, {flags}: convert the model again, with this config.json in its folder"
+            f"this replaces the model's own {old_scaling} scaling, "
+            f"which starts at {original:,} positions"
+        )
+    template_on_short_prompts = method.short_prompts
+    notes.append(template_on_short_prompts.format(original=original))
+    if old_scaling in FACTOR_TENSORS:
+        notes.append(
+            f"a .gguf keeps the {old_scaling} factors in {FACTOR_TENSORS[old_scaling]}, "
+            "whatever the flags of llama-server say: "
+            "convert the model again, with this config.json in its folder"
         )
     return tuple(notes)
 

@@ -325,10 +325,10 @@ def _read_joined(joined: Tensors, apart: Tensors, rules: ReadingRules) -> Readin
 
 
 def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRules) -> TensorMatch:
-    """Return the match of two tensors: (2, 64, 128) is read as two copies of (64, 128), for example.
+    """Return how two tensors can be compared, by reading one of them as the other.
 
-    Either of them may have the copies. If neither can be read as the other, their comparison reports
-    that the shapes differ.
+    For example, (2, 64, 128) in either file is read as two copies of (64, 128). If neither can be
+    read as the other, the match has no reading, and its comparison reports that the shapes differ.
 
     Args:
         name: The name in A.
@@ -337,21 +337,22 @@ def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRule
         b: The tensor of B.
         rules: The rules of the comparison.
     """
-    match = TensorMatch(name=name, names_in_a=[name], names_in_b=[name_in_b], arrays=(a, b))
+    unread = TensorMatch(name=name, names_in_a=[name], names_in_b=[name_in_b], arrays=(a, b))
     reader = _choose_reader(name, name_in_b, rules)
-    sides = _order_sides(a, b, rules)  # A as B has it, and B as A has it
+    a_as_b_or_reverse = _order_sides(a, b, rules)
     # If only one holds integers, 127 may stand for 1.0 in it: elements differ by that scale.
     is_one_quantised = reader.has_frequencies and _holds_integers(a) != _holds_integers(b)
     if a.shape == b.shape and not is_one_quantised:
-        return match.with_first_reading(reader.read_in_same_shape, sides)
-    # Both may be one table with other axes, with copies, or with a scale.
-    match = match.with_first_reading(reader.read_as_table, sides)
-    if match.is_near or not reader.has_frequencies:
-        return match
-    # The values differ. Both may still hold the same cosines and sines, arranged differently: (L, 64)
-    # as 32 cosines and then 32 sines in a row, (L, 32, 2) as pairs of a cosine and a sine. If not,
-    # the match stays as it is.
-    return match.with_first_reading(reader.read_as_cos_sin, sides)
+        return unread.with_first_reading(reader.read_in_same_shape, a_as_b_or_reverse)
+    # First, both are read as one table, with other axes, with copies, or with a scale.
+    read_as_table = unread.with_first_reading(reader.read_as_table, a_as_b_or_reverse)
+    have_equal_values = read_as_table.is_near  # nearly, in a few rows
+    if have_equal_values or not reader.has_frequencies:
+        return read_as_table
+    # Then both are read as the same cosines and sines, arranged differently: (L, 64) as 32 cosines and
+    # then 32 sines in a row, (L, 32, 2) as pairs of a cosine and a sine. If this fails as well, the
+    # match as a table stays.
+    return read_as_table.with_first_reading(reader.read_as_cos_sin, a_as_b_or_reverse)
 
 
 def _choose_reader(name: str, name_in_b: str, rules: ReadingRules) -> ArrayReader:

@@ -243,27 +243,28 @@ class Compared:
         return _divide_by_harmless_error(result) if result.passed else DETECTED
 
     def _make_longer_tables(self) -> Iterator[tuple[int, "Compared"]]:
-        """Yield longer tables of the same scheme, each after its number of rows.
+        """Yield pairs of a number of rows and the tables of the same scheme with so many rows.
 
         The numbers are 2, 4, 8, … times the number of rows that were compared: 4, 8, 16, … for 2 rows.
-        They end before a table is too large.
+        They end before a table is too large. There are none if tables do not grow with a prompt.
         """
         scheme = self.scheme
-        if scheme.value_of("positions") is not None:
-            # Rows at given positions, 5 and 900, cannot be doubled: rows 0 and 1 take their place.
+        are_positions_listed = scheme.value_of("positions") is not None
+        if are_positions_listed:
+            # A list such as 5, 900 has no doubled length. So lengths are doubled from the positions 0, 1.
             scheme = _place_consecutively(scheme)
-        row_count = scheme.value_of("seq_len") or 0
-        has_rows_in_order = scheme.is_range  # unlike a grid, or relative positions
-        # Frequencies and slopes have no rows: they are the same for any length.
-        if not has_rows_in_order or not self._have_rows(row_count):
+        row_count = scheme.value_of("seq_len") or 0  # Slopes have no length.
+        are_positions_consecutive = scheme.is_range  # unlike a grid, or relative positions
+        # Frequencies and slopes have no row per position: they are the same for any length.
+        if not are_positions_consecutive or not self._have_row_per_position(row_count):
             return
-        for doubled in _list_doubled_lengths(row_count):
-            longer = self._find_longer_table(scheme, doubled)
-            if longer is None:
+        for longer_row_count in _list_doubled_lengths(row_count):
+            longer_tables = self._find_longer_table(scheme, longer_row_count)
+            if longer_tables is None:
                 return
-            yield doubled, longer
+            yield longer_row_count, longer_tables
 
-    def _have_rows(self, length: int) -> bool:
+    def _have_row_per_position(self, length: int) -> bool:
         """Return True if some table has a row per position, so that a longer one has more rows.
 
         Vectors such as `inv_freq` (64,) count as tables of one row, whatever the length of the scheme

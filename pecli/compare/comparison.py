@@ -502,27 +502,32 @@ def _read_rows_of_copy(part: Part, copy_index: Index, block: RowBlock) -> AnyArr
 def _with_wrong_places(
     result: Comparison, parts: Sequence[Part], errors: ElementErrors
 ) -> Comparison:
-    """Return a result that also states which elements are wrong, by their indices in the file.
+    """Return a result that also states where the wrong elements of a tensor are.
 
-    These are the worst and the first wrong element, and the rows, columns, heads and sequences that have
-    wrong elements.
+    It gets the indices of the worst and of the first wrong element in the tensor, and the rows, columns,
+    heads and sequences that have wrong elements.
 
     Args:
         result: The result without them.
         parts: The tables that the tensor holds, such as cosines and sines, with the copies of each.
-        errors: The errors of all elements, which are numbered through all tables and copies.
+        errors: The errors of all elements. Each has a number: the elements of all copies of the first
+            table are counted from 0, then those of the next table.
     """
     if errors.worst is not None:
         result = _with_worst_element(result, parts, errors.worst)
-    # Of each copy with a wrong element, the number of the first one.
-    first_places = errors.first_wrong_places.values()
-    if not first_places:
+    # Each copy with wrong elements has the number of its first one.
+    first_number_by_copy = errors.first_wrong_places
+    if not first_number_by_copy:
         return result  # All errors are within the tolerance.
-    first_indices = [_find_index_in_tensor(parts, place) for place in first_places]
-    where = _find_wrong_places(parts, errors)  # the rows and columns of the table, in any copy
+    first_index_per_copy = [
+        _find_index_in_tensor(parts, number) for number in first_number_by_copy.values()
+    ]
+    wrong_in_table = _find_wrong_places(parts, errors)  # rows and columns, in any copy
     copy_axes = parts[0].copy_axes  # All tables of a tensor have their copies along the same axes.
-    where |= _find_wrong_copies(copy_axes, first_indices, axes_of_table=where)
-    return replace(result, first_index=min(first_indices), where=where)
+    wrong_copies = _find_wrong_copies(copy_axes, first_index_per_copy, axes_of_table=wrong_in_table)
+    return replace(
+        result, first_index=min(first_index_per_copy), where=wrong_in_table | wrong_copies
+    )
 
 
 def _with_worst_element(

@@ -52,12 +52,10 @@ def explain_by_first(
 def explain_by_plain_or_exact_schedule(
     schedules: Iterable[SchedulePrior], explain: ExplainPrior, largest_exact_residual: float
 ) -> list[Explanation]:
-    """Return the explanation by the first schedule that is plain or exact, or else by the first fitted one.
+    """Return the explanation of a table by one of several rules for its frequencies (schedules).
 
-    A schedule is a rule for all frequencies, such as base^(−2i/dim) with a base of 10000. One with
-    fitted numbers, such as base 50478.6, may only come near: with base 50478.634 the table may be exact.
-    So the explanation by a fitted schedule that is not exact is kept back, and returned only if no later
-    schedule is plain or exact.
+    It is by the first schedule that has plain numbers, such as base 10000, or that makes the table
+    exactly. If there is none, it is by the first of the others, whose numbers were fitted: base 50478.6.
 
     Args:
         schedules: The schedules to try, the plainest first.
@@ -67,16 +65,17 @@ def explain_by_plain_or_exact_schedule(
     Returns:
         One explanation; an empty list if no schedule explains the table.
     """
-    kept_back: list[Explanation] = []
+    by_inexact_fits: list[Explanation] = []
     for prior in schedules:
         check_time()
         best = next(iter(explain(prior)), None)
         if best is None:
             continue
+        # An answer costs more, the less usual its numbers are, and states what is doubtful about them.
         explanation = best.with_suppositions(edits=(), cost=prior.cost, doubts=prior.doubts)
-        is_plain = prior.cost < PLAIN_COST
+        has_plain_numbers = prior.cost < PLAIN_COST
         is_exact = explanation.residual <= largest_exact_residual
-        if is_plain or is_exact:
+        if has_plain_numbers or is_exact:
             return [explanation]
-        kept_back.append(explanation)
-    return kept_back[:1]
+        by_inexact_fits.append(explanation)
+    return by_inexact_fits[:1]

@@ -412,14 +412,25 @@ def _with_linear_scaling(schedule: FrequencySchedule, series: GeometricSeries) -
 def _with_multiplied_positions(
     schedule: FrequencySchedule, series: GeometricSeries
 ) -> SchedulePrior:
-    """Return a schedule that multiplies positions, by 1/3 if that is plainer than 0.333333."""
+    """Return a schedule that multiplies all positions by the number that the frequencies show.
+
+    Pair 0 has the frequency 1 unless something multiplies it, so that its frequency is this number.
+    It is taken as 0.5 or as 1/3, whichever form has fewer digits, and costs more the more it has.
+
+    Args:
+        schedule: The schedule without the number.
+        series: The fitted frequencies.
+    """
     if _is_unscaled(series):
         return SchedulePrior(schedule)
     factor = _with_fewest_digits(series.first)
     divisor = series.plainest_divisor
-    if digits(divisor) < digits(factor):
-        return SchedulePrior(replace(schedule, scale=1 / divisor), _cost_of_number(divisor))
-    return SchedulePrior(replace(schedule, scale=factor), _cost_of_number(factor))
+    is_divisor_shorter = digits(divisor) < digits(factor)  # 3 instead of 0.333333
+    if is_divisor_shorter:
+        divided = replace(schedule, scale=1 / divisor)
+        return SchedulePrior(divided, _cost_of_number(divisor))
+    multiplied = replace(schedule, scale=factor)
+    return SchedulePrior(multiplied, _cost_of_number(factor))
 
 
 def _inverse(fit: Fit) -> Fit:

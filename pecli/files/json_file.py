@@ -72,15 +72,16 @@ def read(contents: Contents) -> LoadedFile:
 
 
 def _read_pecli_json(contents: Contents) -> LoadedFile:
-    """Return the tensors of a .json file that pecli wrote, and the spec, the parameters of their scheme.
+    """Return the tensors of a .json file that pecli wrote, and the parameters that made them.
 
     Raises:
         FileError: the file is too large for Python's parser, or is not of the form JSON_FORM.
     """
     text = whole_text(contents)
-    value_count = sum(text.count(mark) for mark in (b"[", b"{", b'"'))
+    # Each list, object and text has one of these marks, so that their count bounds the parser's memory.
+    mark_count = sum(text.count(mark) for mark in (b"[", b"{", b'"'))
     contents.refuse_if(
-        value_count > MAX_LISTS,
+        mark_count > MAX_LISTS,
         f"has more than {MAX_LISTS:,} lists and texts",
         "write .npz or .safetensors",
     )
@@ -95,7 +96,8 @@ def _read_pecli_json(contents: Contents) -> LoadedFile:
             raise error("is not a .json file of tables")
     contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
     arrays = {name: _array_of_json(contents, name, tensor) for name, tensor in tensors.items()}
-    metadata = {KEY: json.dumps(other_values[KEY])} if KEY in other_values else {}
+    has_parameters = KEY in other_values  # those of the scheme, as `write` adds them
+    metadata = {KEY: json.dumps(other_values[KEY])} if has_parameters else {}
     return LoadedFile(contents.path, "json", arrays, metadata)
 
 

@@ -13,6 +13,7 @@ from pecli.engine.arrays import AnyArray as Array
 from pecli.engine.arrays import dtype_name
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, ParameterError, listed, nearest, quoted
+from pecli.explain.words import sentence
 from pecli.files.load import load
 from pecli.golden.cases import TOLERANCES
 from pecli.golden.suite_files import read_tensors
@@ -235,25 +236,31 @@ def _verify_answer(
     if tolerance is None:
         tolerance = Tolerance(atol=_largest_tolerance(entry, answers))
     if entry.is_rotation or "attention_factor" in answers:
-        return _compare_with_files(entry, answers, tolerance)
+        return _compare_answers_with_files(entry, answers, tolerance)
     return replace(_verify_tables(answers, entry.scheme, tolerance), file=entry.name)
 
 
-def _compare_with_files(
+def _compare_answers_with_files(
     entry: Entry, answers: Mapping[str, Array], tolerance: Tolerance
 ) -> Verification:
-    """Compare a port's tensors with those in the files of a case.
+    """Compare a port's tensors with the right ones in the files of a case.
 
     This is for rotated vectors and attention factors: no table of a scheme has them.
-    """
-    golden = {name: array for name, array in read_tensors(entry).items() if name in answers}
-    result = diff(golden, dict(answers), tolerance)
-    from pecli.explain.words import sentence
 
-    # The diagnosis of a difference compares A with B: sentences about the port alone are plainer.
-    reasons = tuple(map(sentence, result.explanations))
-    problems = reasons or result.diagnosis
-    return Verification(entry.name, entry.scheme.name, result.tensors, problems, weak=result.weak)
+    Args:
+        entry: The case.
+        answers: The tensors that the port computed, by name.
+        tolerance: The differences that are allowed.
+    """
+    right_tensors = read_tensors(entry)
+    right_answers = {name: array for name, array in right_tensors.items() if name in answers}
+    difference = diff(right_answers, dict(answers), tolerance)
+    # Explanations are about the port only. If there are none, the diagnosis compares two files A and B.
+    explanations = tuple(map(sentence, difference.explanations))
+    problems = explanations or difference.diagnosis
+    return Verification(
+        entry.name, entry.scheme.name, difference.tensors, problems, weak=difference.weak
+    )
 
 
 def _largest_tolerance(entry: Entry, answers: Mapping[str, Array]) -> float:

@@ -140,7 +140,9 @@ def converted(
         heads = heads.completed(chosen)
     moves: dict[str, Move] = {}
     if before != after:
-        moves = {weight.name: _move(weight, before, after, heads, fields) for weight in chosen}
+        moves = {
+            weight.name: _find_new_order(weight, before, after, heads, fields) for weight in chosen
+        }
     return Converted(
         arrays=arrays, moves=moves, source=before, target=after, heads=heads, dtype=dtype
     )
@@ -369,10 +371,20 @@ def _listed(weights: Sequence[Input]) -> str:
     return listed([f"{quoted(weight.name)} {weight.shape}" for weight in weights], MAX_LISTED)
 
 
-def _move(
+def _find_new_order(
     weight: Input, source: str, target: str, heads: HeadDivision | None, fields: NamedValues
 ) -> Move:
-    """Return how a tensor moves: by the rows of its heads, or by its columns if it is a table."""
+    """Return the new order of a tensor's rows or columns, which gives it another pair layout.
+
+    A projection's rows are reordered within each head. A table has no heads, and its columns are reordered.
+
+    Args:
+        weight: The tensor.
+        source: The pair layout that it has, such as `interleaved`.
+        target: The pair layout that it gets, such as `halves`.
+        heads: How the rows of a projection are divided into heads; None for a table.
+        fields: For a table, how many columns rotate (`rotary_dim`), and if they are the last (`trailing`).
+    """
     if heads is not None:
         return heads.move(weight, source, target)
     return move_in_columns(

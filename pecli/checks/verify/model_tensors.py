@@ -69,7 +69,7 @@ class ModelTensors:
         Raises:
             ParameterError: If the model has no encoding, or none of the layer type.
         """
-        encodings = _choose_encodings(model, layer_type, settings)
+        encodings = _choose_encodings_to_compare(model, layer_type, settings)
         # A .gguf file may hold factors that divide frequencies; only frequencies can be compared.
         tensors = _with_frequencies_instead_of_factors(file.read_as("float32"))
         # Some scalings change frequencies with the length of the prompt. Which length the frequencies
@@ -240,10 +240,13 @@ class ModelTensors:
         return replace(self, encodings=(*encodings, *not_rotary), assigned=assigned)
 
 
-def _choose_encodings(
+def _choose_encodings_to_compare(
     model: ModelEncodings, layer_type: str | None, settings: TableSettings
 ) -> tuple[Encoding, ...]:
-    """Return the encodings to compare with: those of a layer type, or with a grid, or all.
+    """Return the encodings of a model that its tensors are compared with.
+
+    If the user named a layer type, it is the one of these layers. If the user stated a grid of image
+    patches, they are those of image parts, which place patches on a grid. Else they are all.
 
     Raises:
         ParameterError: If the model has none.
@@ -253,9 +256,11 @@ def _choose_encodings(
     if not model.encodings:
         rule = "it has no positional encoding to check"
         raise ParameterError("model", repr(model.file), rule, "see pecli config")
-    if "grid" in settings.stated_rows:  # The text beside a vision tower may have no grid.
-        on_grid = tuple(encoding for encoding in model.encodings if encoding.grid.style)
-        return on_grid or model.encodings
+    is_grid_stated = "grid" in settings.stated_rows
+    if is_grid_stated:
+        # A model of images and text also has encodings of text, which have no grid.
+        encodings_on_grid = tuple(encoding for encoding in model.encodings if encoding.grid.style)
+        return encodings_on_grid or model.encodings
     return model.encodings
 
 

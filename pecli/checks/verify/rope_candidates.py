@@ -140,27 +140,32 @@ def _read_doubling(encoding: Encoding) -> str:
 def _find_tables_per_axis(
     encoding: Encoding, settings: TableSettings, dtype: str, doubling: str
 ) -> Iterator[CandidateTable]:
-    """Yield cosines and sines with one table per axis of positions, (3, L, D/2).
+    """Yield cosines, then sines, with one table for each kind of position that a token has.
 
-    A token of M-RoPE has three positions: time, row and column. Qwen2-VL computes a table for each.
-    Only later does attention take some columns, called a section, from each of the three.
+    A token of M-RoPE has three: its time, row and column. So Qwen2-VL's L tokens have a tensor of
+    three tables, (3, L, D/2). Attention later takes some columns, called a section, from each.
 
     Args:
         encoding: A rotary encoding of a model.
         settings: The positions of rows, (axes, L).
         dtype: The dtype of the tables.
-        doubling: How the model doubles columns, `halves` or `interleaved`; empty if either way will do.
+        doubling: The pair layout in which each column stands twice, `halves` or `interleaved`; empty
+            if either will do.
     """
     axes = len(settings.position_axes)
     length = len(settings.position_axes[0])
     rope = _make_rope_of_all_axes(encoding, settings, dtype)
-    # The tables do not depend on sections, so that a pass does not prove that sections are right.
-    note = "one table per axis of positions: sections do not show"
+    # Sections are chosen later, so that tables that pass do not prove that sections are right.
+    note_on_sections = "one table per axis of positions: sections do not show"
     for name, table in make_cosines_and_sines(rope).items():
         # The rope's table (3·L, D/2) has the L rows of the first axis, and then those of the others.
         table_per_axis = replace(table, shape=(axes, length, table.width))
         yield candidate_of(
-            {name: table_per_axis}, rope, has_frequencies=True, layout=doubling, words=note
+            {name: table_per_axis},
+            rope,
+            has_frequencies=True,
+            layout=doubling,
+            words=note_on_sections,
         )
 
 

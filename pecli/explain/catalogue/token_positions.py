@@ -152,30 +152,33 @@ class OtherTokenPositions(RotationMistake):
         rotated = case.specification
         assert isinstance(rotated, RotatedComputation)
         if self.mistake is not None and not rotated.tokens.are_stated:
-            return (self._edit_in_brief(rotated, self.mistake),)
-        return (self._edit_with_list(rotated),)
+            return (self._state_positions_briefly(rotated, self.mistake),)
+        return (self._list_positions(rotated),)
 
-    def _edit_in_brief(self, rotated: RotatedComputation, mistake: PositionMistake) -> Edit:
-        """Return the edit that states the positions in the fewest words.
+    def _state_positions_briefly(
+        self, rotated: RotatedComputation, mistake: PositionMistake
+    ) -> Edit:
+        """Return the shortest statement of the positions that a tensor was rotated by.
 
         It is «offset is 3» for 3, 4, 5, …, and «all rows are at position 7» for 7, 7, 7, …. Positions
         that follow no such rule are listed.
 
         Args:
-            rotated: The rotation, with the positions that were supposed.
+            rotated: The rotation, with the positions that were expected: 0, 1, 2, ….
             mistake: The known mistake that leads from these to the used positions.
         """
-        first_position = int(self.positions[0, 0])
-        is_shift_of_all_rows = mistake.kind is Misplacement.SHIFTED and mistake.row == 0
+        used_first_position = int(self.positions[0, 0])
+        expected_first_position = int(rotated.positions[0, 0])
+        is_shift_from_first_row = mistake.kind is Misplacement.SHIFTED and mistake.row == 0
         has_single_row = rotated.rows == 1
-        if is_shift_of_all_rows or has_single_row:
-            supposed_first_position = int(rotated.positions[0, 0])
-            return Parameter("offset", supposed_first_position, first_position)
-        if mistake.kind in AT_ONE_POSITION:
-            return Rows("constant", first_position)
-        return self._edit_with_list(rotated)
+        if is_shift_from_first_row or has_single_row:
+            return Parameter("offset", expected_first_position, used_first_position)
+        are_all_rows_at_one_position = mistake.kind in AT_ONE_POSITION
+        if are_all_rows_at_one_position:
+            return Rows("constant", used_first_position)
+        return self._list_positions(rotated)
 
-    def _edit_with_list(self, rotated: RotatedComputation) -> Edit:
+    def _list_positions(self, rotated: RotatedComputation) -> Edit:
         """Return the edit that lists the used positions beside the right ones, and why they differ."""
         return rotated.tokens.edit(self.positions, self.mistake)
 

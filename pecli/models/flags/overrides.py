@@ -42,10 +42,10 @@ def apply_overrides(
     server: Server,
     findings: Findings,
 ) -> EncodingsWithFlags:
-    """Return the encodings of a config.json after flags of vLLM, SGLang or transformers.
+    """Return the encodings that a model has when vLLM, SGLang or transformers gets flags.
 
-    Flags replace keys of the config.json, which is then read again: `--rope-theta 1e6` replaces its
-    base, and `--rope-scaling '{"rope_type": "yarn", …}'` all of its rotary settings.
+    Flags replace keys in a copy of the config.json, which is then read again: `--rope-theta 1e6`
+    replaces its base, and `--rope-scaling '{"rope_type": "yarn", …}'` all of its rotary settings.
 
     Args:
         model: The encodings without the flags.
@@ -60,16 +60,19 @@ def apply_overrides(
     if config is None:
         rule = f"{server.name} reads flags into a config.json, and {model.file} is a .gguf"
         raise ParameterError("flags", "given", rule, "name the folder with its config.json")
-    changed_config = _config_with_flags(config, settings)
-    for replaced in _replaced_settings(config, changed_config):
+    changed_config = _copy_config_with_flags(config, settings)
+    # The loop adds warnings to `findings`, and lost bases to `changed_config`.
+    for replaced in _find_settings_replaced_by_flags(config, changed_config):
         _warn_of_lost_keys(replaced, findings)
-        _replace_lost_base(replaced, changed_config, model, server, findings)
-    served = settings.get(Meaning.CONTEXT)  # A flag such as `--max-model-len 65536`.
-    context = served.value if served else _stretched_context(changed_config, model)
+        _add_servers_base_if_lost(replaced, changed_config, model, server, findings)
+    context_flag = settings.get(Meaning.CONTEXT)  # such as `--max-model-len 65536`
+    context = (
+        context_flag.value if context_flag else _derive_context_from_settings(changed_config, model)
+    )
     model_with_flags = read_object(
         changed_config.values, model.file, origins=changed_config.origins, served=context
     )
-    _warn_of_replaced_scalings(model, model_with_flags, changed_config, findings)
+    _warn_of_layers_with_other_scaling(model, model_with_flags, changed_config, findings)
     return EncodingsWithFlags(
         encodings=model_with_flags.encodings,
         context=context,
@@ -78,7 +81,7 @@ def apply_overrides(
     )
 
 
-def _config_with_flags(config: NamedValues, settings: FlagSettings) -> ChangedConfig:
+def _copy_config_with_flags(config: NamedValues, settings: FlagSettings) -> ChangedConfig:
     """Return the configuration with the keys that flags replace.
 
     A flag for one key (`--rope-theta`) counts more than `--hf-overrides`, which counts more than a
@@ -252,7 +255,7 @@ class ReplacedSettings(NamedTuple):
         return any(isinstance(value, Mapping) for value in self.settings.values())
 
 
-def _replace_lost_base(
+def _add_servers_base_if_lost(
     replaced: ReplacedSettings,
     changed_config: ChangedConfig,
     model: ModelEncodings,
@@ -288,7 +291,7 @@ def _warn_of_lost_keys(replaced: ReplacedSettings, findings: Findings) -> None:
         findings.warn(FlagProblem.KEYS_LOST, sentence)
 
 
-def _replaced_settings(
+def _find_settings_replaced_by_flags(
     config: NamedValues, changed_config: ChangedConfig
 ) -> list[ReplacedSettings]:
     """Return the objects of rotary settings that flags replaced, each beside the model's own.
@@ -405,13 +408,15 @@ def _base_of_model(replaced: ReplacedSettings) -> float | None:
     return next(filter(None, stated), None)
 
 
-def _stretched_context(changed_config: ChangedConfig, model: ModelEncodings) -> int | None:
+def _derive_context_from_settings(
+    changed_config: ChangedConfig, model: ModelEncodings
+) -> int | None:
     """Return the context that replaced settings are made for: factor times original length.
 
     vLLM derives it in the same way, if no flag states it. It is the model's own context if no
     settings were replaced, or they have no factor.
     """
-    for replaced in _replaced_settings({}, changed_config):
+    for replaced in _find_settings_replaced_by_flags({}, changed_config):
         factor = as_number(replaced.settings.get("factor"))
         original = as_whole(replaced.settings.get(ORIGINAL)) or model.context
         if factor and original:
@@ -419,7 +424,7 @@ def _stretched_context(changed_config: ChangedConfig, model: ModelEncodings) -> 
     return model.context
 
 
-def _warn_of_replaced_scalings(
+def _warn_of_layers_with_other_scaling(
     model: ModelEncodings,
     model_with_flags: ModelEncodings,
     changed_config: ChangedConfig,
