@@ -126,6 +126,25 @@ def test_exponents_over_the_whole_dim_have_no_mistake_of_another_dim(rope: Rope)
 
 
 @pytest.mark.parametrize(
+    ("scaling", "mistakes"),
+    [
+        ({"scaling": "linear", "factor": 4.0}, ["exponent_dim"]),
+        ({"scaling": "ntk", "factor": 4.0}, []),
+        ({"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}, []),
+    ],
+    ids=["linear", "ntk", "yarn"],
+)
+def test_exponents_over_the_whole_dim_are_a_known_mistake_of_linear_scaling_only(
+    scaling: dict[str, Any], mistakes: list[str]
+) -> None:
+    """8 of 16 channels rotate. Exponents over 16 are those of another base over 8, which gives the
+    wrong frequencies only if scaling divides all of them by one factor.
+    """
+    rope = Rope(4, 16, partial_rotary_factor=0.5, **scaling)
+    assert wrong_parameters(rope) == mistakes
+
+
+@pytest.mark.parametrize(
     ("parameters", "wrong_keep"),
     [({"style": "llama4-vision"}, 0), ({"style": "eva"}, 1), ({"style": "eva", "keep": 1}, 0)],
     ids=["Llama 4 keeps a row", "EVA keeps none", "EVA with a row that is given"],

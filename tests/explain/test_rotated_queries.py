@@ -204,6 +204,25 @@ def test_wrong_channels_and_another_mistake_are_two(after: Array, edits: tuple[E
     assert edits_found_in(after, DEEPSEEK, "deepseek-v3", atol=1e-5) == [edits]
 
 
+def test_two_heads_of_one_token_show_two_mistakes() -> None:
+    """A token at position 9 is rotated by −9, and in interleaved pairs instead of halves. Some rotation
+    leads from one head to any other numbers, but from two heads only if both are rotated alike.
+    """
+    config = {
+        **CONFIG,
+        "hidden_size": 2 * DIM,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+    }
+    before = QUERIES[:, :2, :1]
+    after = rotated_in_layouts(before, -angles_at([9]), "interleaved", "interleaved")
+    result = pecli.verify(np.float32(after), config, before=before, offset=9, atol=1e-4)
+    (reason,) = result.diagnosis
+
+    assert "sin is negated" in reason
+    assert "layout is interleaved (the spec says halves)" in reason
+
+
 @pytest.mark.parametrize("rows", [range(54, 64), range(5), [63], range(16, 64)])
 def test_rows_of_zeros_are_named(rows: Any) -> None:
     """Queries of 64 rows are rotated rightly; then some rows are set to zero, as if a kernel had not

@@ -70,6 +70,16 @@ def test_a_narrow_terminal_shows_some_columns_at_a_time_and_cuts_no_number(
     assert blocks_of_row_199[-1][-1] == f"{math.cos(199 / 10000 ** (62 / 64)):.4f}"
 
 
+def test_columns_of_a_preview_have_their_numbers_above_them() -> None:
+    """The table has the columns 0 to 19. In a pipe, dots stand for those that are left out between
+    the first five and the last two.
+    """
+    lines = said(preview.show, pecli.Sinusoidal(seq_len=2, dim=20)).splitlines()
+    (heading,) = [number for number, line in enumerate(lines) if line.startswith("pe ")]
+
+    assert lines[heading + 1].split() == ["0", "1", "2", "3", "4", "...", "18", "19"]
+
+
 def test_rows_of_a_tensor_of_three_axes_are_labelled_with_two_indices() -> None:
     """The bias of 2 heads is 2 × 3 × 3: a label has the head and the query of a row."""
     bias = pecli.Alibi(heads=2, seq_len=3).tensors()[0]

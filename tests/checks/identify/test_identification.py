@@ -21,7 +21,7 @@ import pytest
 import pecli
 from pecli.checks import identify as identification
 from pecli.checks.identify import Match
-from pecli.engine.edits import Mask, Negated, Repeated, Rows, RowsWrong
+from pecli.engine.edits import Layout, Mask, Negated, Repeated, Rows, RowsWrong
 from pecli.engine.table import table_of
 from pecli.explain.time_limit import TimeLimit
 from pecli.files import save_tables
@@ -306,6 +306,15 @@ def test_frequencies_in_float8_are_identified() -> None:
     coarse = np.float32(frequencies.astype(ml_dtypes.float8_e5m2))
 
     assert pecli.identify(coarse).identified
+
+
+@pytest.mark.parametrize(("count", "is_identified"), [(5, False), (6, True)])
+def test_six_numbers_are_enough_for_frequencies(count: int, is_identified: bool) -> None:
+    """10000^(−i/count) are the frequencies of a rope of 5 or 6 pairs. Fewer than six numbers lie on
+    some schedule by chance.
+    """
+    frequencies = np.float32(inverse_frequencies(10000.0, 2 * count))
+    assert pecli.identify({"inv_freq": frequencies}).identified == is_identified
 
 
 @pytest.mark.parametrize(("step", "count"), [(2.0**-4, 8), (2.0**-8, 16)])
@@ -678,6 +687,18 @@ def test_cosines_and_sines_in_two_layouts_are_identified_as_two_tables() -> None
 
     assert [match.tensors for match in found] == [("cos",), ("sin",)]
     assert [match.scheme.layout for match in found] == ["halves", "interleaved"]
+
+
+def test_cosines_without_sines_stay_incomplete_beside_their_frequencies() -> None:
+    """The cosines and the 16 frequencies of 32 channels are one table. The frequencies do not replace
+    the sines, so that the match says that the cosines are alone.
+    """
+    frequencies = inverse_frequencies(10000.0, 32)
+    cosines = doubled_as_halves(cos_and_sin_tables(64, frequencies)["cos"])
+    (match,) = pecli.identify({"cos": cosines, "inv_freq": np.float32(frequencies)}).matches
+
+    assert match.tensors == ("cos", "inv_freq")
+    assert match.edits == (Layout("cos and sin", "cos alone"),)
 
 
 def test_flattened_cosines_and_sines_are_identified() -> None:

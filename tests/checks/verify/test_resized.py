@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.checks.verify.resizing_ways import describe_ways
 from pecli.errors import FileError, ParameterError
-from pecli.tensors.interpolation import Interpolation
+from pecli.tensors.interpolation import Interpolation, known_interpolations
 from tests.tensors.test_resize import INTERPOLATED_BY_TORCH, case_name, decoded, options_of
 
 GROWN_OR_SHRUNK = [case for case in INTERPOLATED_BY_TORCH if case["old"] != case["new"]]
@@ -252,6 +253,20 @@ def test_a_model_is_refused_beside_a_resized_table() -> None:
     """The expected rows come from the old table (`resized_from`), so a model has no meaning."""
     with pytest.raises(ParameterError, match="leave it out"):
         pecli.verify(OLD_TABLE, "gpt2", resized_from=OLD_TABLE)
+
+
+@pytest.mark.parametrize(("count", "are_named"), [(6, True), (7, False)])
+def test_at_most_six_interpolations_are_named_as_making_the_same_table(
+    count: int, are_named: bool
+) -> None:
+    """The first is named with the project that uses it, and each of the others after «and»; seven are
+    «most».
+    """
+    first, *others = [*known_interpolations()][:count]
+    words = describe_ways((first, *others))
+
+    assert all(str(other) in words for other in others) == are_named
+    assert (words == "as most interpolations make it") != are_named
 
 
 def test_a_required_interpolation_is_not_weak_if_others_make_the_same_table() -> None:

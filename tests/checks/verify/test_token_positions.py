@@ -405,6 +405,16 @@ def test_a_pass_that_cannot_see_padding_is_weak() -> None:
     assert placed.weak == ()
 
 
+def test_equal_rows_of_a_tensor_without_a_batch_axis_are_of_no_numbered_sequence() -> None:
+    """The tensor has the axes of heads, tokens and channels. The first 9 of its 24 tokens are equal."""
+    before = np.random.default_rng(1).normal(size=(HEADS, LENGTH, DIM)).astype(np.float32)
+    before[:, :9] = before[:, :1]
+    after = rotated_by_formula(before, POSITIONS_0_TO_23).astype(np.float32)
+    (line,) = pecli.verify(after, llama_of_base_10000(), before=before, atol=1e-4).weak
+
+    assert "it begins with 9 equal rows, which look like padding" in line
+
+
 WPE = np.random.default_rng(3).normal(size=(64, 32)).astype(np.float32)
 """A learned table of 64 positions and 32 channels, which is added to inputs."""
 

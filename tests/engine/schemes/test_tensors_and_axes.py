@@ -111,6 +111,16 @@ def test_a_scale_on_positions_multiplies_angular_frequencies() -> None:
     assert Sinusoidal(1, 4, scale=1000.0).angular_frequencies() == [1000.0, 10.0]
 
 
+def test_angular_frequencies_of_an_added_scheme_are_its_inverse_frequencies() -> None:
+    """A scheme that somebody adds need not define both: without a recipe and a scale, they are equal."""
+
+    class Tides(LearnedInit):
+        def inverse_frequencies(self) -> list[float]:
+            return [0.5, 0.25]
+
+    assert Tides(4, 4).angular_frequencies() == [0.5, 0.25]
+
+
 @pytest.mark.parametrize("scheme", [Alibi(2, 4), LearnedInit(4, 8)], ids=str)
 def test_alibi_and_learned_tables_have_no_frequencies(scheme: Scheme) -> None:
     """Frequencies belong to tables of waves: both properties are None for the slopes of ALiBi and

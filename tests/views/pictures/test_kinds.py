@@ -14,7 +14,7 @@ import pytest
 
 import pecli
 from pecli.engine.schemes.relative import Relative
-from pecli.engine.table import table_of
+from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
 from pecli.files.load import opened
 from pecli.views.pictures import kinds
@@ -247,6 +247,23 @@ def test_curves_are_of_five_pairs_that_turn_between_sixteen_times_and_half_a_tim
 
     np.testing.assert_allclose(turns, np.geomspace(16, 0.5, num=5), rtol=0.1)
     assert chart.y == "cosine"
+
+
+def test_biases_of_an_added_scheme_are_lines_over_1024_keys() -> None:
+    """The scheme has slopes and states no length, so that its lines end at the distance 1023. By
+    ALiBi's paper, the first of 8 slopes is 1/2.
+    """
+
+    class Added(pecli.Scheme):
+        name = "added"
+        applied_as = "bias"
+
+        def tensors(self) -> tuple[Table, ...]:
+            return pecli.Alibi(8, slopes=True).tensors()
+
+    curve = drawn_picture("curves", Added()).panels[0].curves[0]
+    assert curve.x[-1] == 1023
+    assert curve.y[-1] == -1023 / 2
 
 
 def test_heatmaps_of_biases_with_one_query_take_no_channels() -> None:

@@ -577,6 +577,19 @@ def test_a_sign_in_a_name_is_replaced_in_ascii_only(sign: str, in_ascii: str) ->
     assert in_ascii_legend == f"* a {in_ascii} b"
 
 
+@pytest.mark.parametrize(("columns", "has_names"), [(34, False), (35, True)])
+def test_axes_are_named_if_six_characters_are_left_for_the_colour_bar(
+    columns: int, has_names: bool
+) -> None:
+    """«position ↓  channel →   » has 24 characters, and «−1», «1» and the spaces around the bar have 5
+    more. With 6 for the bar, these are 35 columns.
+    """
+    panel = HeatmapPanel("", np.zeros((8, 8)), "position", "channel", limits=(-1.0, 1.0))
+    last_line = terminal_render.lines(Picture("", [panel]), Terminal(columns, 24))[-1]
+
+    assert last_line.startswith("position ↓  channel →   −1") == has_names
+
+
 def test_numbers_of_rows_before_zero_have_a_minus() -> None:
     """The rows of the heatmap are numbered from −4 on, before «│»."""
     rows = heatmap_lines(np.zeros((8, 8)), GREY_TERMINAL, first_row=-4, limits=(-1.0, 1.0))
