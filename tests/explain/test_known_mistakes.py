@@ -158,6 +158,23 @@ def test_a_known_mistake_has_no_row_beside_the_grid_for_one_or_one_for_none(
     assert wrong_values(Rope(grid=(2, 2), dim=16, **parameters), "keep") == [wrong_keep]
 
 
+@pytest.mark.parametrize(
+    ("scheme", "is_tried"),
+    [
+        (Rope(grid=(2, 2), dim=16, style="eva", keep=1), True),
+        (Sinusoidal(grid=(2, 2), dim=16, style="mae", keep=1), False),
+    ],
+    ids=["rotary", "added"],
+)
+def test_positions_beside_a_class_token_are_mistaken_in_rotary_tables_only(
+    scheme: Scheme, is_tried: bool
+) -> None:
+    """A wrong scheme has a list of positions instead of the grid. EVA's class token can be listed, at
+    position 0, which does not rotate it. MAE's is a row of zeros, which no position has.
+    """
+    assert ("positions along h" in wrong_parameters(scheme)) == is_tried
+
+
 def test_known_mistakes_at_listed_positions_are_exponents_axes_and_styles() -> None:
     """Three points are listed by coordinates, (0, 2), (1, 3) and (5, 7). EVA's known mistakes are
     exponents over the whole dim, another style, and exchanged axes; none of a grid's size.

@@ -52,6 +52,19 @@ def test_tensors_beside_the_tables_do_not_fail() -> None:
     assert result.passed
 
 
+def test_a_name_that_means_nothing_does_not_mean_the_axes_of_pairs() -> None:
+    """The scheme of an image has a table `axis`, a number for each of the 16 pairs. «junk» holds five
+    ones, and nothing says that they are axes: it is listed as unchecked.
+    """
+    image = pecli.Rope(grid=(4, 4), dim=32, style="eva")
+    tables = image.tables()
+    dump = {"cos": tables["cos"], "sin": tables["sin"], "junk": np.ones(5)}
+    result = pecli.verify(dump, image)
+
+    assert result.unchecked == ("junk",)
+    assert result.passed
+
+
 def test_a_file_without_tables_is_refused() -> None:
     """CONFIG is a Llama; the file has neither its tables nor their shapes. The error lists what the
     file has, and how tables or queries can be dumped.

@@ -415,6 +415,22 @@ def test_equal_rows_of_a_tensor_without_a_batch_axis_are_of_no_numbered_sequence
     assert "it begins with 9 equal rows, which look like padding" in line
 
 
+def test_a_pass_is_weak_if_no_positions_are_given_and_others_would_pass() -> None:
+    """A linear scaling by 64 rotates a pair by at most 1/64 radian per position. At positions one too
+    far, pairs of a length below 2√2 would be off by less than 0.05; the tolerance is 0.1. If positions are
+    given, there is no doubt.
+    """
+    config = llama_of_base_10000(rope_scaling={"rope_type": "linear", "factor": 64.0})
+    before = np.random.default_rng(1).uniform(-2, 2, (1, HEADS, LENGTH, DIM)).astype(np.float32)
+    after = rotated_by_formula(before, POSITIONS_0_TO_23 / 64).astype(np.float32)
+    given = {"positions": POSITIONS_0_TO_23}
+    weak_without = pecli.verify(after, config, before=before, atol=0.1).weak
+    weak_with = pecli.verify(after, config, before=before, atol=0.1, **given).weak
+
+    assert "24 rows cannot tell whether positions start at 1" in " ".join(weak_without)
+    assert "whether positions" not in " ".join(weak_with)
+
+
 WPE = np.random.default_rng(3).normal(size=(64, 32)).astype(np.float32)
 """A learned table of 64 positions and 32 channels, which is added to inputs."""
 

@@ -150,6 +150,16 @@ def test_another_parameter_of_a_grid_is_named(found: Scheme, spec: Scheme, words
     assert words in reasons_of_verify(found, spec)
 
 
+def test_the_row_of_a_class_token_is_no_difference_from_a_grid() -> None:
+    """Both tables of 4 × 4 points begin with MAE's row of zeros for a class token (keep 1). Only the
+    base of the others differs, 500 for 10000, so that every row is explained exactly.
+    """
+    found = Sinusoidal(grid=(4, 4), dim=32, style="mae", keep=1, base=500.0)
+    spec = Sinusoidal(grid=(4, 4), dim=32, style="mae", keep=1)
+
+    assert "base is 500 (the spec says 10000); exact" in reasons_of_verify(found, spec)
+
+
 def test_exchanged_rows_and_columns_of_a_grid_are_named() -> None:
     """A grid of 3 × 5 points: the channels of the row (h) are made of columns, and those of the
     column (w) of rows. DETR scales the coordinates of each axis to 2π.
