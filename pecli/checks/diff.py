@@ -1,10 +1,13 @@
 """Two files compared, tensor by tensor."""
 
+import math
 import os
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+
+import numpy as np
 
 from pecli.checks import Answer, plain_fields
 from pecli.checks.diagnosis import explanations_as_json
@@ -113,7 +116,8 @@ def diff(
     both = _open_both(a, b)
     file_a = both.a.file
     file_b = both.b.file
-    allowed = widen_for_printed(both.b.label, allowed, file_a.rounding + file_b.rounding)
+    printing_error = _printing_error(file_a) + _printing_error(file_b)
+    allowed = widen_for_printed(both.b.label, allowed, printing_error)
     # Within a tolerance, another dtype is not a difference, and a mask is a mask.
     is_loose = allowed != EXACT
     matches = match_tensors(file_a, file_b, allowed)
@@ -142,6 +146,15 @@ def diff(
     if answer.passed and is_loose and scheme is not None:
         return replace(answer, weak=_write_doubts(matches, scheme, allowed))
     return answer
+
+
+def _printing_error(file: LoadedFile) -> float:
+    """Return the largest error that printing made in the numbers of a file; 0 if none was rounded.
+
+    Both parts of a complex number are rounded, so that its error may be √2 times as large.
+    """
+    has_complex_numbers = any(np.iscomplexobj(tensor) for tensor in file.tensors.values())
+    return math.sqrt(2) * file.rounding if has_complex_numbers else file.rounding
 
 
 def _describe_problems(

@@ -48,6 +48,9 @@ _DECIMAL_COMMAS = re.compile(rb"\s*(?:[-+]?[0-9]{1,9},[0-9]+(?:[eE][-+]?[0-9]+)?
 """Numbers with blanks or semicolons between them, each of which has one comma in it: 1,25 0,05."""
 _ZERO_AFTER_COMMA = re.compile(rb",0[0-9]")
 """The beginning of decimals such as those of 0,05: no whole number begins with a zero."""
+_PART = rb"[-+]?(?:[0-9]++\.?[0-9]*+(?:[eE][-+]?[0-9]++)?|nan|inf)"
+_COMPLEX = re.compile(rb"(?<![\w.])(%b)(\s*+)(?=[-+])(%b)j" % (_PART, _PART))
+"""A complex number of Python, `0.54+0.84j`. NumPy pads its real part with blanks: `1.  +0.j`."""
 _BRACKETS = {b"[]": re.compile(rb"[\[\]]"), b"{}": re.compile(rb"[{}]")}
 _MANTISSA = re.compile(rb"[-+]?([0-9]+)\.?([0-9]*)(?:[eEdD]([-+]?[0-9]{1,4}))?")
 _DECIMALS = re.compile(rb"\.([0-9]*)(?:[eEdD]([-+]?[0-9]{1,4}))?")
@@ -147,13 +150,15 @@ class NumberList:
     """Numbers that were scanned, in 8 bytes each, and how they were spelled.
 
     Attributes:
-        values: the numbers.
+        values: the numbers; of complex numbers, both parts.
         is_real: whether any of them has a fraction or an exponent, or is not finite.
+        complex_count: how many of the numbers are complex.
     """
 
     def __init__(self) -> None:
         self.values = array("d")
         self.is_real = False
+        self.complex_count = 0
         # Those of the sample.
         self._numerals_by_decimals: Counter[int] = Counter()
         self._numerals_by_digits: Counter[Digits] = Counter()
@@ -226,7 +231,7 @@ class NumberList:
         return with_most >= MIN_SHARE * total
 
     def scan(self, contents: Contents, text: bytes, offset: int) -> int:
-        """Add the numbers of a text and return their count.
+        """Add the numbers of a text and return their count; a complex number counts as two.
 
         Args:
             contents: the file, for errors.
@@ -239,6 +244,8 @@ class NumberList:
         if _has_decimal_commas(text):
             advice = "write points: 0.05, not 0,05"
             raise error_at(contents, offset, "commas stand for decimal points", advice)
+        if b"j" in text:
+            text = self._split_complex(text)
         numerals = text.translate(_SEPARATORS).split()
         if not self.is_real:
             self.is_real = _REAL.search(text) is not None
@@ -249,6 +256,15 @@ class NumberList:
             numbers = _numbers_of_any_language(contents, text, numerals, offset)
         self.values.extend(numbers)
         return len(numerals)
+
+    def _split_complex(self, text: bytes) -> bytes:
+        """Return a text with a blank between the parts of its complex numbers, which are counted.
+
+        `0.54+0.84j` becomes `0.54 +0.84`, which is as long, so that errors name the right column.
+        """
+        split_text, count = _COMPLEX.subn(rb"\1\2 \3", text)
+        self.complex_count += count
+        return split_text
 
     def count_decimals(self, numerals: Iterable[bytes]) -> None:
         """Count numbers by how many decimals and digits they were printed with."""
@@ -264,12 +280,27 @@ class NumberList:
 
     def extend(self, values: AnyArray) -> None:
         """Add numbers that were scanned already."""
+        if np.iscomplexobj(values):
+            self.complex_count += values.size
+            values = np.ascontiguousarray(values).view(np.float64)
         self.values.extend(values.reshape(-1).tolist())
         self.is_real = self.is_real or values.dtype.kind == "f"
 
     def array(self, contents: Contents, shape: tuple[int, ...]) -> AnyArray:
-        """Return the numbers in a shape: int64 if all are whole, else float64."""
+        """Return the numbers in a shape: int64 if all are whole, else float64 or complex128.
+
+        Args:
+            contents: the file, for errors.
+            shape: the shape, in which a complex number takes two places of the last axis.
+
+        Raises:
+            FileError: Whole numbers are too large, or only some numbers are complex.
+        """
         flat = np.frombuffer(self.values, np.float64)
+        if self.complex_count > 0:
+            are_all_complex = 2 * self.complex_count == flat.size
+            contents.require(are_all_complex, "holds real and complex numbers in one tensor")
+            return flat.reshape(shape).view(np.complex128)
         if self.is_real:
             return flat.reshape(shape)
         too_large = max(-flat.min(), flat.max()) > MAX_EXACT_INTEGER

@@ -96,9 +96,9 @@ def split_label(line: bytes) -> Label:
 
 
 def _words(line: bytes) -> Iterator[re.Match[bytes]]:
-    """Yield the words of a line that are not numbers; `nan` is a number."""
+    """Yield the words of a line that are not numbers; `nan` is a number, and `nanj` the part of one."""
     for word in _WORD.finditer(line):
-        if number_of(word[0]) is None:
+        if number_of(word[0].removesuffix(b"j")) is None:
             yield word
 
 

@@ -43,7 +43,7 @@ class TextRows:
     Attributes:
         numbers: the numbers of all rows.
         count: how many rows have ended.
-        width: how many numbers a row has.
+        width: how many numbers a row has; a complex number is two.
     """
 
     def __init__(self) -> None:
@@ -128,9 +128,14 @@ class TextRows:
         if row_order is None:  # There are no labels, or they do not number the rows.
             return rows
         ordered = rows if row_order.is_ascending else _at_places(rows, row_order.places)
-        are_single_elements = self.width == 1  # x[0][1] = 0.5 is an element, not a row of one.
-        row_shape = () if are_single_elements else (self.width,)
+        # x[0][1] = 0.5 is an element, not a row of one.
+        row_shape = () if self._are_single_elements else rows.shape[1:]
         return ordered.reshape(*row_order.axis_lengths, *row_shape)
+
+    @property
+    def _are_single_elements(self) -> bool:
+        """True if every row is one number, real or complex."""
+        return self.width == (2 if self.numbers.complex_count else 1)
 
     def _label_table(self) -> Indices:
         """Return the indices of labels, (labels, axes), without leading axes on which all agree.
@@ -169,8 +174,8 @@ class TextRows:
         note advises `--offset 5`. For labels with gaps, such as 0, 2, 5, it advises `--positions`.
         """
         labels = self._label_table()  # (labels, axes)
-        are_single_elements = self.width == 1  # Labels of elements are no positions of rows.
-        if len(labels) == 0 or are_single_elements:
+        labels_count_rows = len(labels) > 0 and not self._are_single_elements
+        if not labels_count_rows:
             return []
         row_order = self._order_of_labels()
         if row_order is None:  # The labels have gaps, or one comes twice.
