@@ -240,20 +240,26 @@ def test_a_shift_of_added_rows_is_refused() -> None:
         pecli.verify(INPUTS_OF_ONES, LEARNED_TABLE, before=INPUTS_OF_ONES, shift=3)
 
 
-def test_a_table_that_was_multiplied_is_named() -> None:
-    """Rows of twice the learned table were added to one sequence, or to the second of two, of which
-    the first is right.
+def test_a_table_that_was_multiplied_before_it_was_added_is_named_with_its_factor() -> None:
+    """Twice rows 0 to 4 of the learned table were added to one sequence of 5 tokens. «table» is what
+    was added: sum minus inputs.
     """
-    before, other = RANDOM_INPUTS
-    twice = before + 2 * LEARNED_TABLE[:5]
-    right = other + LEARNED_TABLE[:5]
-    (one,) = pecli.verify(twice, LEARNED_TABLE, before=before, atol=1e-6).explanations
-    of_two = pecli.verify(
-        np.stack([right, twice]), LEARNED_TABLE, before=np.stack([other, before]), atol=1e-6
-    )
+    inputs = RANDOM_INPUTS[0]
+    dump = inputs + 2 * LEARNED_TABLE[:5]
+    result = pecli.verify(dump, LEARNED_TABLE, before=inputs, atol=1e-6)
 
-    assert one.tensors == ("table",)
-    assert of_two.diagnosis == ("table, sequence 1: values are scaled by 2; exact",)
+    assert result.diagnosis == ("table: values are scaled by 2; exact",)
+
+
+def test_a_table_that_was_multiplied_for_one_sequence_is_named_with_that_sequence() -> None:
+    """Rows 0 to 4 of the learned table were added to sequence 0, and twice these rows to sequence
+    1. «table» is what was added: sum minus inputs.
+    """
+    factors = np.array([1, 2])[:, None, None]  # of sequence 0 and sequence 1
+    dump = RANDOM_INPUTS + factors * LEARNED_TABLE[:5]
+    result = pecli.verify(dump, LEARNED_TABLE, before=RANDOM_INPUTS, atol=1e-6)
+
+    assert result.diagnosis == ("table, sequence 1: values are scaled by 2; exact",)
 
 
 def test_rows_that_were_not_added_are_named() -> None:
@@ -263,27 +269,61 @@ def test_rows_that_were_not_added_are_named() -> None:
     assert pecli.verify(RANDOM_INPUTS[0], 0 * LEARNED_TABLE, before=RANDOM_INPUTS[0]).passed
 
 
-def test_padding_that_became_nan_is_a_problem_unless_it_was_nan_before() -> None:
-    """The first token of the first sequence is padding, by the mask, and its 8 sums are NaN. All
-    other sums are right; if one is wrong as well, it is the reason, and not the padding.
+FIRST_TOKEN_IS_PADDING = [[0, 1, 1, 1, 1], [1, 1, 1, 1, 1]]
+"""An attention mask of two sequences of 5 tokens: token 0 of sequence 0 is padding."""
+
+
+def sums_with_nan_in_the_padding() -> Array:
+    """Return RANDOM_INPUTS plus the right rows of the table, but NaN in the 8 channels of padding.
+
+    Positions are counted after the padding: sequence 0 has the rows 0 to 3, sequence 1 the rows 0
+    to 4.
     """
-    mask = [[0, 1, 1, 1, 1], [1] * 5]
-    spoilt = RANDOM_INPUTS + np.stack(
-        [np.vstack([LEARNED_TABLE[7:], LEARNED_TABLE[:4]]), LEARNED_TABLE[:5]]
+    sums = RANDOM_INPUTS.copy()
+    sums[0, 0] = np.nan
+    sums[0, 1:] += LEARNED_TABLE[:4]
+    sums[1] += LEARNED_TABLE[:5]
+    return sums
+
+
+def verify_with_padding(sums: Array, before: Array = RANDOM_INPUTS) -> Any:
+    return pecli.verify(
+        sums,
+        LEARNED_TABLE,
+        before=before,
+        attention_mask=FIRST_TOKEN_IS_PADDING,
+        atol=1e-6,
+        reasons=False,
     )
-    spoilt[0, 0] = np.nan
-    nan_before = RANDOM_INPUTS.copy()
-    nan_before[0, 0] = np.nan
-    options: dict[str, Any] = {"attention_mask": mask, "atol": 1e-6, "reasons": False}
 
-    result = pecli.verify(spoilt, LEARNED_TABLE, before=RANDOM_INPUTS, **options)
-    assert result.problems == ("array: 8 of its values in padding are infinite or not numbers",)
-    assert pecli.verify(spoilt, LEARNED_TABLE, before=nan_before, **options).passed
 
-    spoilt[1, 1] += 1
-    wrong = pecli.verify(spoilt, LEARNED_TABLE, before=RANDOM_INPUTS, **options)
-    assert wrong.problems == ()
-    assert not wrong.passed
+def test_padding_that_became_nan_is_a_problem_if_all_other_sums_are_right() -> None:
+    """The inputs are finite. One token of padding, which has 8 channels, is NaN after the sum."""
+    result = verify_with_padding(sums_with_nan_in_the_padding())
+
+    problem = "array: 8 of its values in padding are infinite or not numbers"
+    assert result.problems == (problem,)
+    assert not result.passed
+
+
+def test_padding_that_was_nan_before_is_no_problem() -> None:
+    """The token of padding is NaN in the inputs, and so NaN plus any row is NaN."""
+    inputs = RANDOM_INPUTS.copy()
+    inputs[0, 0] = np.nan
+
+    assert verify_with_padding(sums_with_nan_in_the_padding(), before=inputs).passed
+
+
+def test_padding_that_became_nan_is_not_a_problem_beside_a_sum_that_is_wrong() -> None:
+    """Token 1 of sequence 1 is too large by 1, which is why the dump fails. That the padding is NaN
+    would be a second problem, which matters only if all else is right: `problems` is empty.
+    """
+    sums = sums_with_nan_in_the_padding()
+    sums[1, 1] += 1
+    result = verify_with_padding(sums)
+
+    assert not result.passed
+    assert result.problems == ()
 
 
 def test_wrong_positions_are_named_rather_than_a_table_with_another_offset() -> None:

@@ -79,30 +79,54 @@ FORMS = {
     "torchtune": (np.stack([LLAMA_COS, LLAMA_SIN], -1), "cos_sin", "pairs of cosines and sines"),
     "meta": ((LLAMA_COS + 1j * LLAMA_SIN).astype(np.complex64), "cos_sin", "complex numbers"),
 }  # fmt: skip
+"""Right tables of the Llama as one program keeps them, what verify calls the array («cos_sin» is
+both in one array), and in which words it describes the layout.
+"""
+FORMS_FOR_NEIGHBOURS = ["interleaved", "stacked, doubled"]
+"""Those with columns c0 c0 c1 c1 …, which a rotation of neighbouring channels multiplies. A Llama
+rotates halves, so that they are right only if layout="interleaved" is given.
+"""
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.sample(4)
 def test_a_nameless_array_passes_in_any_layout(tmp_path, form) -> None:
-    """Each of FORMS holds tables of 24 positions and 16 channels, as transformers computes them in
-    float32, arranged as one program keeps them («meta» has complex numbers, for example), and how
-    verify reads them. The file has no name for the array. A complex number counts as two elements.
+    """An array of an .npy file has no name. Each of FORMS is a right table of the Llama as one program
+    keeps it, computed in NumPy; a layout for rotations of neighbouring channels needs an option.
     """
     array, name, words = FORMS[form]
+    options = {"layout": "interleaved"} if form in FORMS_FOR_NEIGHBOURS else {}
     np.save(tmp_path / "dump.npy", array)
-    result = verify_with_llama(
-        tmp_path / "dump.npy",
-        **({"layout": "interleaved"} if TWO_COLUMNS_AS_NEIGHBOURS in words else {}),
-    )
+    result = verify_with_llama(tmp_path / "dump.npy", **options)
 
     assert result.passed
     assert result.scheme == "rope"
     assert result.readings == {name: words}
 
-    (tensor,) = result.tensors
+
+@pytest.mark.parametrize("form", FORMS_FOR_NEIGHBOURS)
+def test_columns_as_neighbours_fail_without_an_option(form) -> None:
+    """A Llama multiplies columns c0 c1 … c0 c1 …. The values of the table are right, but in columns
+    c0 c0 c1 c1 … they belong to other channels, unless layout="interleaved" is given.
+    """
+    array, name, _ = FORMS[form]
+    result = verify_with_llama(array, reasons=False)
+
+    assert not result.passed
+    assert result.problems[0].startswith(f"{name}: its columns are doubled as c0 c0 c1 c1 …;")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.sample(4)
+def test_all_elements_of_a_table_are_compared_in_any_layout(form) -> None:
+    """Each of FORMS is a right table as one program keeps it, with angles in float32: its largest
+    error is not 0, and less than 2e-6. A complex number has two elements, cosine and sine.
+    """
+    array, name, _ = FORMS[form]
+    (tensor,) = verify_with_llama(array).tensors
+
     assert tensor.name == name
-    assert tensor.size == array.size * (2 if array.dtype.kind == "c" else 1)
-    # The phases are in float32, and verify must see that they are not exact.
+    assert tensor.size == array.size * (2 if np.iscomplexobj(array) else 1)
     assert 0 < tensor.max_abs_error < 2e-6
 
 
@@ -121,24 +145,44 @@ def test_another_first_position_is_named_in_any_layout(form) -> None:
     assert mistakes == {Parameter("offset", expected=1, found=0)}
 
 
+def with_one_wrong_element(array: np.ndarray) -> np.ndarray:
+    """Return a copy whose third element from the end is too large by 1."""
+    spoilt = np.ascontiguousarray(array).copy()
+    spoilt.flat[-3] += 1
+    return spoilt
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.sample(4)
 def test_one_wrong_element_has_its_index_in_any_layout(monkeypatch, form) -> None:
-    """Each of FORMS is a table as one program keeps it, such as vLLM's [cos | sin]. The third
-    element from the end is off by 1; its index is that in the array as it was dumped. Blocks of a
-    few rows are compared at a time.
+    """The index is that in the array as it was dumped, whatever its layout (FORMS). A complex number
+    is a pair (cosine, sine), so that its index ends with 0 for the cosine, or 1 for the sine.
+
+    The expected index is that of the third element from the end, by NumPy.
+    """
+    # An element must keep its index if a table is compared in many blocks of a few rows.
+    monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 512)
+    monkeypatch.setattr("pecli.compare.comparison.READ_BYTES", 128)
+    array, _, _ = FORMS[form]
+    result = verify_with_llama(with_one_wrong_element(array), reasons=False)
+
+    index = tuple(map(int, np.unravel_index(array.size - 3, array.shape)))
+    if np.iscomplexobj(array):
+        index += (0,)
+    assert result.tensors[0].worst_index == index
+    assert result.tensors[0].mismatched == 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.sample(4)
+def test_a_layout_is_recognised_although_an_element_is_wrong(form) -> None:
+    """Each of FORMS is a table as one program keeps it, and the words for its layout. One element is
+    too large by 1.
     """
     array, name, words = FORMS[form]
-    monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1 << 9)
-    monkeypatch.setattr("pecli.compare.comparison.READ_BYTES", 1 << 7)
-    spoilt = np.ascontiguousarray(array).copy()
-    spoilt.reshape(-1)[-3] += 1
-    result = verify_with_llama(spoilt, reasons=False)
-    place = tuple(map(int, np.unravel_index(array.size - 3, array.shape)))
+    result = verify_with_llama(with_one_wrong_element(array), reasons=False)
 
     assert result.readings == {name: words}
-    assert result.tensors[0].mismatched == 1
-    assert result.tensors[0].worst_index[: len(place)] == place
 
 
 SHAPES_OF_8_FREQUENCIES = [(8,), (1, 8), (1, 8, 1), (8, 1)]
@@ -247,21 +291,36 @@ def test_frequencies_beside_a_table_may_be_those_of_the_start(
 
 
 @pytest.mark.parametrize(("config", "frequencies_at_24"), SCALED_BY_LENGTH)
-def test_frequencies_beside_a_table_must_be_those_of_a_length_that_is_stated(
+def test_frequencies_must_be_those_of_the_length_that_the_user_states(
     config: dict[str, Any], frequencies_at_24: np.ndarray
 ) -> None:
-    """`length=8` is the original length, where nothing is scaled: inv_freq of length 24 fails."""
-    dump = {"cos": cosines_of_24_rows(config), "inv_freq": frequencies_at_24}
-    assert not verify_with_config(dump, config, TO_1E_14, length=8, reasons=False).passed
+    """`length=8` is the original length, at which nothing is scaled. The cosines are right for it;
+    inv_freq is right at length 24, which FREQUENCIES_AT_LENGTH_24 has by formula, and fails.
+    """
+    at_length_8 = pecli.load_config(config).one().rope(24, length=8)
+    dump = {"cos": at_length_8.tables()["cos"], "inv_freq": frequencies_at_24}
+    result = verify_with_config(dump, config, TO_1E_14, length=8, reasons=False)
+
+    assert {tensor.name: tensor.passed for tensor in result.tensors} == {
+        "cos": True,
+        "inv_freq": False,
+    }
 
 
 @pytest.mark.parametrize(("config", "frequencies_at_24"), SCALED_BY_LENGTH)
-def test_frequencies_without_a_table_must_be_those_of_the_start(
+def test_frequencies_without_a_table_and_without_a_length_must_be_the_unscaled_ones(
     config: dict[str, Any], frequencies_at_24: np.ndarray
 ) -> None:
-    """No table shows a length of 24, so that inv_freq of this length fails."""
-    dump = {"inv_freq": frequencies_at_24}
-    assert not verify_with_config(dump, config, TO_1E_14, reasons=False).passed
+    """A module begins with the frequencies of short prompts, and scales them if a prompt is longer
+    than 8. A dump of inv_freq only does not show a length, so that the scaled ones fail.
+
+    FREQUENCIES_AT_THE_START and FREQUENCIES_AT_LENGTH_24 are formulas in NumPy.
+    """
+    unscaled = {"inv_freq": FREQUENCIES_AT_THE_START}
+    scaled = {"inv_freq": frequencies_at_24}
+
+    assert verify_with_config(unscaled, config, TO_1E_14).passed
+    assert not verify_with_config(scaled, config, TO_1E_14, reasons=False).passed
 
 
 @pytest.mark.parametrize(
@@ -318,30 +377,68 @@ def test_tables_without_telling_names_are_found_by_their_content(tmp_path) -> No
     }
 
 
-def test_tables_belong_to_a_layer_type_by_name_by_number_or_by_fit() -> None:
-    """Gemma 3: full attention has base 1e6, sliding attention 1e4; layer 5 is of full attention,
-    layer 0 of sliding. In `found`, each table has a note whether it is right for the layers of its
-    name; «rope» names none, and is taken for what fits best.
-    """
-    full, sliding = float32_tables(base=1e6), float32_tables(base=1e4)
-    found = {"full_attention.cos": (full[0], True), "sliding_attention.cos": (full[0], False),
-             "rope.sin_cached": (sliding[1], True), "layers.0.rotary_emb.sin_cached": (full[1], False),
-             "layers.5.rotary_emb.sin_cached": (full[1], True)}  # fmt: skip
-    dump = {name: array for name, (array, _) in found.items()}
-    result = verify_with_config(dump, GEMMA)
+COS_OF_FULL_ATTENTION, SIN_OF_FULL_ATTENTION = float32_tables(base=1e6)
+COS_OF_SLIDING_ATTENTION, SIN_OF_SLIDING_ATTENTION = float32_tables(base=1e4)
+"""The layer types of GEMMA (Gemma 3) have two bases. Of six layers, 0 to 5, the last is of full
+attention, the others are of sliding attention.
+"""
 
-    assert [(tensor.name, tensor.passed) for tensor in result.tensors] == [
-        (name, found[name][1]) for name in found
-    ]
-    assert result.readings["rope.sin_cached"].startswith(
-        "sliding_attention layers, which it fits best"
-    )
-    assert result.readings["full_attention.cos"].startswith(
-        f"full_attention layers, {ONE_COLUMN_PER_FREQUENCY}"
-    )
-    assert not verify_with_config(
-        {"layers.0.rotary_emb.sin_cached": sliding[1]}, GEMMA, layer_type="full_attention"
-    ).passed
+
+def passed_by_name(result: Any) -> dict[str, bool]:
+    return {tensor.name: tensor.passed for tensor in result.tensors}
+
+
+def test_a_table_belongs_to_the_layer_type_in_its_name() -> None:
+    """Both tables have base 1e6. In Gemma 3 this is right for full attention only."""
+    dump = {
+        "full_attention.cos": COS_OF_FULL_ATTENTION,
+        "sliding_attention.cos": COS_OF_FULL_ATTENTION,
+    }
+    result = verify_with_config(dump, GEMMA, reasons=False)
+
+    assert passed_by_name(result) == {"full_attention.cos": True, "sliding_attention.cos": False}
+    reading = result.readings["full_attention.cos"]
+    assert reading == f"full_attention layers, {ONE_COLUMN_PER_FREQUENCY}"
+
+
+def test_a_table_belongs_to_the_layer_type_of_the_layer_number_in_its_name() -> None:
+    """Both tables have base 1e6, that of full attention. In Gemma 3, layer 5 is of full attention,
+    and layer 0 of sliding attention.
+    """
+    dump = {
+        "layers.0.rotary_emb.sin_cached": SIN_OF_FULL_ATTENTION,
+        "layers.5.rotary_emb.sin_cached": SIN_OF_FULL_ATTENTION,
+    }
+    result = verify_with_config(dump, GEMMA, reasons=False)
+
+    assert passed_by_name(result) == {
+        "layers.0.rotary_emb.sin_cached": False,
+        "layers.5.rotary_emb.sin_cached": True,
+    }
+
+
+def test_a_table_whose_name_has_no_layer_belongs_to_the_layer_type_that_it_fits_best() -> None:
+    """The table has base 1e4, which is that of sliding attention in Gemma 3."""
+    result = verify_with_config({"rope.sin_cached": SIN_OF_SLIDING_ATTENTION}, GEMMA)
+
+    assert result.passed
+    reading = result.readings["rope.sin_cached"]
+    assert reading.startswith("sliding_attention layers, which it fits best")
+
+
+@pytest.mark.parametrize(
+    ("layer_type", "passed"), [("sliding_attention", True), ("full_attention", False)]
+)
+def test_a_layer_type_that_is_given_counts_more_than_the_layer_number(
+    layer_type: str, passed: bool
+) -> None:
+    """Layer 0 of Gemma 3 is of sliding attention, and the table has its base, 1e4. It fails if it is
+    compared with full attention, which has base 1e6.
+    """
+    dump = {"layers.0.rotary_emb.sin_cached": SIN_OF_SLIDING_ATTENTION}
+    result = verify_with_config(dump, GEMMA, layer_type=layer_type, reasons=False)
+
+    assert result.passed == passed
 
 
 def test_cosines_and_sines_in_two_layouts_do_not_pass() -> None:
@@ -375,24 +472,27 @@ def test_each_layer_type_has_its_own_reason_and_command() -> None:
     """In Gemma, full attention has base 1e6 and sliding attention 1e4. In the dump, full attention
     has base 500000, and sliding attention begins at position 1.
     """
-    dumped = {
-        "full_attention": float32_tables(5e5),
-        "sliding_attention": float32_tables(1e4, first=1),
+    full_cos, full_sin = float32_tables(base=5e5)
+    sliding_cos, sliding_sin = float32_tables(base=1e4, first=1)
+    dump = {
+        "full_attention.cos": full_cos,
+        "full_attention.sin": full_sin,
+        "sliding_attention.cos": sliding_cos,
+        "sliding_attention.sin": sliding_sin,
     }
-    parts = {kind: zip(("cos", "sin"), pair, strict=True) for kind, pair in dumped.items()}
-    result = verify_with_config(
-        {f"{kind}.{name}": part for kind, pair in parts.items() for name, part in pair}, GEMMA
-    )
+    reason_of_full, command_of_full, reason_of_sliding, command_of_sliding = verify_with_config(
+        dump, GEMMA
+    ).diagnosis
 
-    assert {
-        sentence.partition(";")[0] for sentence in result.diagnosis if " says " in sentence
-    } == {
-        "full_attention cos, sin: base is 500000 (the spec says 1000000)",
-        "sliding_attention cos, sin: positions start at 1 (the spec says 0)",
-    }
+    sentence = "full_attention cos, sin: base is 500000 (the spec says 1000000); "
+    assert reason_of_full.startswith(sentence)
+    command = "pecli rope --seq-len 24 --dim 16 --theta 500000"
+    assert command_of_full == f"full_attention: reproduce with {command}"
 
-    commands = [line.partition("pecli")[0] for line in result.diagnosis if "pecli" in line]
-    assert commands == ["full_attention: reproduce with ", "sliding_attention: reproduce with "]
+    sentence = "sliding_attention cos, sin: positions start at 1 (the spec says 0); "
+    assert reason_of_sliding.startswith(sentence)
+    command = "pecli rope --seq-len 24 --dim 16 --offset 1"
+    assert command_of_sliding == f"sliding_attention: reproduce with {command}"
 
 
 def test_tables_of_a_vision_tower_that_the_configuration_does_not_have_are_left_out() -> None:
@@ -605,12 +705,20 @@ def test_a_fairseq_table_begins_at_position_zero() -> None:
 SLOPES = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125], np.float32)[:, None, None]
 """ALiBi's slopes of six heads, by the paper's rule."""
 BIAS = -SLOPES * np.abs(np.arange(9)[:, None] - np.arange(9)).astype(np.float32)
+"""The paper's −slope · |query − key| of 6 heads, 9 queries and 9 keys."""
 KEYS = SLOPES * np.arange(9, dtype=np.float32)
+"""slope · key of 6 heads and 9 keys, which softmax cannot distinguish from the paper's bias, as they
+differ by a constant per query.
+"""
+KEYS_FROM_THE_LAST = SLOPES * np.arange(-8, 1, dtype=np.float32)
+"""slope · (key − last key): −8 · slope, −7 · slope, … 0."""
+NO_KEYS_AFTER_THE_QUERY = np.where(np.tri(9, dtype=bool), BIAS, np.float32(-np.inf))
+"""BIAS with −inf for the keys that causal attention does not see."""
 ALIBI = {
     "slopes": (SLOPES.ravel(), "slopes", None),
     "slopes with axes": (SLOPES, "slopes", "axes of length 1 dropped"),
     "bloom": (KEYS, "bias", "in the key form"),
-    "mpt": (SLOPES * np.arange(-8, 1, dtype=np.float32), "bias", "in the key-last form"),
+    "mpt": (KEYS_FROM_THE_LAST, "bias", "in the key-last form"),
     "symmetric": (BIAS, "bias", "in the symmetric form"),
     "batch": (BIAS[None], "bias", "in the symmetric form, axes of length 1 dropped"),
     "batch × heads": (
@@ -618,34 +726,47 @@ ALIBI = {
         "bias",
         "in the key form, 2 × 6 heads along axis 0",
     ),
-    "causal": (
-        np.where(np.tri(9, dtype=bool), BIAS, np.float32(-np.inf)),
-        "bias",
-        "in the causal form",
-    ),
+    "causal": (NO_KEYS_AFTER_THE_QUERY, "bias", "in the causal form"),
 }
+"""ALiBi of 6 heads as one program keeps it, what verify calls the array, and in which words it
+describes its form.
+"""
+BLOOM_OF_6_HEADS = {"model_type": "bloom", "n_head": 6, "hidden_size": 48}
 
 
 @pytest.mark.parametrize("case", ALIBI)
 @pytest.mark.sample(3)
 def test_alibi_passes_in_the_form_of_every_program(case) -> None:
-    """Each case of ALIBI is the slopes of 6 heads by the paper's rule, or a bias of 9 keys, as one
-    program keeps it: BLOOM as slope · key, for example, in one row. If the last row or everything
-    is halved, it fails.
+    """Each case of ALIBI has 6 heads by the paper's rule, computed in NumPy: slopes, slope · key
+    («key»), slope · (key − last key) («key-last»), or −slope · |query − key| («symmetric»; «causal»
+    with −inf for later keys).
     """
     array, name, words = ALIBI[case]
-    bloom = {"model_type": "bloom", "n_head": 6, "hidden_size": 48}
-    result = verify_with_config(array, bloom, Tolerance())
+    result = verify_with_config(array, BLOOM_OF_6_HEADS, Tolerance())
 
     assert result.passed
     assert result.readings.get(name) == words
 
-    half_of_the_last = array.copy()
-    half_of_the_last[-1] *= np.float32(0.5)
-    assert not verify_with_config(half_of_the_last, bloom, Tolerance(), reasons=False).passed
 
-    half = array * np.float32(0.5)
-    assert not verify_with_config(half, bloom, Tolerance(), reasons=False).passed
+@pytest.mark.parametrize("case", ALIBI)
+@pytest.mark.sample(3)
+def test_alibi_fails_in_any_form_if_it_is_halved(case) -> None:
+    """ALIBI has right slopes and biases of 6 heads in the forms of several programs."""
+    half = ALIBI[case][0] * np.float32(0.5)
+    assert not verify_with_config(half, BLOOM_OF_6_HEADS, Tolerance(), reasons=False).passed
+
+
+@pytest.mark.parametrize("case", ALIBI)
+@pytest.mark.sample(3)
+def test_alibi_fails_in_any_form_if_its_last_head_is_halved(case) -> None:
+    """ALIBI has right slopes and biases of 6 heads in the forms of several programs. Heads are the
+    first axis, except after that of a batch.
+    """
+    wrong = ALIBI[case][0].copy()
+    last_head = (0, -1) if case == "batch" else -1
+    wrong[last_head] *= np.float32(0.5)
+
+    assert not verify_with_config(wrong, BLOOM_OF_6_HEADS, Tolerance(), reasons=False).passed
 
 
 def test_float32_angles_far_from_position_0_pass_only_with_their_recipe() -> None:
@@ -664,21 +785,20 @@ def test_float32_angles_far_from_position_0_pass_only_with_their_recipe() -> Non
 
 @pytest.mark.parametrize("function", ["cos", "sin"])
 @pytest.mark.sample(1)
-def test_a_table_of_fewer_channels_is_recognised_by_the_name_of_its_file(
-    tmp_path, function
-) -> None:
-    """The model has heads of 16 channels and base 500000; the file, named cos_cached or sin_cached,
-    has 64 positions of 8 channels with base 10000. The reason has the 8 channels. In cosines
-    without sines, other parameters can make up for the base, so that these are allowed too.
+def test_the_channels_and_base_of_a_table_of_a_smaller_head_are_named(tmp_path, function) -> None:
+    """The model has heads of 16 channels and base 500000. The file, named cos_cached or sin_cached,
+    has 64 positions of a head of 8 channels with base 10000: cos or sin of
+    position · 10000^(−2i/8), in NumPy.
     """
-    tables = cos_and_sin_tables(64, inverse_frequencies(10000.0, 8))
+    table = cos_and_sin_tables(64, inverse_frequencies(base=10000.0, dim=8))[function]
     file = tmp_path / f"{function}_cached.npy"
-    np.save(file, tables[function])
-    mistakes = verify_with_llama(file).explanations[0].mistakes
+    np.save(file, table)
+    (explanation,) = verify_with_llama(file).explanations
 
-    names = {getattr(mistake, "name", "layout") for mistake in mistakes}
-    assert Parameter("dim", expected=16, found=8) in mistakes
-    assert names <= {"dim", "base", "exponent_dim", "layout"}
+    assert explanation.mistakes == (
+        Parameter("dim", expected=16, found=8),
+        Parameter("base", expected=500000.0, found=10000.0),
+    )
 
 
 @pytest.mark.parametrize(
@@ -833,11 +953,17 @@ PLACES = np.array([[0, 1, 2, 2, 2, 2, 4], [0, 1, 2, 2, 3, 3, 4], [0, 1, 2, 3, 2,
 def verify_tables_by_axis(
     batch: int, positions: np.ndarray, base: float = 1e6, *, reasons: bool = True
 ) -> Any:
-    """Verify tables (axis, batch, token, channel), as transformers' Qwen2VLRotaryEmbedding returns
-    them: it multiplies every axis of PLACES with all frequencies, and takes the sections later.
+    """Verify cos and sin of shape (3 axes, batch, 7 tokens, 128 channels), right for PLACES and base
+    1e6, against Qwen2.5-VL at `positions`.
+
+    transformers' Qwen2VLRotaryEmbedding returns such tables: every axis of positions is multiplied
+    with all 64 frequencies. Only attention takes some frequencies of each axis, its section.
     """
-    one = cos_and_sin_tables(PLACES[:, None], inverse_frequencies(base, 128), np.float64)
-    dump = {name: np.repeat(doubled_as_halves(part), batch, axis=1) for name, part in one.items()}
+    one_sequence = PLACES[:, None]  # (3, 1, 7)
+    tables = cos_and_sin_tables(one_sequence, inverse_frequencies(base, 128), np.float64)
+    dump = {}
+    for name, table in tables.items():
+        dump[name] = np.repeat(doubled_as_halves(table), batch, axis=1)
     return pecli.verify(dump, "qwen2.5-vl-7b", positions=positions, atol=1e-12, reasons=reasons)
 
 
@@ -851,9 +977,11 @@ in_batches_of_two_and_of_one = pytest.mark.parametrize(
 def test_a_table_for_each_axis_of_positions_passes_as_qwen2_vl_returns_it(
     batch: int, has_batch_axis: bool
 ) -> None:
-    """Qwen2VLRotaryEmbedding of transformers multiplies the positions of each axis (time, row,
-    column) with all frequencies of base 1e6: `verify_tables_by_axis` verifies these tables, made in
-    NumPy. Positions (PLACES) are given once for all sequences, or for each.
+    """`verify_tables_by_axis` makes the tables in NumPy, by the formula of transformers. The positions
+    are PLACES, of shape (3, 7) for all sequences, or (3, batch, 7) with one row per sequence.
+
+    Each axis has all frequencies, so that a pass cannot show whether the sections, which attention
+    takes of the axes, are right: the reading states this.
     """
     positions = np.repeat(PLACES[:, None], batch, axis=1) if has_batch_axis else PLACES
     found = verify_tables_by_axis(batch, positions)
@@ -881,9 +1009,13 @@ def test_another_base_of_a_table_for_each_axis_is_named(batch: int) -> None:
     assert found.diagnosis[0].startswith("cos, sin: base is 100000 (the spec says 1000000); ")
 
 
-def test_positions_that_differ_within_a_batch_are_refused_for_tables_by_axis() -> None:
-    """Positions have 3 axes, 2 sequences and 2 tokens, and are different for each sequence; a table
-    for each axis has rows for the tokens of all sequences.
+def test_tables_by_axis_need_positions_that_all_sequences_share() -> None:
+    """A table for each axis is compared for all sequences at once, so that a token has one position
+    per axis. Here those of the second of two sequences are larger by 1.
     """
-    with pytest.raises(ParameterError, match=r"of shape \(3, 2, 2\)"):
-        verify_tables_by_axis(2, np.arange(12).reshape(3, 2, 2))
+    shared = np.stack([PLACES, PLACES], axis=1)  # (3 axes, 2 sequences, 7 tokens)
+    different = np.stack([PLACES, PLACES + 1], axis=1)
+
+    assert verify_tables_by_axis(2, shared).passed
+    with pytest.raises(ParameterError, match=r"positions is of shape \(3, 2, 7\); they must be"):
+        verify_tables_by_axis(2, different)

@@ -91,15 +91,30 @@ def test_every_wrong_shape_is_a_problem() -> None:
     )
 
 
-@pytest.mark.parametrize(("dim", "passed"), [(1152, False), (1536, True)])
-def test_a_grid_that_is_given_is_cut_from_the_table_of_the_model(dim: int, passed: bool) -> None:
-    """SD3 medium has 24 heads of 64 channels, 1536 in all. The middle of its large table serves
-    smaller images, here of 8 × 8 patches. A table of 1152 channels is none of its own.
-    """
-    scheme = pecli.Sinusoidal(dim=dim, style="sd3", grid="8x8", grid_base=(64,))
-    dump = {"pe": scheme.tables()["pe"]}
+def table_of_diffusers(dim: int, patches: int, base_size: int) -> Array:
+    """Return the table of patches × patches rows by diffusers' get_2d_sincos_pos_embed, in NumPy.
 
-    assert pecli.verify(dump, "sd3-medium", grid="8x8", reasons=False).passed == passed
+    Neighbouring patches are base_size / patches apart. A row has sines and cosines of the patch's
+    place from left to right, then those of its place from top to bottom.
+    """
+    places = np.arange(patches) * base_size / patches
+    angles = np.outer(places, 10000.0 ** (-np.arange(dim // 4) / (dim // 4)))
+    one_axis = np.hstack([np.sin(angles), np.cos(angles)])
+    return np.hstack([np.tile(one_axis, (patches, 1)), np.repeat(one_axis, patches, axis=0)])
+
+
+@pytest.mark.parametrize(
+    ("dim", "passed"), [(1536, True), (1152, False)], ids=["SD3 medium", "narrower"]
+)
+def test_a_grid_that_is_given_is_expected_in_place_of_the_models(dim: int, passed: bool) -> None:
+    """The table of SD3 medium has 192 × 192 patches; grid="8x8" expects one of 8 × 8. Of the model are
+    still the base size (sample_size // patch_size = 64), and the width (24 heads of 64 channels,
+    1536 in all): 1152 channels fail.
+    """
+    table = table_of_diffusers(dim, patches=8, base_size=64)
+    result = pecli.verify({"pe": table}, "sd3-medium", grid="8x8", atol=1e-6, reasons=False)
+
+    assert result.passed == passed
 
 
 def test_the_problem_of_a_transposed_table_states_that_it_fits_when_transposed() -> None:
@@ -111,11 +126,13 @@ def test_the_problem_of_a_transposed_table_states_that_it_fits_when_transposed()
 
 
 def test_the_problem_of_a_shape_that_never_fits_does_not_mention_transposing() -> None:
-    """SMALL_GPT2 has a learned table of 3 positions and 2 channels; the dump is 2 × 4."""
+    """SMALL_GPT2 has a learned table of 3 positions and 2 channels. The dump is 2 × 4, and so would be
+    4 × 2 if it were transposed, which is wrong as well.
+    """
     dump = {"wpe.weight": np.ones((2, 4), "f4")}
     (tensor,) = pecli.verify(dump, SMALL_GPT2, reasons=False).tensors
 
-    assert tensor.problem.endswith("expected")
+    assert tensor.problem == "its shape is (2, 4) where (3, 2) is expected"
 
 
 @pytest.mark.parametrize(
@@ -160,22 +177,25 @@ def test_a_learned_table_with_a_row_that_is_not_finite_fails(value: float) -> No
     assert result.problems == (problem,)
 
 
-def test_columns_of_one_frequency_that_differ_are_compared_and_not_a_problem_of_shape() -> None:
-    """The scheme has 8 frequencies in 16 columns: column 11 has the frequency of column 11 − 8 = 3.
-    In the dump, column 11 holds 0.5, and the base is 500000 instead of 10000.
+def test_all_elements_are_compared_although_two_columns_of_one_frequency_differ() -> None:
+    """The scheme has 8 frequencies in 16 columns: columns 3 and 11 = 8 + 3 are copies. In the dump,
+    column 11 holds 0.5. This is not reported as a wrong shape, of 16 frequencies, but all elements
+    are compared: the wrong base of the dump, 500000 in place of 10000, counts as well.
 
     Wrong elements are counted by NumPy: those with |found − cos(position · 10000^(−i/8))| > 0.1.
     """
-    tables = pecli.Rope(64, 16, 5e5, layout="halves").tables()
+    tables = pecli.Rope(seq_len=64, dim=16, base=5e5, layout="halves").tables()
     dump = {name: np.where(np.arange(16) == 11, 0.5, tables[name]) for name in ("cos", "sin")}
-    scheme = pecli.Rope(64, 16, layout="halves")
+    scheme = pecli.Rope(seq_len=64, dim=16, base=1e4, layout="halves")
     cos = pecli.verify(dump, scheme, atol=0.1, reasons=False).tensors[0]
-    expected = np.cos(np.outer(np.arange(64), 10000.0 ** (-np.arange(8) / 8)))
-    wrong = np.abs(dump["cos"] - np.tile(expected, 2)) > 0.1
+    frequencies = 10000.0 ** (-np.arange(8) / 8)
+    expected = np.tile(np.cos(np.outer(np.arange(64), frequencies)), 2)
+    is_wrong = np.abs(dump["cos"] - expected) > 0.1
+    in_other_columns = np.delete(is_wrong, 11, axis=1)
 
     assert cos.problem == ""
-    assert wrong.sum() > 64
-    assert cos.mismatched == wrong.sum()
+    assert cos.mismatched == is_wrong.sum()
+    assert in_other_columns.any()
 
 
 def test_a_spec_may_be_given_as_a_dictionary() -> None:

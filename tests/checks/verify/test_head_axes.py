@@ -195,14 +195,19 @@ def test_repeated_heads_that_differ_are_a_problem() -> None:
     assert result.problems == ("array: its copies differ",)
 
 
-def test_cosines_of_a_larger_head_are_not_explained_by_every_second_column() -> None:
-    """64 frequencies over 128 channels are read as [cos | sin] of Llama 3.2 1B, whose heads have 64, with
-    two columns per frequency. Columns 0 2 4 … would be right then, and the others are left over: no reason
-    may say that they are explained.
+def test_columns_that_should_be_copies_and_differ_get_no_reason() -> None:
+    """Llama 3.2 1B has heads of 64 channels, with 32 frequencies 500000^(−j/32). The dump has cosines
+    of a head of 128 channels, with 64 frequencies 500000^(−i/64), each of them in two columns.
+
+    Its 128 columns are read as 64 of cosines and 64 of sines, c0 c0 c1 c1 … s0 s0 s1 s1 …. Columns
+    0 2 4 … would be right (i = 2j), and 1 3 5 … should be their copies, but have other frequencies.
+    A reason found in every second column would leave the others out, so that none is given.
     """
     angles = np.outer(np.arange(64), 500000.0 ** (-np.arange(64) / 64))
     cosines_twice = np.cos(np.concatenate([angles, angles], axis=1)).astype(np.float32)
     result = pecli.verify(cosines_twice, "llama-3.2-1b", atol=1e-4)
+
+    assert result.explanations == ()
     assert result.diagnosis == ("cos_sin: its copies differ",)
 
 
@@ -222,28 +227,48 @@ def test_columns_that_are_not_a_known_number_of_heads_are_not_unfolded() -> None
         pecli.verify(before, LLAMA_CONFIG, before=before)
 
 
-@pytest.mark.parametrize(
-    ("shape", "axis"),
-    [
-        pytest.param((2, 12, HEADS, DIM), 1, id="positions before heads"),
-        pytest.param((2, HEADS, 12, DIM), 2, id="heads before positions"),
-        pytest.param((2, HEADS, HEADS, DIM), 2, id="as many positions as heads: heads come first"),
-        pytest.param((HEADS, DIM), 0, id="no axis of heads: 6 positions"),
-        pytest.param((12, HEADS, DIM), 0, id="without a batch"),
-        pytest.param((2, 12, 3, DIM), 2, id="12 folded heads, 3 positions: no axis of 6"),
-    ],
-)
-def test_positions_are_on_the_axis_beside_the_models_number_of_heads(
-    shape: tuple[int, ...], axis: int
-) -> None:
-    """An axis of 6, which is the number of the model's heads, is taken for heads, and the one
-    beside it for positions. The dump is rotated by the textbook formula along `axis`, and passes if
-    verify takes the same axis for positions.
+def passes_if_rotated_along(axis: int, shape: tuple[int, ...]) -> bool:
+    """Return True if queries of some shape pass after a rotation whose positions are on an axis.
+
+    They are rotated by the textbook formula, and pass if verify takes the same axis for positions.
     """
     before = RANDOM.normal(size=shape)
     after = np.moveaxis(rotated_by_formula(np.moveaxis(before, axis, -2)), -2, axis)
+    return pecli.verify(after, LLAMA_CONFIG, before=before, atol=1e-9).passed
 
-    assert pecli.verify(after, LLAMA_CONFIG, before=before, atol=1e-9).passed
+
+@pytest.mark.parametrize(
+    ("shape", "axis_of_positions"),
+    [
+        pytest.param((2, 12, HEADS, DIM), 1, id="12 positions before 6 heads"),
+        pytest.param((2, HEADS, 12, DIM), 2, id="12 positions after 6 heads"),
+        pytest.param((12, HEADS, DIM), 0, id="12 positions before 6 heads, no batch"),
+        pytest.param((2, HEADS, HEADS, DIM), 2, id="6 heads, then 6 positions"),
+    ],
+)
+def test_positions_are_on_the_axis_beside_the_models_number_of_heads(
+    shape: tuple[int, ...], axis_of_positions: int
+) -> None:
+    """The model has 6 heads (HEADS), and the last axis is that of 8 channels (DIM). An axis of 6 is
+    taken for heads, and the one beside it for positions; of two axes of 6, heads come first.
+    """
+    assert passes_if_rotated_along(axis_of_positions, shape)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis_of_positions"),
+    [
+        pytest.param((2, 12, 3, DIM), 2, id="2 sequences, 12 heads, 3 positions"),
+        pytest.param((HEADS, DIM), 0, id="6 positions of one head"),
+    ],
+)
+def test_positions_are_on_the_axis_before_the_channels_if_no_axis_is_that_of_the_models_heads(
+    shape: tuple[int, ...], axis_of_positions: int
+) -> None:
+    """The model has 6 heads of 8 channels (DIM). Either no axis has 6 entries, or there is only one
+    axis beside that of channels, which has positions although its length is 6.
+    """
+    assert passes_if_rotated_along(axis_of_positions, shape)
 
 
 def test_an_axis_as_long_as_the_given_positions_is_that_of_tokens() -> None:
@@ -289,16 +314,18 @@ def test_a_wrong_base_of_folded_heads_has_no_command(tmp_path: Path) -> None:
 
 
 def test_a_line_of_all_positions_per_head_is_unfolded() -> None:
-    """Queries of 6 heads, 5 positions and 8 channels are dumped as (6, 5 · 8), a line for each
-    head. 40 columns are no number of heads that the model has. Lines that are not rotated fail.
+    """The dump is (6, 40): a line for each of 6 heads, with its 5 positions of 8 channels. As a line
+    for each position, 40 columns would be 5 heads of 8, but the model has 6 heads of queries and 2
+    of keys, 48 or 16 columns. Lines that are not rotated fail.
     """
-    rows = QUERIES[0].reshape(HEADS, -1)
-    after = rotated_by_formula(QUERIES[0]).reshape(HEADS, -1)
-    result = pecli.verify(after, LLAMA_CONFIG, before=rows, atol=1e-9)
+    lines = QUERIES[0].reshape(6, 40)
+    rotated_lines = rotated_by_formula(QUERIES[0]).reshape(6, 40)
+    result = pecli.verify(rotated_lines, LLAMA_CONFIG, before=lines, atol=1e-9)
 
     assert result.passed
-    assert result.tensors[0].shape == (HEADS, LENGTH, DIM)
-    assert not pecli.verify(rows, LLAMA_CONFIG, before=rows, atol=1e-9, reasons=False).passed
+    heads_positions_channels = (6, 5, 8)
+    assert result.tensors[0].shape == heads_positions_channels
+    assert not pecli.verify(lines, LLAMA_CONFIG, before=lines, atol=1e-9, reasons=False).passed
 
 
 def test_a_line_per_head_that_is_not_whole_positions_is_refused() -> None:
@@ -404,20 +431,27 @@ GPTJ_CONFIG = {"model_type": "gptj", "n_embd": HEADS * DIM, "n_head": HEADS, "ro
 
 
 @pytest.mark.parametrize(
-    ("model", "option"), [(LLAMA_CONFIG, ""), (GPTJ_CONFIG, " --layout interleaved")]
+    ("model", "layout", "option"),
+    [
+        pytest.param(LLAMA_CONFIG, "halves", "", id="Llama"),
+        pytest.param(GPTJ_CONFIG, "interleaved", " --layout interleaved", id="GPT-J"),
+    ],
 )
 def test_a_command_states_another_base_and_a_layout_that_is_not_the_default(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: dict[str, Any], option: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    model: dict[str, Any],
+    layout: str,
+    option: str,
 ) -> None:
     """q was rotated with base 500 instead of 10000, and k is right. `pecli apply rope` rotates
     halves, as a Llama does, unless another layout is given; GPT-J rotates interleaved pairs.
     """
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path)  # A command with a long path would not be printed.
     q = QUERIES[0, 0].astype(np.float32)
+    of_base_500 = pecli.Rope(seq_len=LENGTH, dim=DIM, base=500.0, layout=layout)
     np.savez("before.npz", q=q, k=q)
-    layout = "interleaved" if option else "halves"
-    wrong = pecli.apply(q, {**LLAMA_CONFIG, "rope_theta": 500.0}, layout=layout)
-    np.savez("after.npz", q=wrong, k=pecli.apply(q, model))
+    np.savez("after.npz", q=pecli.apply(q, of_base_500), k=pecli.apply(q, model))
     result = pecli.verify("after.npz", model, before="before.npz", max_ulp=2)
 
     command = "pecli apply rope before.npz:q --dim 8 --theta 500"

@@ -103,14 +103,17 @@ def test_a_table_without_a_name_is_found_by_its_values() -> None:
     assert readings == {"a": "cos, one column per frequency"}
 
 
-def test_a_table_is_compared_with_the_layers_that_it_fits_best() -> None:
+def test_a_table_whose_name_states_no_layers_is_compared_with_the_layers_that_it_fits_best() -> (
+    None
+):
     """TWO_LAYER_KINDS is a Gemma 3 whose sliding attention has base 100, and whose full attention
-    has base 500000, as these cosines and sines. Their names state neither.
+    has base 500000. COS and SIN are NumPy's of base 500000.
     """
-    readings = pecli.verify(cosines_and_sines(np.copy), TWO_LAYER_KINDS, atol=1e-6).readings
+    dump = {"cos": COS, "sin": SIN}
+    readings = pecli.verify(dump, TWO_LAYER_KINDS, atol=1e-6).readings
     fit = "full_attention layers, which it fits best, one column per frequency"
 
-    assert readings["cos"] == fit
+    assert readings == {"cos": fit, "sin": fit}
 
 
 @pytest.mark.parametrize(("kind", "base"), [(SLIDING_ATTENTION, 100.0), (FULL_ATTENTION, 500000.0)])
@@ -292,17 +295,18 @@ def tables_from(offsets: tuple[int, ...]) -> dict[str, Array]:
     return dump
 
 
-def test_layers_with_the_same_mistake_share_a_sentence() -> None:
+def test_layers_with_the_same_mistake_share_a_sentence_and_a_command() -> None:
     """`tables_from` has the tables of four layers, each from a position on. Layer 0 begins at 0, as
     it should; layers 1 and 2 begin at position 2, and layer 3 at position 5.
     """
     diagnosis = pecli.verify(tables_from((0, 2, 2, 5)), LLAMA, atol=1e-6).diagnosis
-    reasons = [sentence.partition(";")[0] for sentence in diagnosis if "reproduce" not in sentence]
 
-    assert reasons == [
-        "layers 1, 2 cos, sin: positions start at 2 (the spec says 0)",
-        "layer 3 cos, sin: positions start at 5 (the spec says 0)",
-    ]
+    assert diagnosis == (
+        "layers 1, 2 cos, sin: positions start at 2 (the spec says 0); exact",
+        "layers 1, 2: reproduce with pecli rope --seq-len 64 --dim 16 --offset 2",
+        "layer 3 cos, sin: positions start at 5 (the spec says 0); exact",
+        "layer 3: reproduce with pecli rope --seq-len 64 --dim 16 --offset 5",
+    )
 
 
 def test_the_only_layer_that_is_wrong_is_named() -> None:

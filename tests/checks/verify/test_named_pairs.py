@@ -77,17 +77,18 @@ def test_names_of_queries_before_and_after_belong_together(before: str, after: s
 @pytest.mark.parametrize(
     "names",
     [
-        ["q", "k", "v"],
-        ["mlp.in", "mlp.out"],
-        ["attn.in_proj.weight", "attn.out_proj.weight"],
-        ["pre_norm.weight", "post_norm.weight"],
-        ["cos", "rope_cos", "sin"],
-        ["q_before", "k_after"],
+        pytest.param(["q", "k", "v"], id="one tensor each"),
+        pytest.param(["mlp.in", "mlp.out"], id="an MLP"),
+        pytest.param(["attn.in_proj.weight", "attn.out_proj.weight"], id="weights of projections"),
+        pytest.param(["pre_norm.weight", "post_norm.weight"], id="weights of norms"),
+        pytest.param(["cos", "rope_cos", "sin"], id="tables"),
+        pytest.param(["q_before", "k_after"], id="q and k"),
     ],
 )
 def test_names_of_other_tensors_do_not_belong_together(names: list[str]) -> None:
-    """Inputs and outputs of other layers, and weights, are not rotated; queries before the rotation
-    do not belong to keys after it.
+    """«in» and «out», «pre» and «post», and «rope» mark tensors before and after a rotation only if
+    these can be queries or keys (q and q_rope): not other layers, weights, or tables of cosines.
+    Queries before the rotation do not belong to keys after it.
     """
     assert find_pair_names(names) == {}
 

@@ -171,22 +171,26 @@ def test_noisy_queries_are_compared_with_the_layers_that_they_fit_best() -> None
     assert result.readings == {"array": "of sliding_attention layers"}
 
 
-def test_tensors_before_and_after_that_have_different_names_are_refused() -> None:
-    """There are q and k after the rotation, and q and z before it."""
-    message = error_of_verify(
-        {"q": ONES_2_BY_5_BY_8, "k": ONES_2_BY_5_BY_8},
-        CONFIG,
-        before={"q": ONES_2_BY_5_BY_8, "z": ONES_2_BY_5_BY_8},
-    )
-    assert message == (
+def test_a_tensor_that_has_none_of_its_name_before_the_rotation_is_refused() -> None:
+    """There are q and k after the rotation, and q and z before it. The error names k, to which none
+    belongs, and all tensors before the rotation, of which one may be k under another name.
+    """
+    after = {"q": ONES_2_BY_5_BY_8, "k": ONES_2_BY_5_BY_8}
+    before = {"q": ONES_2_BY_5_BY_8, "z": ONES_2_BY_5_BY_8}
+
+    assert error_of_verify(after, CONFIG, before=before) == (
         "arrays: holds k, and those before q, z; the names must agree; "
         "or name one of each: FILE:NAME"
     )
 
 
-@pytest.mark.parametrize("layer_type", [None, ""])
+@pytest.mark.parametrize(
+    "layer_type", [None, ""], ids=["no layer type", "the only layer type, which has no name"]
+)
 def test_queries_are_refused_for_a_model_without_a_rotation(layer_type: str | None) -> None:
-    """Queries before a rotation are given, but BERT has a learned table only, for all layers."""
+    """Queries before a rotation are given, but BERT has a learned table only. All its layers are of
+    one type, which may be given by its name, the empty string.
+    """
     message = error_of_verify(BEFORE, BERT, before=BEFORE, layer_type=layer_type)
     assert message == "before is given; the model has no rotary encoding; leave it out"
 
@@ -209,37 +213,46 @@ def test_options_of_queries_are_refused_for_tables(settings: dict[str, Any], mes
     assert error_of_verify(cosines_and_sines(np.copy), CONFIG, **settings) == message
 
 
-def test_an_array_that_cannot_be_a_table_gets_advice_about_queries() -> None:
-    """Values up to 5 · 15 = 75 are neither cosines nor sines; an array of three axes and 16
-    channels could be queries after the rotation.
-    """
-    dump = np.full((2, 2, 16), 5.0) * np.arange(16)
-    assert pecli.verify(dump, CONFIG, reasons=False).diagnosis == (
-        "if these are queries or keys after the rotation, and not tables, "
-        "dump them before it, too, and give --before FILE",
-    )
+MAY_BE_QUERIES = np.full((2, 2, 16), 5.0) * np.arange(16)
+"""Values up to 5 · 15 = 75, which are neither cosines nor sines, in three axes, the last of which is
+that of the 16 channels of CONFIG: queries after the rotation, perhaps.
+"""
+ADVICE_ABOUT_QUERIES = (
+    "if these are queries or keys after the rotation, and not tables, "
+    "dump them before it, too, and give --before FILE"
+)
 
 
 @pytest.mark.parametrize(
-    "table",
-    [np.full((2, 2, 16), 2.0), np.full((2, 16), 5.0)],
-    ids=["small values", "two axes"],
+    ("array", "diagnosis"),
+    [
+        pytest.param(MAY_BE_QUERIES, (ADVICE_ABOUT_QUERIES,), id="three axes, values up to 75"),
+        pytest.param(MAY_BE_QUERIES * 2 / 75, (), id="three axes, values up to 2"),
+        pytest.param(MAY_BE_QUERIES[0] / 15, (), id="two axes, values up to 5"),
+        pytest.param(MAY_BE_QUERIES[0], (), id="two axes, values up to 75"),
+    ],
 )
-def test_an_array_that_may_be_a_table_gets_no_advice_about_queries(table: Array) -> None:
-    """Values up to 2 may be scaled cosines, and an array of two axes a table of any kind."""
-    dump = table * np.arange(16) / 15
-    assert pecli.verify(dump, CONFIG, reasons=False).diagnosis == ()
-
-
-def test_right_tables_beside_queries_get_no_advice() -> None:
-    """The cosines and sines of CONFIG pass. «hidden» has the shape of queries and values of 9,
-    which would get advice by itself; it is left out.
+def test_only_an_array_that_cannot_be_a_table_gets_advice_about_queries(
+    array: Array, diagnosis: tuple[str, ...]
+) -> None:
+    """Values up to 2 may be scaled cosines, and an array of two axes a table of any kind. Larger values
+    in three axes are neither, but may be queries after the rotation.
     """
-    dump = {"cos": COS, "sin": SIN, "hidden": np.full((2, 4, 12, 16), 9.0)}
-    result = pecli.verify(dump, CONFIG, atol=1e-6)
+    assert pecli.verify(array, CONFIG, reasons=False).diagnosis == diagnosis
 
-    assert result.passed
-    assert result.reasons == ()
+
+def test_advice_about_queries_is_not_given_beside_right_tables() -> None:
+    """«hidden» has the shape of queries and values of 9, which no table has: by itself, it gets the
+    advice. Beside the right cosines and sines of CONFIG it is not compared, and gets none.
+    """
+    hidden = {"hidden": np.full((2, 4, 12, 16), 9.0)}
+    by_itself = pecli.verify(hidden, CONFIG, atol=1e-6, reasons=False)
+    assert by_itself.reasons == (ADVICE_ABOUT_QUERIES,)
+
+    beside_tables = pecli.verify({"cos": COS, "sin": SIN, **hidden}, CONFIG, atol=1e-6)
+    assert beside_tables.passed
+    assert beside_tables.reasons == ()
+    assert beside_tables.unchecked == ("hidden",)
 
 
 @pytest.mark.parametrize(

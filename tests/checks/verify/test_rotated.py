@@ -99,40 +99,55 @@ def test_no_rotation_at_all_is_named(model: str, shape: tuple[int, ...]) -> None
     assert [each.edits for each in found.explanations] == [(Rotation("none"),)]
 
 
+def beside(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the columns of both arrays in one."""
+    return np.concatenate([first, second], axis=-1)
+
+
 A, B = np.split(random_queries(64, 128).astype(np.float64), 2, axis=-1)
-RANDOM_QUERIES = np.concatenate([A, B], axis=-1)
+RANDOM_QUERIES = beside(A, B)
+"""Queries of 64 positions. A Llama rotates their halves: (a cos − b sin, b cos + a sin)."""
 LLAMA_3_1_COS, LLAMA_3_1_SIN = cos_and_sin_at(64)
-INTERLEAVED = np.stack([-RANDOM_QUERIES[:, 1::2], RANDOM_QUERIES[:, 0::2]], axis=-1).reshape(
-    64, 128
-)
-FIRST = A * LLAMA_3_1_COS - B * LLAMA_3_1_SIN
+FIRST_HALF = A * LLAMA_3_1_COS - B * LLAMA_3_1_SIN
+SECOND_HALF = B * LLAMA_3_1_COS + A * LLAMA_3_1_SIN
+"""The halves of queries that are rotated as they should be."""
+NEGATED_AND_SWAPPED_HALVES = beside(-B, A)
+NEGATED_AND_SWAPPED_NEIGHBOURS = np.stack(
+    [-RANDOM_QUERIES[:, 1::2], RANDOM_QUERIES[:, 0::2]], axis=-1
+).reshape(64, 128)
+"""(−x1, x0, −x3, x2, …). By either layout, the rotation is x · cos + negated and swapped · sin."""
 MISTAKES_OF_ROTATION = {
-    Rotation("no minus"): np.concatenate(
-        [A * LLAMA_3_1_COS + B * LLAMA_3_1_SIN, B * LLAMA_3_1_COS + A * LLAMA_3_1_SIN], axis=-1
+    # (a cos + b sin, b cos + a sin)
+    Rotation("no minus"): beside(A * LLAMA_3_1_COS + B * LLAMA_3_1_SIN, SECOND_HALF),
+    # (a cos − b sin, b cos − a sin)
+    Rotation("two minuses"): beside(FIRST_HALF, B * LLAMA_3_1_COS - A * LLAMA_3_1_SIN),
+    # a is overwritten before b is computed of it.
+    Rotation("in place"): beside(FIRST_HALF, B * LLAMA_3_1_COS + FIRST_HALF * LLAMA_3_1_SIN),
+    # b is left as it was.
+    Rotation("first half"): beside(FIRST_HALF, B),
+    # Neighbours are rotated by cos and sin in columns c0 c1 … c0 c1 …, which belong to halves.
+    Layout(expected="halves", found="interleaved, with cos and sin doubled as halves"): (
+        RANDOM_QUERIES * np.tile(LLAMA_3_1_COS, 2)
+        + NEGATED_AND_SWAPPED_NEIGHBOURS * np.tile(LLAMA_3_1_SIN, 2)
     ),
-    Rotation("two minuses"): np.concatenate(
-        [FIRST, B * LLAMA_3_1_COS - A * LLAMA_3_1_SIN], axis=-1
+    # Halves are rotated by cos and sin in columns c0 c0 c1 c1 …, which belong to neighbours.
+    Layout(expected="halves", found="halves, with cos and sin doubled as interleaved"): (
+        RANDOM_QUERIES * np.repeat(LLAMA_3_1_COS, 2, axis=1)
+        + NEGATED_AND_SWAPPED_HALVES * np.repeat(LLAMA_3_1_SIN, 2, axis=1)
     ),
-    Rotation("in place"): np.concatenate(
-        [FIRST, B * LLAMA_3_1_COS + FIRST * LLAMA_3_1_SIN], axis=-1
-    ),
-    Rotation("first half"): np.concatenate([FIRST, B], axis=-1),
-    Layout("halves", "interleaved, with cos and sin doubled as halves"): RANDOM_QUERIES
-    * np.tile(LLAMA_3_1_COS, 2)
-    + INTERLEAVED * np.tile(LLAMA_3_1_SIN, 2),
-    Layout("halves", "halves, with cos and sin doubled as interleaved"): RANDOM_QUERIES
-    * np.repeat(LLAMA_3_1_COS, 2, axis=1)
-    + np.concatenate([-B, A], axis=-1) * np.repeat(LLAMA_3_1_SIN, 2, axis=1),
+    # All 64 rows are at position 777.
     Rows("constant", 777): rotated_as_halves(RANDOM_QUERIES, *cos_and_sin_at(np.full(64, 777))),
 }
+"""Queries of Llama 3.1 that were rotated by a wrong formula, by the object that stands for it."""
 
 
 @pytest.mark.parametrize("edit", MISTAKES_OF_ROTATION, ids=str)
 def test_mistakes_of_the_formula_are_named(edit: Any) -> None:
-    """MISTAKES_OF_ROTATION has queries of Llama 3.1, rotated by a wrong formula in NumPy, by the
-    mistake as an object: a missing minus, (a cos + b sin, b cos + a sin), for example, or an update
-    in place. The wrong formula leaves a residual of rounding only. No command rotates like that, so
-    that none is printed.
+    """A Llama rotates (a, b) to (a cos − b sin, b cos + a sin). MISTAKES_OF_ROTATION has wrong formulas
+    in NumPy, such as (a cos + b sin, b cos + a sin), by the mistake that verify must name.
+
+    The mistake explains the dump to rounding in float32, less than 1e-6. `pecli apply` cannot
+    rotate like that, so that no command is printed.
     """
     found = pecli.verify(
         MISTAKES_OF_ROTATION[edit].astype(np.float32),
@@ -168,64 +183,90 @@ def test_queries_that_no_mistake_explains_get_no_reason(change: str) -> None:
     assert not found.diagnosis
 
 
-ONE = random_queries(1, 4, 1, 128)
-EIGHT = random_queries(1, 8, 64, 128)
-BITS = rotated_as_halves(RANDOM_QUERIES, LLAMA_3_1_COS, LLAMA_3_1_SIN).view(np.uint32)
-ROW = rotated_as_halves(RANDOM_QUERIES, LLAMA_3_1_COS, LLAMA_3_1_SIN)
-HEAD = rotated_as_halves(EIGHT, LLAMA_3_1_COS, LLAMA_3_1_SIN)
-ROW[37], HEAD[0, 5] = RANDOM_QUERIES[37], EIGHT[0, 5]
-MANY = random_queries(1, 32, 64, 128)
-NOISY = rotated_as_halves(MANY, LLAMA_3_1_COS, LLAMA_3_1_SIN)
-NOISY[0, 5] += 0.01 * random_queries(64, 128)
-LONG = random_queries(1, 2, 600, 128)
 BFLOAT16 = ml_dtypes.bfloat16
-NARROW = LONG.astype(BFLOAT16)
-FIRST, SECOND = np.split(NARROW, 2, axis=-1)
-COSINES, SINES = (each.astype(BFLOAT16) for each in cos_and_sin_at(600))
-IN_BFLOAT16 = np.concatenate(
-    [FIRST * COSINES - SECOND * SINES, SECOND * COSINES + FIRST * SINES], axis=-1
-)
-COARSE = SCALED.astype(BFLOAT16).astype(np.float64)
-PARTLY = {
-    "frequencies in bfloat16": (
-        LONG,
-        rotated_as_halves(LONG, *cos_and_sin_at(600, COARSE)),
-        Recipe("bfloat16-inv-freq"),
-    ),
-    "rotated in bfloat16": (NARROW, IN_BFLOAT16, Rotation("in bfloat16")),
-    "a single token at another position": (
-        ONE,
-        rotated_as_halves(ONE, *cos_and_sin_at([777])),
-        Parameter("offset", 0, 777),
-    ),
-    "bfloat16": (
-        RANDOM_QUERIES,
-        ((BITS + 0x8000) & np.uint32(0xFFFF0000)).view(np.float32),
-        Dtype("bfloat16"),
-    ),
-    "one wrong row": (RANDOM_QUERIES, ROW, RowsWrong((37,))),
-    "noise in one of many heads": (MANY, NOISY, HeadsWrong(((0, 5),))),
-    "one head that is not rotated": (
-        EIGHT,
-        HEAD,
-        Positions("0 … 63", "0 × 64", "nothing is rotated"),
-    ),
-}
 
 
-@pytest.mark.parametrize("case", PARTLY)
-@pytest.mark.sample(3)
-def test_rounding_or_a_mistake_in_a_part_of_rotated_queries_is_the_only_reason(case: str) -> None:
-    """Each case of PARTLY has queries before, after, and the mistake that was made: row 37 is not
-    rotated, for example, or the frequencies were rounded to bfloat16. All are rotated by the
-    formula of Llama 3.1 in NumPy, and dumped in float32 unless they are in bfloat16.
+def only_mistake_in(after: np.ndarray, before: np.ndarray) -> Any:
+    """Return the only mistake that verify names in rotated queries of Llama 3.1, beyond 1e-3."""
+    before = before.astype(after.dtype)
+    (reason,) = pecli.verify(after, LLAMA_3_1_8B, before=before, atol=1e-3).explanations
+    (mistake,) = reason.edits
+    return mistake
+
+
+@pytest.mark.thorough
+def test_a_rotation_with_frequencies_rounded_to_bfloat16_is_named() -> None:
+    """The queries of 600 positions are in float32, and rotated by the formula. Only the frequencies
+    of Llama 3.1 (SCALED) were rounded to bfloat16 before they were multiplied with positions.
     """
-    before, after, planted = PARTLY[case]
-    dtype = BFLOAT16 if after.dtype == BFLOAT16 else np.float32
-    result = pecli.verify(after.astype(dtype), LLAMA_3_1_8B, before=before.astype(dtype), atol=1e-3)
-    (reason,) = result.explanations
+    before = random_queries(1, 2, 600, 128)
+    rounded_frequencies = SCALED.astype(BFLOAT16).astype(np.float64)
+    after = rotated_as_halves(before, *cos_and_sin_at(600, rounded_frequencies))
 
-    assert reason.edits == (planted,)
+    assert only_mistake_in(after, before) == Recipe("bfloat16-inv-freq")
+
+
+@pytest.mark.thorough
+def test_a_rotation_that_was_computed_in_bfloat16_is_named() -> None:
+    """Queries of 600 positions, cosines and sines are in bfloat16, so that each product and each sum
+    of the formula is rounded.
+    """
+    before = random_queries(1, 2, 600, 128).astype(BFLOAT16)
+    a, b = np.split(before, 2, axis=-1)
+    cos, sin = (table.astype(BFLOAT16) for table in cos_and_sin_at(600))
+    after = beside(a * cos - b * sin, b * cos + a * sin)
+
+    assert after.dtype == BFLOAT16
+    assert only_mistake_in(after, before) == Rotation("in bfloat16")
+
+
+def test_the_position_of_a_single_token_is_named() -> None:
+    """Queries of one token and 4 heads are rotated by the angles of position 777 instead of 0."""
+    before = random_queries(1, 4, 1, 128)
+    after = rotated_as_halves(before, *cos_and_sin_at([777]))
+
+    assert only_mistake_in(after, before) == Parameter("offset", expected=0, found=777)
+
+
+def test_rotated_queries_that_were_rounded_to_bfloat16_are_named() -> None:
+    """The queries are rotated in float64, rounded to bfloat16 by ml_dtypes, and dumped in
+    float32.
+    """
+    after = rotated_as_halves(RANDOM_QUERIES, LLAMA_3_1_COS, LLAMA_3_1_SIN)
+    rounded = after.astype(BFLOAT16).astype(np.float32)
+
+    assert only_mistake_in(rounded, RANDOM_QUERIES) == Dtype("bfloat16")
+
+
+def test_the_only_row_that_is_wrong_is_named() -> None:
+    """Of 64 positions, row 37 is not rotated; it is only one row, so that it is named as wrong."""
+    after = rotated_as_halves(RANDOM_QUERIES, LLAMA_3_1_COS, LLAMA_3_1_SIN)
+    after[37] = RANDOM_QUERIES[37]
+
+    assert only_mistake_in(after, RANDOM_QUERIES) == RowsWrong((37,))
+
+
+@pytest.mark.thorough
+def test_the_only_head_that_is_wrong_is_named() -> None:
+    """Queries have 1 sequence, 32 heads and 64 positions. Head 5 has noise of about 0.01 per element,
+    which no mistake explains; a head is named as (sequence, head).
+    """
+    before = random_queries(1, 32, 64, 128)
+    after = rotated_as_halves(before, LLAMA_3_1_COS, LLAMA_3_1_SIN)
+    after[0, 5] += 0.01 * random_queries(64, 128)
+
+    assert only_mistake_in(after, before) == HeadsWrong(((0, 5),))
+
+
+def test_the_only_head_that_is_not_rotated_is_named() -> None:
+    """Queries have 1 sequence, 8 heads and 64 positions, 0 to 63. Head 5 is as before the rotation,
+    as if all its 64 tokens were at position 0.
+    """
+    before = random_queries(1, 8, 64, 128)
+    after = rotated_as_halves(before, LLAMA_3_1_COS, LLAMA_3_1_SIN)
+    after[0, 5] = before[0, 5]
+
+    assert only_mistake_in(after, before) == Positions("0 … 63", "0 × 64", "nothing is rotated")
 
 
 def test_a_rotation_along_the_head_axis_is_named() -> None:
@@ -264,9 +305,11 @@ def test_a_pass_at_position_0_is_weak() -> None:
 
 
 def test_a_pass_of_zeros_is_weak() -> None:
-    """Zeros stay zeros, whatever the rotation is."""
-    zeros = np.zeros_like(RANDOM_QUERIES)
-    (remark,) = weak_remarks(zeros, zeros, atol=1e-6)
+    """Zeros stay zeros, whatever the rotation is. These are 64 positions of 128 channels, and so 64
+    rows.
+    """
+    zeros = np.zeros((64, 128))
+    (remark,) = weak_remarks(before=zeros, after=zeros, atol=1e-6)
 
     assert "64 rows cannot detect a missing rotation" in remark
 
@@ -348,28 +391,35 @@ def test_queries_rotated_along_their_heads_fail_with_the_axis_named() -> None:
 
 
 def test_queries_rotated_along_their_heads_from_position_1_are_named() -> None:
-    """The axes are (1, 4, 32, 128), and Llama 3.1 has 32 heads. There are two mistakes: the queries
-    are rotated along the axis of heads, and by the angles of positions 1 to 32 instead of 0 to 31.
+    """Queries of shape (1, 4, 32, 128) are read as 1 sequence, 4 positions, 32 heads (those of Llama
+    3.1) and 128 channels, so that positions are on axis −3. There are two mistakes: the queries are
+    rotated along axis −2, and by the angles of positions 1 to 32 instead of 0 to 31.
+
+    Axis −2 of four is axis 2, for --seq-axis.
     """
     q = random_queries(1, 4, 32, 128)
     cos, sin = cos_and_sin_at(np.arange(1, 33))
-    found = pecli.verify(rotated_as_halves(q, cos, sin), LLAMA_3_1_8B, before=q, atol=1e-5)
-    assert (
-        "positions are along axis -2, not -3, and positions start at 1 (the spec says 0)"
-        in found.diagnosis[0]
-    )
-    assert "verify with --seq-axis 2" in found.diagnosis[1]
+    along_axis_2 = rotated_as_halves(q, cos, sin)
+    reason, advice = pecli.verify(along_axis_2, LLAMA_3_1_8B, before=q, atol=1e-5).diagnosis
+
+    both = "positions are along axis -2, not -3, and positions start at 1 (the spec says 0)"
+    assert both in reason
+    assert "verify with --seq-axis 2" in advice
 
 
 def test_rounding_is_not_explained_as_another_axis() -> None:
-    """Queries of 24 positions and 32 heads were rotated in float64, but the recipe «float32», which
-    rounds angles to float32, is required: they fail, by rounding errors that no mistake explains.
+    """Queries (1, 24 positions, 32 heads, 128) were rotated in float64. Compared bit for bit with a
+    rotation whose angles are float32 (recipe="float32"), they fail by rounding errors only, below
+    1e-5. These are no reason to suppose that positions are along the axis of heads.
     """
     q = random_queries(1, 24, 32, 128)
     cos, sin = cos_and_sin_at(24)
     after = rotated_as_halves(q, cos[:, None], sin[:, None])
+    result = pecli.verify(after, LLAMA_3_1_8B, before=q, recipe="float32")
 
-    assert pecli.verify(after, LLAMA_3_1_8B, before=q, recipe="float32").diagnosis == ()
+    assert not result.passed
+    assert 0 < result.tensors[0].max_abs_error < 1e-5
+    assert result.diagnosis == ()
 
 
 def test_tensors_of_the_same_name_are_compared_in_a_manifest(run_pecli, tmp_path) -> None:
@@ -410,27 +460,32 @@ def test_files_whose_tensors_have_other_names_are_refused(run_pecli, tmp_path) -
     assert "the names must agree" in missing.err
 
 
+def rotated_as_neighbours(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+    """Rotate the channels (2i, 2i + 1), which stay where they are."""
+    a, b = x[..., 0::2], x[..., 1::2]
+    return np.stack([a * cos - b * sin, b * cos + a * sin], axis=-1).reshape(x.shape)
+
+
 def test_the_printed_command_rotates_as_the_file_was(run_pecli, tmp_path, monkeypatch) -> None:
     """The queries are DeepSeek's, with two mistakes: they are rotated from position 5 on, and the
-    pairs of channels 128 to 191 stay interleaved. `pecli apply` with the printed options makes the
-    same, within 1e-6.
+    pairs of channels 128 to 191 stay interleaved, which DeepSeek writes as halves. The command that
+    is printed, `pecli apply … -o again.npy`, makes the same as the formula, within 1e-6.
     """
     monkeypatch.chdir(tmp_path)  # A command with a long path would not be printed.
     q = random_queries(48, 192)
-    out, (cos, sin) = q.astype(np.float64), cos_and_sin_at(np.arange(5, 53), YARN40)
-    a, b = out[:, 128::2].copy(), out[:, 129::2].copy()
-    out[:, 128:] = np.stack([a * cos - b * sin, b * cos + a * sin], axis=-1).reshape(48, 64)
-    np.save(tmp_path / "q.npy", q)
-    np.save(tmp_path / "after.npy", out.astype(np.float32))
-    given = ("--before", "q.npy", "--model", "deepseek-v3", "--atol", "1e-5")
-    lines = run_pecli("verify", "after.npy", *given, "--json").json["diagnosis"]
-    command = next(
-        line.removeprefix("reproduce with pecli ") for line in lines if line.startswith("reproduce")
-    )
-    *words, _ = shlex.split(command)
+    cos, sin = cos_and_sin_at(np.arange(5, 5 + 48), YARN40)
+    wrong = q.astype(np.float64)
+    wrong[:, 128:] = rotated_as_neighbours(wrong[:, 128:], cos, sin)
+    np.save("q.npy", q)
+    np.save("after.npy", wrong.astype(np.float32))
+    options = ("--before", "q.npy", "--model", "deepseek-v3", "--atol", "1e-5", "--json")
+    diagnosis = run_pecli("verify", "after.npy", *options).json["diagnosis"]
+    (command,) = [line for line in diagnosis if line.startswith("reproduce with pecli ")]
+    words = shlex.split(command.removeprefix("reproduce with pecli "))
 
-    assert run_pecli(*words, tmp_path / "again.npy").exit_code == SUCCESS
-    assert np.abs(np.load(tmp_path / "again.npy") - out).max() < 1e-6
+    assert words[-2:] == ["-o", "again.npy"]
+    assert run_pecli(*words).exit_code == SUCCESS
+    assert np.abs(np.load("again.npy") - wrong).max() < 1e-6
 
 
 def test_the_printed_command_names_the_model_and_runs(run_pecli, tmp_path, monkeypatch) -> None:

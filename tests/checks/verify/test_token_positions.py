@@ -123,7 +123,12 @@ def rotated_by_formula(
 
 
 class Form(NamedTuple):
-    """One of the forms in which programs dump queries and keys."""
+    """One of the forms in which programs dump queries and keys.
+
+    `form.verify(positions, options)` rotates random queries at `positions` by the textbook formula,
+    with base 10000, brings them into this form, and verifies them with `options`, which state the
+    positions where they should be.
+    """
 
     dtype: str
     layout: str
@@ -190,8 +195,10 @@ class Rotation(NamedTuple):
 
 
 RIGHT_ROTATIONS = {
+    # Tokens after the padding are at 0, 1, …; padding is not compared, wherever it is.
     "positions begin after the padding": Rotation(POSITIONS_BY_MASK, BY_MASK),
     "padding is at position 1": Rotation(POSITIONS_WITH_PADDING_AT_1, BY_MASK),
+    # Keys in a cache are rotated already. To move them by 5, each is rotated by position 5 again.
     "a cache is moved": Rotation(np.full(LENGTH, 5), {"shift": 5}),
 }
 WRONG_ROTATIONS = {
@@ -223,8 +230,10 @@ WRONG_ROTATIONS = {
 @pytest.mark.parametrize("name", RIGHT_ROTATIONS)
 @pytest.mark.sample(3)
 def test_right_positions_pass_in_every_form(name: str, form: Form) -> None:
-    """Random queries are rotated in NumPy, at the positions that the options state: a mask whose
-    padding may be anywhere, or a shift.
+    """`form.verify` rotates random queries of two sequences in NumPy, and RIGHT_ROTATIONS has the
+    positions, which are those that the options state: positions after the padding of a mask, or a
+    shift of 5, by which each key of a cache is rotated once more. A form is, for example, bfloat16
+    with positions before heads.
     """
     rotation = RIGHT_ROTATIONS[name]
     result = form.verify(rotation.positions, rotation.options)
@@ -268,30 +277,34 @@ class MropeRotation(NamedTuple):
 
     model: dict[str, Any]
     axis_of_pair: np.ndarray  #: The axis whose positions turn each frequency.
-    positions: np.ndarray = IMAGE
+    positions: np.ndarray
     mistake: str = ""  #: A part of the sentence that names it.
 
 
 RIGHT_MROPE = {
-    "Qwen 2": MropeRotation(QWEN2, AXES_OF_QWEN2),
-    "Qwen 3": MropeRotation(QWEN3, AXES_OF_QWEN3),
+    "Qwen 2": MropeRotation(QWEN2, AXES_OF_QWEN2, positions=IMAGE),
+    "Qwen 3": MropeRotation(QWEN3, AXES_OF_QWEN3, positions=IMAGE),
 }
 WRONG_MROPE = {
+    # Rows and columns are left out: patches have positions in time only.
     "time for all axes": MropeRotation(
         QWEN2,
         AXES_OF_QWEN2,
         positions=IMAGE[[TIME, TIME, TIME]],
         mistake="1-D positions are given to M-RoPE",
     ),
+    # Where (time, row, column) is expected, the axes are (time, column, row).
     "rows and columns exchanged": MropeRotation(
         QWEN2,
         AXES_OF_QWEN2,
         positions=IMAGE[[TIME, COLUMN, ROW]],
         mistake="the axes are those of (0, 2, 1)",
     ),
+    # 12 frequencies of time, then 10 of rows, then 10 of columns; Qwen 3 takes the axes by turns.
     "sections in blocks": MropeRotation(
         QWEN3,
         BLOCKS_OF_QWEN3,
+        positions=IMAGE,
         mistake="M-RoPE sections are blocked, where the model interleaves them",
     ),
 }
@@ -301,8 +314,12 @@ WRONG_MROPE = {
 @pytest.mark.parametrize("model", RIGHT_MROPE)
 @pytest.mark.sample(2)
 def test_right_positions_of_mrope_pass_in_every_form(model: str, form: Form) -> None:
-    """Random queries are rotated in NumPy at the positions of IMAGE, each frequency by those of its
-    axis.
+    """M-RoPE rotates each of 32 frequencies by the positions on one axis, time, row or column. In
+    Qwen 2, 8 frequencies of time are followed by 12 of rows and 12 of columns; in Qwen 3, the axes
+    take turns. The tokens are the 4 × 6 patches of an image (IMAGE).
+
+    `form.verify` rotates random queries by this rule in NumPy. A form is, for example, bfloat16
+    with positions before heads.
     """
     rotation = RIGHT_MROPE[model]
     result = form.verify(
@@ -317,8 +334,10 @@ def test_right_positions_of_mrope_pass_in_every_form(model: str, form: Form) -> 
 @pytest.mark.parametrize("name", WRONG_MROPE)
 @pytest.mark.sample(3)
 def test_wrong_positions_of_mrope_are_named_in_every_form(name: str, form: Form) -> None:
-    """Random queries are rotated in NumPy at other positions than those of IMAGE, or with the
-    frequencies of other axes, as the names of WRONG_MROPE state.
+    """M-RoPE rotates each of 32 frequencies by the positions on one axis, time, row or column. The
+    positions of 4 × 6 patches (IMAGE) are given to verify, and the queries are rotated in NumPy by
+    the mistakes of WRONG_MROPE: by time for all axes; by (time, column, row), which are the axes
+    (0, 2, 1); or with the frequencies of an axis in one block, where Qwen 3 takes the axes by turns.
     """
     rotation = WRONG_MROPE[name]
     result = form.verify(
@@ -334,8 +353,7 @@ def verify_words(tmp_path: Path) -> tuple[Any, ...]:
     """Return the command that verifies queries at the positions of the padding mask."""
     before = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     after = rotated_by_formula(before, POSITIONS_BY_MASK).astype(np.float32)
-    moved = rotated_by_formula(before, np.full(LENGTH, -3)).astype(np.float32)
-    arrays = {"q": before, "after": after, "moved": moved, "mask": LEFT_PADDED_MASK}
+    arrays = {"q": before, "after": after, "mask": LEFT_PADDED_MASK}
     for name, array in arrays.items():
         np.save(tmp_path / f"{name}.npy", array)
     (tmp_path / "config.json").write_text(json.dumps(llama_of_base_10000()))
@@ -377,14 +395,23 @@ def test_positions_of_two_lengths_are_a_usage_error(run_pecli, verify_words) -> 
     assert run_pecli(*verify_words, "--positions", "1,2;3").exit_code == USAGE_ERROR
 
 
-def test_a_cache_moved_back_by_3_passes_with_that_shift(run_pecli, tmp_path, verify_words) -> None:
-    """moved.npy holds the queries of `verify_words` rotated by −3 positions each, as when the first
-    3 tokens leave a cache.
+@pytest.mark.parametrize(("shift", "exit_code"), [("-3", SUCCESS), ("3", CHECK_FAILED)])
+def test_a_cache_moved_back_by_3_passes_with_that_shift_only(
+    run_pecli, tmp_path, shift: str, exit_code: int
+) -> None:
+    """When the first 3 tokens leave a cache, llama.cpp moves the keys behind them back by 3: each of
+    these keys, which are rotated already, is rotated by position −3. --shift states this number.
     """
-    verify, _, *options = verify_words
-    moved = tmp_path / "moved.npy"
+    cached = np.random.default_rng(1).normal(size=(2, 2, LENGTH, DIM)).astype(np.float32)
+    moved = rotated_by_formula(cached, positions=np.full(LENGTH, -3)).astype(np.float32)
+    np.save(tmp_path / "cached.npy", cached)
+    np.save(tmp_path / "moved.npy", moved)
+    (tmp_path / "config.json").write_text(json.dumps(llama_of_base_10000()))
+    files = (tmp_path / "moved.npy", "--before", tmp_path / "cached.npy")
+    model = ("--config", tmp_path / "config.json")
+    options = ("--atol", "1e-4", "--shift", shift)
 
-    assert run_pecli(verify, moved, *options, "--shift", "-3").exit_code == SUCCESS
+    assert run_pecli("verify", *files, *model, *options).exit_code == exit_code
 
 
 def test_a_pass_that_cannot_see_padding_is_weak() -> None:
@@ -405,14 +432,20 @@ def test_a_pass_that_cannot_see_padding_is_weak() -> None:
     assert placed.weak == ()
 
 
-def test_equal_rows_of_a_tensor_without_a_batch_axis_are_of_no_numbered_sequence() -> None:
-    """The tensor has the axes of heads, tokens and channels. The first 9 of its 24 tokens are equal."""
+def test_rows_that_look_like_padding_are_of_a_numbered_sequence_only_with_a_batch_axis() -> None:
+    """The first 9 of 24 tokens are equal, as left padding is, in a tensor (heads, tokens, channels) of
+    one sequence. The remark on it, in `weak`, begins with «it»; with a batch axis, the same numbers
+    are those of sequence 0.
+    """
     before = np.random.default_rng(1).normal(size=(HEADS, LENGTH, DIM)).astype(np.float32)
     before[:, :9] = before[:, :1]
     after = rotated_by_formula(before, POSITIONS_0_TO_23).astype(np.float32)
-    (line,) = pecli.verify(after, llama_of_base_10000(), before=before, atol=1e-4).weak
+    model = llama_of_base_10000()
+    (line,) = pecli.verify(after, model, before=before, atol=1e-4).weak
+    (line_of_batch,) = pecli.verify(after[None], model, before=before[None], atol=1e-4).weak
 
     assert "it begins with 9 equal rows, which look like padding" in line
+    assert "sequence 0 begins with 9 equal rows, which look like padding" in line_of_batch
 
 
 def test_a_pass_is_weak_if_no_positions_are_given_and_others_would_pass() -> None:
@@ -693,13 +726,17 @@ def test_queries_that_are_not_finite_are_reported(tokens: dict[str, Any]) -> Non
 
 
 def test_no_mistake_is_named_if_a_value_before_the_rotation_is_not_a_number() -> None:
-    """Nothing is rotated, and one value is NaN, before and after: the only finding is that this
-    value is not finite.
+    """Nothing is rotated, which is named if all values are finite. If one value is NaN, before and
+    after, the problem is this value, and no mistake is searched for.
     """
     q = queries_of_two_sequences()
+    (sentence,) = pecli.verify(q, llama_of_base_10000(), before=q, atol=1e-3).diagnosis
+    assert sentence.startswith("after: nothing is rotated")
+
     q[0, 0, 5, 3] = np.nan
     result = pecli.verify(q, llama_of_base_10000(), before=q, atol=1e-3)
-
+    problem = "1 of its values before are no finite numbers, of which nothing can be told"
+    assert result.diagnosis == (f"array: {problem}",)
     assert result.explanations == ()
 
 

@@ -202,8 +202,8 @@ def test_a_csv_file_passes_as_the_table_that_it_was_made_of(tmp_path, scheme) ->
 
 
 class Tensor:
-    """A stand-in for torch's tensors: no values while they have a gradient, none to NumPy in
-    bfloat16.
+    """A stand-in for torch's tensors, which refuse NumPy while they have a gradient, until
+    `detach()`, and in bfloat16, until `float()`.
     """
 
     def __init__(
@@ -228,8 +228,10 @@ class Tensor:
         return self.values
 
 
-class LazyBits(Tensor):
-    """A view by its sign alone: memory, which DLPack hands over, holds the opposite."""
+class NegatedView(Tensor):
+    """A tensor of torch that is negated lazily: its memory, which DLPack gives, has the opposite
+    values, and only `resolve_neg()` the right ones.
+    """
 
     def __init__(self, values: np.ndarray[Any, Any]) -> None:
         super().__init__(-values, "float32")
@@ -238,7 +240,7 @@ class LazyBits(Tensor):
             self.values.__dlpack_device__,
         )
 
-    def detach(self) -> LazyBits:
+    def detach(self) -> NegatedView:
         return self
 
     resolve_conj = detach
@@ -264,18 +266,30 @@ class Exchanged:
         raise TypeError("use DLPack")
 
 
-@pytest.mark.parametrize(("wrap", "dtype"), [
-    (lambda x: Tensor(x, "float32"), "float32"),
-    (lambda x: Tensor(x, "float32", requires_grad=True), "float32"),
-    (lambda x: Tensor(x.astype(ml_dtypes.bfloat16), "bfloat16", requires_grad=True), "bfloat16"),
-    (LazyBits, "float32"),
-    (Exchanged, "float32"),
-    (lambda x: x.tolist(), "float64"),
-], ids=["plain", "grad", "bfloat16", "negative bit", "dlpack", "lists"])  # fmt: skip
-def test_arrays_of_other_libraries_are_compared_and_saved(tmp_path, wrap, dtype) -> None:
-    """`wrap` makes a stand-in for a tensor of torch (with a gradient, in bfloat16, negated lazily),
-    an array with DLPack only, or lists. They hold the cosines and sines of ROPE_6_BY_8, which pass,
-    and fail if they are exchanged; saved, they are read back unchanged.
+def bfloat16_tensor_with_gradient(values: np.ndarray[Any, Any]) -> Tensor:
+    return Tensor(values.astype(ml_dtypes.bfloat16), "bfloat16", requires_grad=True)
+
+
+in_other_libraries = pytest.mark.parametrize(
+    ("wrap", "dtype"),
+    [
+        pytest.param(lambda x: Tensor(x, "float32"), "float32", id="torch"),
+        pytest.param(
+            lambda x: Tensor(x, "float32", requires_grad=True), "float32", id="torch, gradient"
+        ),
+        pytest.param(bfloat16_tensor_with_gradient, "bfloat16", id="torch, bfloat16"),
+        pytest.param(NegatedView, "float32", id="torch, negated lazily"),
+        pytest.param(Exchanged, "float32", id="DLPack only"),
+        pytest.param(lambda x: x.tolist(), "float64", id="lists"),
+    ],
+)
+"""`wrap` makes an array of another library of one of NumPy, and `dtype` is that of its values."""
+
+
+@in_other_libraries
+def test_arrays_of_other_libraries_pass_with_their_dtype(wrap: Any, dtype: str) -> None:
+    """`wrap` makes a stand-in for a tensor of torch, which must be converted in different ways, an
+    array with DLPack only, or lists. They hold NumPy's cosines and sines of ROPE_6_BY_8.
     """
     dump = {"cos": wrap(NUMPY_COS), "sin": wrap(NUMPY_SIN)}
     result = pecli.verify(dump, ROPE_6_BY_8, atol=1e-7)
@@ -283,11 +297,28 @@ def test_arrays_of_other_libraries_are_compared_and_saved(tmp_path, wrap, dtype)
     assert result.passed
     assert [tensor.dtype for tensor in result.tensors] == [dtype, dtype]
 
-    exchanged = {"cos": dump["sin"], "sin": dump["cos"]}
+
+@in_other_libraries
+def test_wrong_arrays_of_other_libraries_fail(wrap: Any, dtype: str) -> None:
+    """`wrap` makes a stand-in for a tensor of torch, an array with DLPack only, or lists. Cosines and
+    sines of ROPE_6_BY_8 have each other's names.
+    """
+    exchanged = {"cos": wrap(NUMPY_SIN), "sin": wrap(NUMPY_COS)}
     assert not pecli.verify(exchanged, ROPE_6_BY_8, atol=1e-7, reasons=False).passed
 
-    pecli.save(tmp_path / "t.safetensors", dump)
-    assert pecli.diff(tmp_path / "t.safetensors", dump).passed
+
+@in_other_libraries
+def test_arrays_of_other_libraries_are_saved_with_their_values(
+    tmp_path: Path, wrap: Any, dtype: str
+) -> None:
+    """`wrap` makes a stand-in for a tensor of torch, an array with DLPack only, or lists. The file
+    must be equal, bit for bit, to NumPy's arrays of the dtype.
+    """
+    file = tmp_path / "t.safetensors"
+    pecli.save(file, {"cos": wrap(NUMPY_COS), "sin": wrap(NUMPY_SIN)})
+    expected = {"cos": NUMPY_COS.astype(dtype), "sin": NUMPY_SIN.astype(dtype)}
+
+    assert pecli.diff(file, expected).passed
 
 
 def test_a_model_is_given_by_name_or_path(tmp_path) -> None:
@@ -304,33 +335,74 @@ def test_a_model_is_given_by_name_or_path(tmp_path) -> None:
 HEADS, LENGTH = 8, 16
 SLOPES = 2.0 ** -np.arange(1, HEADS + 1)[:, None, None]
 BLOOM = pecli.load_config({"model_type": "bloom", "n_head": HEADS})
+CAUSAL_ALIBI = pecli.Alibi(heads=HEADS, seq_len=LENGTH, form="causal")
 LLAMA = "llama-2-7b"
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
-@pytest.mark.parametrize("mask", ["infinite", "lowest", "near it"])
-@pytest.mark.sample("infinite-float16", "lowest-float16", "near it-float16")
-def test_a_mask_may_be_the_most_negative_number(mask: str, dtype: Any) -> None:
-    """The dump is ALiBi's causal bias, −slope · |i − j|, of BLOOM with 8 heads. Its hidden keys
-    hold −∞, the lowest number of the dtype, or one near it: it passes against a model, a scheme and
-    a file with −∞.
+def number_in_the_mask(mask: str, dtype: Any) -> float:
+    """Return −∞, the lowest finite number of a dtype, or one a little above it.
 
-    Key 2 is visible to query 5: hidden there, it fails.
+    The lowest number of float16 is −65504, those of float32 and bfloat16 are about −3.4e38.
+    """
+    if mask == "infinite":
+        return -np.inf
+    if mask == "lowest":
+        return float(ml_dtypes.finfo(dtype).min)
+    return -6e4 if dtype is np.float16 else -3e38
+
+
+def causal_bias(mask: str, dtype: Any) -> np.ndarray[Any, Any]:
+    """Return −slope · |i − j| in a dtype, which is exact, with a mask for keys after the query.
+
+    Slopes are 1/2, 1/4, … 1/256, the paper's for 8 heads; there are 16 queries i and 16 keys j.
     """
     bias = -SLOPES * np.abs(np.arange(LENGTH)[:, None] - np.arange(LENGTH))
-    scheme = pecli.Alibi(heads=HEADS, seq_len=LENGTH, form="causal")
-    value = {"infinite": -np.inf, "lowest": float(ml_dtypes.finfo(dtype).min), "near it": -3e38}
-    if dtype is np.float16:
-        value["near it"] = -6e4
-    dump = np.where(np.tri(LENGTH) > 0, bias, value[mask]).astype(dtype)
-    file = scheme.in_dtype(str(dump.dtype)).tables()["bias"]
+    is_visible = np.tri(LENGTH) > 0
+    return np.where(is_visible, bias, number_in_the_mask(mask, dtype)).astype(dtype)
 
-    assert pecli.verify(dump, BLOOM, atol=1e-6, max_ulp=1, reasons=False).passed
-    assert pecli.verify(dump, scheme, atol=1e-6, max_ulp=1, reasons=False).passed
+
+def with_masks_and_dtypes(test: Any) -> Any:
+    """Run a test with every mask in every dtype: in every run in float16, else if thorough."""
+    in_dtypes = pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+    with_masks = pytest.mark.parametrize("mask", ["infinite", "lowest", "near it"])
+    sample = pytest.mark.sample("infinite-float16", "lowest-float16", "near it-float16")
+    return in_dtypes(with_masks(sample(test)))
+
+
+@with_masks_and_dtypes
+def test_a_causal_mask_may_be_minus_infinity_or_a_very_negative_number(
+    mask: str, dtype: Any
+) -> None:
+    """softmax gives a weight of 0 to a key whose bias is −∞, or about the lowest number of the dtype.
+    BLOOM and CAUSAL_ALIBI have 8 heads; `causal_bias` is their bias by the paper's formula.
+    """
+    dump = causal_bias(mask, dtype)
+
+    assert pecli.verify(dump, BLOOM, reasons=False).passed
+    assert pecli.verify(dump, CAUSAL_ALIBI, reasons=False).passed
+
+
+@with_masks_and_dtypes
+def test_a_key_that_is_hidden_by_mistake_fails_with_any_mask(mask: str, dtype: Any) -> None:
+    """`causal_bias` has the right bias of BLOOM's 8 heads. Key 2 is before query 5, and so visible;
+    it is hidden in head 3.
+    """
+    dump = causal_bias(mask, dtype)
+    dump[3, 5, 2] = number_in_the_mask(mask, dtype)
+
+    assert not pecli.verify(dump, BLOOM, reasons=False).passed
+
+
+@with_masks_and_dtypes
+def test_masks_are_equal_in_a_diff_that_allows_a_tolerance(mask: str, dtype: Any) -> None:
+    """The file has −∞ in its mask, and the dump −∞ or a very negative number. An exact diff, which is
+    the default, distinguishes them; with any tolerance, here 1 ULP, both only hide keys.
+    """
+    dump = causal_bias(mask, dtype)
+    file = causal_bias("infinite", dtype)
+
     assert pecli.diff(file, dump, max_ulp=1, reasons=False).passed
-
-    dump[3, 5, 2] = value[mask]
-    assert not pecli.verify(dump, BLOOM, atol=1e-6, max_ulp=1, reasons=False).passed
+    assert pecli.diff(file, dump, reasons=False).passed == (mask == "infinite")
 
 
 def test_a_tolerance_that_a_dtype_cannot_hold_names_the_one_that_fits() -> None:
