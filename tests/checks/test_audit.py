@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -121,22 +122,31 @@ def test_an_audit_in_blocks_finds_the_first_row_that_repeats_the_one_before(
         assert drift.first_equal is None
 
 
+DECADES_OF_700_POSITIONS = {
+    0: [(0, 9), (10, 99), (100, 699)],
+    250: [(250, 949)],
+    995: [(995, 999), (1000, 1694)],
+}
+"""The first and last positions of each decade, by the first of 700 audited positions."""
+
+
 @pytest.mark.parametrize("offset", OFFSETS)
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.sample(6)
 def test_an_audit_in_blocks_has_the_errors_of_each_decade_of_positions(
     audit_in_blocks: Callable[..., AuditInBlocks], recipe: str, offset: int
 ) -> None:
-    """A decade has the positions between two powers of ten. Expected are the largest and the mean
-    error of its rows in the whole table.
+    """`in_decade` has the largest and the mean error at the positions between two powers of ten, as
+    far as they were audited: of the 700 from 995 on, those of 995 to 999 and of 1000 to 1694.
+    Expected are NumPy's maximum and mean over these rows of the whole table.
     """
     found, drift, _, errors = audit_in_blocks(recipe, offset)
 
-    for decade in found.decades():
-        inside = errors[decade.first - offset : decade.last + 1 - offset]
-        in_decade = found.in_decade(drift, decade)
-        assert in_decade.max_abs_error == pytest.approx(inside.max(), rel=1e-5)
-        assert in_decade.mean_abs_error == pytest.approx(inside.mean(), rel=1e-5)
+    for first, last in DECADES_OF_700_POSITIONS[offset]:
+        errors_inside = errors[first - offset : last + 1 - offset]
+        in_decade = found.in_decade(drift, Decade(first, last))
+        assert in_decade.max_abs_error == pytest.approx(errors_inside.max(), rel=1e-5)
+        assert in_decade.mean_abs_error == pytest.approx(errors_inside.mean(), rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -209,15 +219,31 @@ def test_a_cast_to_float16_stays_within_the_default_tolerance() -> None:
     assert drift_of(audit(Rope(5000, 128), "float16-table")).first_beyond is None
 
 
-def test_a_recurrence_in_float32_drifts_further_than_phases_in_float32() -> None:
-    """The recipe «float32» computes each frequency as a power; «float32-recurrence» multiplies from
-    pair to pair, so its rounding errors add up: that of pair k is off by up to 2k · 2^-24 of
-    itself. Over 5000 positions, this is most at pair 7, 5000 · 10000^(-7/64) · 14 · 2^-24 = 1.5e-3;
-    with the rounding of the angles, it stays below 2e-3.
+def test_frequencies_by_products_in_float32_drift_further_than_those_by_powers() -> None:
+    """The recipe «float32» computes each frequency base^(-k/64) as a power. «float32-recurrence»
+    multiplies the one before by base^(-1/64), so that rounding errors add up.
+
+    The bound: each of k steps adds two roundings of up to 2^-24, of the factor and of the product,
+    so the angle p · base^(-k/64) is off by up to 2k · 2^-24 of itself. For p = 5000, this is most at
+    k = 7, 1.5e-3; rounding the angle itself adds at most 5000 · 2^-24 = 3e-4: less than 2e-3.
     """
-    phases, recurrence = audit(Rope(5000, 128), ["float32", "float32-recurrence"]).drifts
-    assert phases.max_abs_error < recurrence.max_abs_error < 2e-3
-    assert phases.first_equal is None
+    scheme = Rope(seq_len=5000, dim=128, base=10000.0)
+    by_powers, by_products = audit(scheme, ["float32", "float32-recurrence"]).drifts
+
+    assert by_powers.max_abs_error < by_products.max_abs_error
+    assert by_products.max_abs_error < 2e-3
+
+
+def test_phases_in_float32_give_every_position_a_row_of_its_own() -> None:
+    """`first_equal` is the first position whose row equals the row before, None if there is none.
+    float32 holds all whole numbers up to 2^24, bfloat16 only those up to 256: there, position 257
+    is rounded to 256 and has its row.
+    """
+    scheme = Rope(seq_len=5000, dim=128)
+    in_float32, in_bfloat16 = audit(scheme, ["float32", "bfloat16-positions"]).drifts
+
+    assert in_float32.first_equal is None
+    assert in_bfloat16.first_equal == 257
 
 
 def test_rows_that_are_equal_in_the_exact_table_are_not_counted() -> None:
@@ -268,27 +294,30 @@ def sinusoidal_of_300_rows(layout: str, dim: int) -> Sinusoidal:
 @pytest.mark.parametrize(
     ("layout", "dim", "columns"),
     [
-        pytest.param("interleaved", 33, 33, id="17 cosines and 16 sines"),
-        pytest.param("halves", 33, 32, id="halves without the last column, which has no wave"),
+        pytest.param("interleaved", 33, 33, id="17 cosines and 16 sines, interleaved"),
+        pytest.param("halves", 33, 32, id="halves of 16, without the column of zeros behind them"),
         pytest.param("interleaved", 1, 1, id="one cosine"),
     ],
 )
-def test_each_column_of_an_audited_sinusoidal_table_has_the_wave_of_its_frequency(
+def test_an_audit_reads_a_sinusoidal_table_as_a_cosine_and_a_sine_of_each_frequency_in_turn(
     layout: str, dim: int, columns: int
 ) -> None:
-    """An audit reads both layouts by pairs, a cosine before its sine. `groups` has the number of
-    the frequency of each column, and `values` the frequencies. Expected are 2 · cos or 2 · sin of
-    the position times this frequency, and 0 in the row of padding.
+    """Whatever the layout, the columns of the audited rows are c0 s0 c1 s1 …. Expected is NumPy's
+    2 · cos or 2 · sin of position · 10000^(-2i / columns) for frequency i, and 0 in row 4, which is
+    padding. Halves need an even number of columns: of 33 channels, 32 have waves.
     """
-    numbers = sinusoidal_of_300_rows(layout, dim).in_dtype("float64").audited_rows()
-    table = numbers.read(0, 300)
+    rows = sinusoidal_of_300_rows(layout, dim).in_dtype("float64").audited_rows()
+    table = rows.read(0, 300)
 
-    assert table.shape[1] == columns
-    for column, group in enumerate(numbers.groups):
+    assert table.shape == (300, columns)
+    for column in range(columns):
+        frequency = 10000.0 ** (-2 * (column // 2) / columns)
         wave = np.cos if column % 2 == 0 else np.sin
-        expected = 2 * wave(np.arange(300) * numbers.values[group])
+        expected = 2 * wave(np.arange(300) * frequency)
         expected[4] = 0
         assert table[:, column] == pytest.approx(expected, abs=1e-9)
+        assert rows.groups[column] == column // 2
+        assert rows.values[column // 2] == pytest.approx(frequency, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -306,22 +335,37 @@ def test_an_audit_of_a_sinusoidal_table_has_an_error_per_frequency(
     assert drift.by_frequency.shape == (frequencies,)
 
 
-def test_alibi_is_audited_by_distance_and_head() -> None:
-    """ALiBi's bias is slope · distance. It depends only on the distance, so errors are measured on
-    one row per head, which the form «key» has: |bfloat16 − float32| for the recipe of bfloat16. The
-    slopes stand in the place of frequencies.
-    """
-    scheme = Alibi(12, 600, form="causal")
-    found = audit(scheme, ["bfloat16-table", "float32"])
-    exact = Alibi(12, 600, form="key").tables()["bias"][:, 0].astype(float)
-    narrow = Alibi(12, 600, form="key", dtype="bfloat16").tables()["bias"][:, 0].astype(float)
-    error = np.abs(narrow - exact)
-    stored, computed = found.drifts
+SLOPES_OF_8_HEADS = 2.0 ** -np.arange(1, 9)
+SLOPES_OF_12_HEADS = np.append(SLOPES_OF_8_HEADS, 2.0 ** -np.array([0.5, 1.5, 2.5, 3.5]))
+"""ALiBi's slopes by the paper: those of 8 heads, and every other one of 16 heads."""
 
-    assert stored.by_frequency.tolist() == error.max(axis=1).tolist()
-    assert stored.max_abs_error == error.max()
-    assert computed.recipe == "float32"
-    assert found.numbers.values == pytest.approx(Alibi(12).tables()["slopes"], rel=1e-7)
+
+def test_the_audit_of_alibi_has_the_largest_error_of_each_head_in_the_place_of_a_frequency() -> (
+    None
+):
+    """The bias of a head is −slope · distance, so an audit needs the distances 0 … 599 only. The
+    recipe «bfloat16-table» rounds it to bfloat16. Expected is |bfloat16 − float32| by NumPy.
+    """
+    found = audit(Alibi(heads=12, seq_len=600, form="causal"), ["bfloat16-table"])
+    drift = drift_of(found)
+
+    bias = SLOPES_OF_12_HEADS[:, np.newaxis] * np.arange(600)  # (heads, distances)
+    in_bfloat16 = bias.astype(ml_dtypes.bfloat16).astype(np.float64)
+    errors = np.abs(in_bfloat16 - bias.astype(np.float32))
+
+    assert drift.by_frequency.tolist() == errors.max(axis=1).tolist()
+    assert drift.max_abs_error == errors.max()
+
+
+def test_the_audit_of_alibi_has_slopes_in_the_place_of_frequencies() -> None:
+    """`numbers.values` are frequencies in the audit of a RoPE; here they are the slopes of the heads
+    by ALiBi's formula.
+    """
+    found = audit(Alibi(heads=12, seq_len=600, form="causal"), ["float32"])
+
+    assert drift_of(found).recipe == "float32"
+    assert found.numbers.kind == "slopes"
+    assert found.numbers.values == pytest.approx(SLOPES_OF_12_HEADS, rel=1e-15)
 
 
 def test_a_shard_of_alibis_heads_has_the_errors_of_these_heads() -> None:
@@ -329,6 +373,7 @@ def test_a_shard_of_alibis_heads_has_the_errors_of_these_heads() -> None:
     whole = audit(Alibi(8, 600, form="causal"), ["bfloat16-table"])
     shard = audit(Alibi(8, 600, form="causal", head_range=(4, 8)), ["bfloat16-table"])
     errors_of_last_heads = drift_of(whole).by_frequency[4:]
+
     assert shard.numbers.values == [2**-5, 2**-6, 2**-7, 2**-8]
     assert drift_of(shard).by_frequency.tolist() == errors_of_last_heads.tolist()
 

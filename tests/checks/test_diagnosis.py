@@ -14,7 +14,7 @@ import pytest
 import pecli
 from pecli.checks.diagnosis import Line, diagnose, explanations_as_json
 from pecli.compare.comparison import Comparison, compare_arrays
-from pecli.engine.edits import Negated, Parameter, Recipe, Runtime
+from pecli.engine.edits import Edit, Negated, Parameter, Recipe, Runtime
 from pecli.explain.explanation import Explanation
 
 BFLOAT16 = ml_dtypes.bfloat16
@@ -119,65 +119,92 @@ def test_what_passes_gets_no_advice() -> None:
 
 
 IN_FLOAT32 = Explanation((Recipe("float32"),), pecli.Rope(4, 8), ("cos",), recipe_residual=3e-5)
-WITH_RECIPE = "verify with --recipe float32"
+"""«cos was computed by the recipe float32»: in float32 throughout, which leaves errors of 3e-5."""
+
+
+def recipe_advice_on(explanation: Explanation, atol: float = 0.0) -> list[str]:
+    """Return the lines «verify with …» about a table that was compared within this tolerance."""
+    lines = diagnose([explanation], [], pecli.Tolerance(atol=atol))
+    return [line.text for line in lines if line.text.startswith("verify with")]
 
 
 @pytest.mark.parametrize(
-    ("changes", "atol", "advice"),
+    ("error_that_remains", "options"),
     [
-        pytest.param({}, 0.0, [f"{WITH_RECIPE} --atol 1e-4"], id="errors of 3e-5 remain"),
-        pytest.param(
-            {"recipe_residual": 1e-2},
-            0.0,
-            [f"{WITH_RECIPE} --atol 1e-2"],
-            id="errors of 0.01 remain",
-        ),
-        pytest.param({"recipe_residual": 0.0}, 0.0, [WITH_RECIPE], id="no error remains"),
-        pytest.param({}, 1e-4, [WITH_RECIPE], id="a larger tolerance is given"),
-        pytest.param({}, 3e-5, [WITH_RECIPE], id="a tolerance of just the errors is given"),
-        pytest.param({"recipe_residual": 0.02}, 0.0, [], id="errors of 0.02 are too many"),
-        pytest.param(
-            {"edits": (Runtime("vllm"), Recipe("float32"))},
-            1e-4,
-            [WITH_RECIPE],
-            id="as a runtime computes it",
-        ),
-        pytest.param(
-            {"edits": (Negated("sin"), Recipe("float32"))}, 1e-4, [], id="with another mistake"
-        ),
-        pytest.param(
-            {"edits": (Recipe("float32"), Recipe("bfloat16-inv-freq"))},
-            1e-4,
-            [],
-            id="by two recipes",
-        ),
-        pytest.param({"edits": ()}, 1e-4, [], id="by none"),
+        pytest.param(0.0, "--recipe float32", id="no error remains"),
+        pytest.param(3e-5, "--recipe float32 --atol 1e-4", id="3e-5 is below 1e-4"),
+        pytest.param(2e-3, "--recipe float32 --atol 1e-2", id="2e-3 is below 1e-2"),
+        pytest.param(1e-2, "--recipe float32 --atol 1e-2", id="1e-2 is a power of ten itself"),
     ],
 )
 def test_a_table_that_was_computed_by_a_recipe_may_be_verified_with_it(
-    changes: dict[str, Any], atol: float, advice: list[str]
+    error_that_remains: float, options: str
 ) -> None:
-    """A recipe names the dtypes in which a table was computed. IN_FLOAT32 explains a table by the
-    recipe float32, which leaves errors of 3e-5; `changes` makes another explanation of it. The
-    advice is `--recipe`, with the next power of ten above the errors as a tolerance, 0.01 at most;
-    no advice is given if the table has another mistake, which would not pass.
+    """A table fails because it was computed in other dtypes, those of the recipe float32. The advice
+    is to verify it by that recipe; if it is still off a little, with the tolerance that allows
+    this: the least power of ten that is not below the error.
     """
-    explanation = replace(IN_FLOAT32, **changes)
-    lines = diagnose([explanation], [], pecli.Tolerance(atol=atol))
-    assert [line.text for line in lines if "verify with" in line.text] == advice
+    explanation = replace(IN_FLOAT32, recipe_residual=error_that_remains)
+    assert recipe_advice_on(explanation) == [f"verify with {options}"]
 
 
-def test_rounding_is_no_advice_beside_a_reason() -> None:
-    """x is off by one ULP, which alone would be advised to be allowed («allow --max-ulp 1»). Beside a
-    reason, here that it was computed in float32, there is no such line.
+@pytest.mark.parametrize("atol", [1e-4, 3e-5], ids=["more than the error", "just the error"])
+def test_a_given_tolerance_that_covers_the_errors_of_a_recipe_is_not_advised(atol: float) -> None:
+    """IN_FLOAT32 leaves errors of 3e-5, which the tolerance that the user has given allows; without
+    one, «--atol 1e-4» is advised as well.
     """
-    numbers = np.array([1.0, 1 + ULP_OF_FLOAT32], np.float32)
-    off_by_one_ulp = compare_arrays(numbers[:1], numbers[1:], pecli.Tolerance(), name="x")
-    reason, *_ = lines = diagnose([IN_FLOAT32], [off_by_one_ulp], pecli.Tolerance())
+    assert recipe_advice_on(IN_FLOAT32, atol=atol) == ["verify with --recipe float32"]
+    assert recipe_advice_on(IN_FLOAT32, atol=0) == ["verify with --recipe float32 --atol 1e-4"]
 
-    assert reason.text.startswith("cos: computed by the recipe float32")
-    assert not reason.is_advice
-    assert not any("ulp" in line.text for line in lines)
+
+def test_a_recipe_is_not_advised_if_more_than_a_hundredth_remains() -> None:
+    """The limit is 0.01: a tolerance of 0.1, the next power of ten above 0.011, is a tenth of the
+    largest cosine and would accept wrong tables.
+    """
+    assert recipe_advice_on(replace(IN_FLOAT32, recipe_residual=0.010))
+    assert recipe_advice_on(replace(IN_FLOAT32, recipe_residual=0.011)) == []
+    assert recipe_advice_on(replace(IN_FLOAT32, recipe_residual=0.02)) == []
+
+
+def test_a_recipe_is_advised_for_the_table_of_a_runtime() -> None:
+    """Runtime("vllm") says which program computes so: it is no mistake that another option would
+    have to mend.
+    """
+    explanation = replace(IN_FLOAT32, edits=(Runtime("vllm"), Recipe("float32")))
+    assert recipe_advice_on(explanation, atol=1e-4) == ["verify with --recipe float32"]
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        pytest.param((Negated("sin"), Recipe("float32")), id="a wrong sign besides"),
+        pytest.param((Recipe("float32"), Recipe("bfloat16-inv-freq")), id="two recipes"),
+        pytest.param((), id="no recipe"),
+    ],
+)
+def test_a_recipe_is_not_advised_if_the_table_would_not_pass_by_it(edits: tuple[Edit, ...]) -> None:
+    """`verify --recipe` takes one recipe and mends no wrong sign. The recipe float32 alone, which
+    the first line has, is advised.
+    """
+    assert recipe_advice_on(IN_FLOAT32, atol=1e-4) == ["verify with --recipe float32"]
+    assert recipe_advice_on(replace(IN_FLOAT32, edits=edits), atol=1e-4) == []
+
+
+def test_an_error_of_one_ulp_is_called_rounding_only_if_no_reason_is_known() -> None:
+    """1 + 2^-23 instead of 1 is off by one ULP of float32. Without a reason, the advice is to allow
+    it. If the reason is known, here that the table was computed in float32, that advice is left
+    out: the first line states the reason.
+    """
+    expected = np.array([1.0], np.float32)
+    found = np.array([1 + ULP_OF_FLOAT32], np.float32)
+    off_by_one_ulp = compare_arrays(expected, found, pecli.Tolerance(), name="cos")
+    without_reason = diagnose([], [off_by_one_ulp], pecli.Tolerance())
+    with_reason = diagnose([IN_FLOAT32], [off_by_one_ulp], pecli.Tolerance())
+
+    assert [line.text for line in without_reason] == [f"{LAST_PLACE}; allow --max-ulp 1"]
+    assert with_reason[0].text.startswith("cos: computed by the recipe float32")
+    assert not with_reason[0].is_advice
+    assert not any("ulp" in line.text for line in with_reason)
 
 
 @pytest.mark.parametrize(

@@ -17,47 +17,54 @@ from tests.checks.waves import Array, doubled_as_halves, doubled_as_neighbours
 COSINES_THEN_SINES = np.hstack([COS, SIN])
 
 
-@pytest.mark.parametrize(
-    ("a", "b", "diagnosis"),
-    [
-        ({"cos": COS, "x": SIN}, {"cos": COS}, ("x: only A has it, B does not",)),
-        ({"cos": COS}, {"cos": COS, "x": SIN}, ("x: only B has it, A does not",)),
-        (
-            {"a.cos": COS, "sin": SIN},
-            {"cos_cached": COS, "b.cos": COS, "sin": SIN},
-            (
-                "a.cos: only A has it, B does not",
-                "cos_cached: only B has it, A does not",
-                "b.cos: only B has it, A does not",
-            ),
-        ),
-        (
-            {"inv_freq": INV_FREQ, "x": COS},
-            {"y": COS, "z": SIN},
-            (
-                "inv_freq: only A has it, B does not",
-                "x: only A has it, B does not",
-                "y: only B has it, A does not",
-                "z: only B has it, A does not",
-            ),
-        ),
-        ({"cos": COS, "inv_freq": INV_FREQ}, {"cos": COS}, ()),
-    ],
-    ids=[
-        "more in A",
-        "more in B",
-        "two candidates for one",
-        "no name in common",
-        "frequencies of a table may be missing",
-    ],
-)
-def test_tensors_without_a_partner_are_named(
-    a: dict[str, Array], b: dict[str, Array], diagnosis: tuple[str, ...]
-) -> None:
-    """Tensors are paired by name first, then by role (cos_cached is a table of cosines). Each one
-    that is left over gets a line; only inv_freq, which follows from cosines, may be missing.
+def test_a_tensor_that_only_one_file_has_is_named() -> None:
+    """Both files have «cos», and one of them the tensor «x» besides."""
+    cos_and_x = {"cos": COS, "x": SIN}
+    cos_only = {"cos": COS}
+
+    assert pecli.diff(cos_and_x, cos_only).diagnosis == ("x: only A has it, B does not",)
+    assert pecli.diff(cos_only, cos_and_x).diagnosis == ("x: only B has it, A does not",)
+
+
+def test_a_tensor_with_two_possible_partners_is_compared_with_neither() -> None:
+    """Tensors of different names are compared if only they are cosines by their names: «a.cos» of A
+    with «b.cos» of B. If B has «cos_cached» as well, either may be meant, and all three are named.
     """
-    assert pecli.diff(a, b).diagnosis == diagnosis
+    a = {"a.cos": COS, "sin": SIN}
+    one_partner = {"b.cos": COS, "sin": SIN}
+    two_partners = {"cos_cached": COS, "b.cos": COS, "sin": SIN}
+
+    assert pecli.diff(a, one_partner).passed
+    assert pecli.diff(a, two_partners).diagnosis == (
+        "a.cos: only A has it, B does not",
+        "cos_cached: only B has it, A does not",
+        "b.cos: only B has it, A does not",
+    )
+
+
+def test_all_tensors_of_files_without_a_common_name_are_named() -> None:
+    """No name is in both files, and «x», «y» and «z» state no function. So nothing is compared."""
+    a = {"inv_freq": INV_FREQ, "x": COS}
+    b = {"y": COS, "z": SIN}
+
+    assert pecli.diff(a, b).diagnosis == (
+        "inv_freq: only A has it, B does not",
+        "x: only A has it, B does not",
+        "y: only B has it, A does not",
+        "z: only B has it, A does not",
+    )
+
+
+def test_frequencies_may_be_missing_in_a_file_that_has_cosines() -> None:
+    """cos(position · frequency) determines the frequencies, so that nothing is lost without
+    inv_freq. Frequencies do not state how many cosines there were: these must not be missing.
+    """
+    with_frequencies = {"cos": COS, "inv_freq": INV_FREQ}
+
+    assert pecli.diff(with_frequencies, {"cos": COS}).diagnosis == ()
+    assert pecli.diff(with_frequencies, {"inv_freq": INV_FREQ}).diagnosis == (
+        "cos: only A has it, B does not",
+    )
 
 
 def test_cos_in_one_file_and_cos_cached_in_the_other_are_compared() -> None:
@@ -192,13 +199,21 @@ def test_the_rounding_of_a_is_not_named_as_one_of_b() -> None:
     assert diagnosis[1] == "cos: in B, not rounded (in A to float32); exact"
 
 
-def test_float64_numbers_near_float32_ones_are_not_named_as_rounded() -> None:
-    """B is a third of a ULP of float32 from A, whose numbers are float32 ones in an array of float64:
-    neither is the other rounded to 24 bits.
+def test_float64_numbers_are_named_as_rounded_to_float32_only_in_the_file_that_has_such() -> None:
+    """Numbers of float32 from 0.5 to 1 are 2^-24 apart. One file has such numbers, the other has them
+    plus a third of 2^-24, and both are of float64. The first are the second rounded to float32: this
+    is named if the first are in B. In A, they are what is expected, and B is not rounded.
     """
-    in_float32 = np.random.default_rng(3).uniform(0.5, 1.0, (64, 8)).astype(np.float32)
-    a = in_float32.astype(float)
-    assert pecli.diff({"weight": a}, {"weight": a + 2.0**-24 / 3}).explanations == ()
+    drawn = np.random.default_rng(3).uniform(0.5, 1.0, (64, 8))
+    numbers_of_float32 = drawn.astype(np.float32).astype(np.float64)
+    numbers_between = numbers_of_float32 + 2.0**-24 / 3
+
+    rounded_in_b = pecli.diff({"weight": numbers_between}, {"weight": numbers_of_float32})
+    rounded_in_a = pecli.diff({"weight": numbers_of_float32}, {"weight": numbers_between})
+
+    assert rounded_in_b.diagnosis == ("weight: in B, rounded to float32; exact",)
+    assert not rounded_in_a.passed
+    assert rounded_in_a.explanations == ()
 
 
 def test_cosines_and_sines_that_are_doubled_in_two_ways_are_named() -> None:

@@ -21,9 +21,10 @@ from matplotlib.text import Text
 import pecli
 from pecli.checks.extension import Extension
 from pecli.errors import ParameterError
+from pecli.models.encoding import Encoding
 from pecli.models.presets import presets
 from pecli.views.drift_pictures import extension_figure
-from tests.checks.small_models import CONFIG, TWO_LAYER_TYPES
+from tests.checks.small_models import CONFIG
 from tests.checks.waves import LLAMA3
 
 MODELS = (
@@ -57,8 +58,6 @@ NESTED = (
 )
 """Models whose settings are in a part of the configuration."""
 LENGTH = 262144
-FULL_ATTENTION = "full_attention"
-SLIDING_ATTENTION = "sliding_attention"
 EXTENDED_BY_TRANSFORMERS = np.load(Path(__file__).parent / "data" / "extended.npz")
 
 
@@ -69,32 +68,67 @@ def without_runtimes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pecli.checks.extend.runtimes", lambda model, length: nothing)
 
 
-@pytest.mark.parametrize("method", ["yarn", "linear", "ntk", "dynamic"])
-@pytest.mark.parametrize("name", MODELS)
+def extension_to_262144(name: str, method: str) -> Extension:
+    """Return an extension from the context of the model's config.json, as extended.npz has it."""
+    # Qwen3's card has a shorter context, 32768, from which pecli would stretch by YaRN.
+    original = 40960 if name == "qwen3-8b" and method == "yarn" else None
+    return pecli.extend(name, 262144, method, original_len=original)
+
+
+def assert_encodes_as_transformers(encoding: Encoding, name: str, method: str) -> None:
+    """Assert that frequencies and attention factor are those of transformers 5.22.2.
+
+    extended.npz holds inv_freq, in float32, and attention_scaling of its rotary modules. They were
+    made from config.json with the settings of each method, and called with position 262143.
+    """
+    frequencies = EXTENDED_BY_TRANSFORMERS[f"{name} {method} inv_freq"]
+    attention_factor = float(EXTENDED_BY_TRANSFORMERS[f"{name} {method} attention_factor"])
+
+    # A float32 number is off by up to 6e-8 of itself, and a power in float32 by a few times that.
+    np.testing.assert_allclose(encoding.inverse_frequencies(262144), frequencies, rtol=1e-6)
+    assert encoding.attention_factor(262144) == pytest.approx(attention_factor, rel=1e-9)
+
+
+EVERY_MODEL = pytest.mark.parametrize("name", MODELS)
+EVERY_METHOD = pytest.mark.parametrize("method", ["yarn", "linear", "ntk", "dynamic"])
+
+
+@EVERY_METHOD
+@EVERY_MODEL
+@pytest.mark.usefixtures("without_runtimes")
+@pytest.mark.sample(8)
+def test_an_extended_encoding_has_the_frequencies_of_transformers(name: str, method: str) -> None:
+    """`extend` to 262144 positions has the encoding `after`: expected are numbers of transformers."""
+    found = extension_to_262144(name, method)
+    assert_encodes_as_transformers(found.after, name, method)
+
+
+@EVERY_METHOD
+@EVERY_MODEL
 @pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.sample(8)
 def test_the_printed_config_has_the_frequencies_of_transformers(name: str, method: str) -> None:
-    """`extend` to 262144 positions prints `config`, and `newer_config` for transformers 5: each,
-    pasted into config.json and read again, must give the frequencies of extended.npz.
-
-    The file holds inv_freq and attention_scaling of the rotary modules of transformers 5.22.2 in
-    float32, made from these configs by AutoConfig.for_model, and called with the last position.
+    """`config` has the keys of config.json that `extend` changes. Pasted into the model's own
+    config.json, which is then read again, they must give the numbers of transformers.
     """
-    # The numbers were made with the context of config.json, not with the one of Qwen3's card.
-    original = 40960 if name == "qwen3-8b" and method == "yarn" else None
-    found = pecli.extend(name, LENGTH, method, original_len=original)
-    model = presets()[name].config
-    unscaled_model = {key: value for key, value in model.items() if key != "rope_scaling"}
-    older_config = {**model, **found.config}
-    newer_config = {**unscaled_model, **found.newer_config}
+    found = extension_to_262144(name, method)
+    config = {**presets()[name].config, **found.config}
+    assert_encodes_as_transformers(pecli.load_config(config).one(), name, method)
 
-    for config in (older_config, newer_config):
-        read = pecli.load_config(config).one()
-        expected = EXTENDED_BY_TRANSFORMERS[f"{name} {method} inv_freq"]
-        np.testing.assert_allclose(read.inverse_frequencies(LENGTH), expected, rtol=1e-6)
-        np.testing.assert_allclose(found.after.inverse_frequencies(LENGTH), expected, rtol=1e-6)
-        attention = float(EXTENDED_BY_TRANSFORMERS[f"{name} {method} attention_factor"])
-        assert read.attention_factor(LENGTH) == pytest.approx(attention, rel=1e-9)
+
+@EVERY_METHOD
+@EVERY_MODEL
+@pytest.mark.usefixtures("without_runtimes")
+@pytest.mark.sample(8)
+def test_the_printed_config_for_transformers_5_has_its_frequencies(name: str, method: str) -> None:
+    """`newer_config` has the key `rope_parameters` of transformers 5, which takes the place of
+    `rope_scaling` of older versions. With it instead of that, config.json must give the numbers of
+    transformers.
+    """
+    found = extension_to_262144(name, method)
+    config = {**presets()[name].config, **found.newer_config}
+    config.pop("rope_scaling", None)
+    assert_encodes_as_transformers(pecli.load_config(config).one(), name, method)
 
 
 @pytest.mark.usefixtures("without_runtimes")
@@ -163,8 +197,9 @@ def test_the_default_method_is_that_of_the_makers(
 @pytest.mark.usefixtures("without_runtimes")
 def test_yarn_stretches_wavelengths_that_turn_less_than_once_by_the_whole_factor() -> None:
     """Llama 3.1 was trained on 8192 positions, with base 500000 and 64 pairs of channels. YaRN
-    stretches by the whole factor, 262144 / 8192 = 32, the wavelengths of the pairs that turn less
-    than once in 8192 positions, and no other by more.
+    stretches by the whole factor, 262144 / 8192 = 32, the pairs that turn less than once in 8192
+    positions, those that turn more often by less. `stretched` is the number of wavelengths that are
+    stretched by the whole factor, and `largest` the largest ratio of a new and an old one.
     """
     wavelengths = pecli.extend("llama-3.1-8b", 262144, "yarn").wavelengths()
     turns = 8192 / (2 * np.pi) * 500000.0 ** (-np.arange(64) / 64)
@@ -173,59 +208,115 @@ def test_yarn_stretches_wavelengths_that_turn_less_than_once_by_the_whole_factor
     assert wavelengths.largest == pytest.approx(32.0)
 
 
+def rope_parameters_for_vllm(name: str, method: str) -> dict[str, Any]:
+    """Return the rope_parameters of `vllm serve MODEL --hf-overrides '{…}'` for 262144 positions."""
+    command = pecli.extend(name, 262144, method).commands["vllm"]
+    overrides = json.loads(command.split("'")[1])
+    assert overrides["max_position_embeddings"] == 262144
+    parameters: dict[str, Any] = overrides["rope_parameters"]
+    return parameters
+
+
 @pytest.mark.usefixtures("without_runtimes")
 @pytest.mark.parametrize(
-    ("name", "method", "expected"),
+    ("name", "method", "parameters"),
     [
         pytest.param(
-            "phi-2", "yarn", {"": ("yarn", 10000.0, 0.4)}, id="phi-2: part of the channels rotates"
+            "phi-2",
+            "yarn",
+            {
+                "rope_type": "yarn",
+                "rope_theta": 10000.0,
+                "factor": 128.0,  # 262144 / 2048
+                "original_max_position_embeddings": 2048,
+                "partial_rotary_factor": 0.4,
+            },
+            id="phi-2: 40 % of the channels rotate",
         ),
-        pytest.param("minimax-m2", "yarn", {"": ("yarn", 5e6, 0.5)}, id="minimax-m2: another base"),
+        pytest.param(
+            "minimax-m2",
+            "yarn",
+            {
+                "rope_type": "yarn",
+                "rope_theta": 5000000.0,
+                "factor": pytest.approx(4 / 3),  # 262144 / 196608
+                "original_max_position_embeddings": 196608,
+                "partial_rotary_factor": 0.5,
+            },
+            id="minimax-m2: 64 of 128 channels rotate",
+        ),
         pytest.param(
             "phi-4-mini",
             "ntk",
-            {"": ("default", 10000.0 * 64 ** (96 / 94), 0.75)},
-            id="phi-4-mini: NTK",
+            {
+                "rope_type": "default",  # NTK is another base, and no scaling.
+                "rope_theta": pytest.approx(10000.0 * 64 ** (96 / 94)),
+                "partial_rotary_factor": 0.75,
+            },
+            id="phi-4-mini: 96 of 128 channels rotate, 262144 / 4096 = 64",
         ),
+    ],
+)
+def test_overrides_for_vllm_repeat_the_base_and_the_share_of_channels_of_the_model(
+    name: str, method: str, parameters: dict[str, Any]
+) -> None:
+    """vLLM replaces `rope_parameters` as a whole by those of --hf-overrides, so what the method does
+    not change must be repeated from the model's config.json. NTK's base is base · factor^(d / (d −
+    2)) for d rotating channels.
+    """
+    assert rope_parameters_for_vllm(name, method) == parameters
+
+
+@pytest.mark.usefixtures("without_runtimes")
+@pytest.mark.parametrize(
+    ("name", "method", "full_attention", "sliding_attention"),
+    [
         pytest.param(
             "gemma-3-12b",
             "linear",
-            {FULL_ATTENTION: ("linear", 1e6, None), SLIDING_ATTENTION: ("default", 1e4, None)},
-            id="gemma-3-12b: two bases",
+            {"rope_type": "linear", "rope_theta": 1000000.0, "factor": 16.0},
+            {"rope_type": "default", "rope_theta": 10000.0},
+            id="gemma-3-12b: 131072 positions by factor 8, so 262144 by 16",
         ),
         pytest.param(
             "olmo-3.1-32b",
             "yarn",
-            {FULL_ATTENTION: ("yarn", 5e5, None), SLIDING_ATTENTION: ("default", 5e5, None)},
-            id="olmo-3.1-32b: only full attention is scaled",
+            {
+                "rope_type": "yarn",
+                "rope_theta": 500000.0,
+                "factor": 32.0,
+                "original_max_position_embeddings": 8192,
+                "beta_fast": 32.0,  # as in the model's own YaRN
+                "beta_slow": 1.0,
+            },
+            {"rope_type": "default", "rope_theta": 500000.0},
+            id="olmo-3.1-32b: one base, 262144 / 8192 = 32",
         ),
         pytest.param(
             "modernbert-base",
             "yarn",
-            {FULL_ATTENTION: ("yarn", 16e4, None), SLIDING_ATTENTION: ("default", 1e4, None)},
-            id="modernbert-base: two bases",
+            {
+                "rope_type": "yarn",
+                "rope_theta": 160000.0,
+                "factor": 32.0,
+                "original_max_position_embeddings": 8192,
+            },
+            {"rope_type": "default", "rope_theta": 10000.0},
+            id="modernbert-base: two bases, 262144 / 8192 = 32",
         ),
     ],
 )
-def test_overrides_for_vllm_hold_all_that_they_replace(
-    name: str, method: str, expected: dict[str, Any]
+def test_overrides_for_vllm_repeat_the_layers_of_sliding_attention_unscaled(
+    name: str, method: str, full_attention: dict[str, Any], sliding_attention: dict[str, Any]
 ) -> None:
-    """`vllm serve --hf-overrides '{…}'` replaces `rope_parameters` as a whole, so the printed ones
-    must repeat what the model has: by layer type, `expected` are rope_type, rope_theta and
-    partial_rotary_factor of the model's config.json. NTK's base for Phi-4-mini is 10000 ·
-    64^(96/94), as 262144 / 4096 = 64 and 96 of 128 channels are rotated.
+    """vLLM replaces `rope_parameters` as a whole by those of --hf-overrides. Layers of full attention
+    are stretched to 262144 positions; those of sliding attention see a window only, and their
+    parameters are repeated from the model's config.json.
     """
-    command = pecli.extend(name, LENGTH, method).commands["vllm"]
-    settings = json.loads(command.split("'")[1])
-    parameters = settings["rope_parameters"]
-    by_layer = parameters if len(expected) > 1 else {"": parameters}
-
-    assert by_layer.keys() == expected.keys()
-    for layer_type, (kind, base, share) in expected.items():
-        assert by_layer[layer_type]["rope_type"] == kind
-        assert by_layer[layer_type]["rope_theta"] == pytest.approx(base)
-        assert by_layer[layer_type].get("partial_rotary_factor") == share
-    assert settings["max_position_embeddings"] == LENGTH
+    assert rope_parameters_for_vllm(name, method) == {
+        "full_attention": full_attention,
+        "sliding_attention": sliding_attention,
+    }
 
 
 @pytest.mark.usefixtures("without_runtimes")
@@ -268,18 +359,26 @@ def test_the_title_of_an_extension_names_the_original_context(extended_llama3: E
 
 
 def test_a_gguf_file_that_keeps_factors_is_converted_again(extended_llama3: Extension) -> None:
-    """llama.cpp multiplies `rope_freqs.weight`, llama3's factors, into any scaling that its flags
-    state. So flags cannot replace llama3 by YaRN; only a new conversion can.
+    """Llama 3.1 is stretched by YaRN instead of its llama3 rule. llama.cpp multiplies the tensor
+    `rope_freqs.weight`, llama3's factors, into any scaling that its flags state, so flags cannot do
+    it: the command converts the model again, and a note states why.
     """
     command = extended_llama3.commands["llama.cpp"]
     assert command.startswith("convert_hf_to_gguf.py ")
     assert "--rope" not in command
-    assert "rope_freqs.weight" in extended_llama3.notes[-1]
+    assert "a .gguf keeps the llama3 factors in rope_freqs.weight" in extended_llama3.notes[-1]
 
-    (notes,) = (
-        result.notes for result in extended_llama3.runtimes if result.runtime == "llama.cpp"
-    )
-    assert notes[-1] == "of a .gguf that is converted again"
+
+def test_llama_cpp_is_compared_as_if_the_gguf_file_were_converted_again(
+    extended_llama3: Extension,
+) -> None:
+    """`runtimes` states whether each program's tables depart from the extended ones. The .gguf file
+    of Llama 3.1 as it is keeps the factors of its llama3 rule; llama.cpp is right with a new one,
+    which the note on it states.
+    """
+    (llama_cpp,) = (result for result in extended_llama3.runtimes if result.runtime == "llama.cpp")
+    assert not llama_cpp.departs
+    assert llama_cpp.notes == ("of a .gguf that is converted again",)
 
 
 def test_the_figure_of_an_extension_names_both_contexts(extended_llama3: Extension) -> None:
@@ -313,18 +412,20 @@ def test_settings_are_printed_in_the_part_of_the_config_that_has_its_own(
     name: str, method: str
 ) -> None:
     """Configurations of vision models have the rotary settings in a part such as `text_config`; the
-    «bare» one has such a part without any. Pasted there and read again, the printed settings give
-    the frequencies of the extension to 2^23 positions, and keep the sections of M-RoPE.
+    «bare» one has such a part without any. The settings that `extend` prints are pasted there, and
+    config.json is read again: it must have the frequencies of the extension, and the sections of
+    M-RoPE as before.
     """
+    length = 2**23  # longer than the context of each of these models
     config = MODEL_WITHOUT_ROPE_KEYS if name == "bare" else presets()[name].config
-    found = pecli.extend(config, 2**23, method)
-    before = pecli.load_config(config).one(found.before.layer_type)
-    read = pecli.load_config(pasted(config, found.config)).one(found.before.layer_type)
-    frequencies = read.inverse_frequencies(2**23)
+    found = pecli.extend(config, length, method)
+    extended_layers = found.before.layer_type  # Gemma 3's layers of full attention, for example
+    original = pecli.load_config(config).one(extended_layers)
+    reread = pecli.load_config(pasted(config, found.config)).one(extended_layers)
 
-    assert frequencies == found.after.inverse_frequencies(2**23)
-    assert frequencies != before.inverse_frequencies(2**23)
-    assert read.sections.mrope_section == before.sections.mrope_section
+    assert reread.inverse_frequencies(length) == found.after.inverse_frequencies(length)
+    assert reread.inverse_frequencies(length) != original.inverse_frequencies(length)
+    assert reread.sections.mrope_section == original.sections.mrope_section
 
 
 @pytest.mark.parametrize(
@@ -353,42 +454,58 @@ def cos_and_sin_by_flags(
 ) -> tuple[Array, Array]:
     """Return the tables that llama.cpp computes from its flags, in float64.
 
-    The formulas are those of ggml_rope_yarn, rope_yarn_ramp and ggml_rope_yarn_corr_dims.
+    The names are those of ggml_rope_yarn, whose formulas they have. The ramp is 1 for pairs that
+    turn more than beta_fast times in the original context, and 0 for those that turn less than
+    beta_slow times.
     """
-    base = float(flags["--rope-freq-base"])
-    scale = float(flags.get("--rope-freq-scale", 1))
-    theta = positions[:, None] * base ** (-np.arange(pairs) / pairs)
+    freq_base = float(flags["--rope-freq-base"])
+    freq_scale = float(flags.get("--rope-freq-scale", 1))
+    theta_extrap = positions[:, None] * freq_base ** (-np.arange(pairs) / pairs)
+    theta_interp = freq_scale * theta_extrap
     if flags["--rope-scaling"] != "yarn":
-        return np.cos(scale * theta), np.sin(scale * theta)
-    context = float(flags["--yarn-orig-ctx"])
-    fast = pairs * np.log(context / (32 * 2 * np.pi)) / np.log(base)
-    slow = pairs * np.log(context / (2 * np.pi)) / np.log(base)
-    low = max(0, np.floor(fast))
-    high = min(2 * pairs - 1, np.ceil(slow))
-    mix = 1 - np.clip((np.arange(pairs) - low) / max(0.001, high - low), 0, 1)
-    angle = scale * theta * (1 - mix) + theta * mix
-    magnitude = 1 + 0.1 * np.log(1 / scale)
-    return magnitude * np.cos(angle), magnitude * np.sin(angle)
+        return np.cos(theta_interp), np.sin(theta_interp)
+
+    # ggml_rope_yarn_corr_dims, with the defaults beta_fast 32 and beta_slow 1.
+    n_ctx_orig = float(flags["--yarn-orig-ctx"])
+    fast_dim = pairs * np.log(n_ctx_orig / (32 * 2 * np.pi)) / np.log(freq_base)
+    slow_dim = pairs * np.log(n_ctx_orig / (1 * 2 * np.pi)) / np.log(freq_base)
+    low = max(0, np.floor(fast_dim))
+    high = min(2 * pairs - 1, np.ceil(slow_dim))
+
+    # rope_yarn_ramp
+    ramp_mix = 1 - np.clip((np.arange(pairs) - low) / max(0.001, high - low), 0, 1)
+
+    theta = theta_interp * (1 - ramp_mix) + theta_extrap * ramp_mix
+    mscale = 1 + 0.1 * np.log(1 / freq_scale)
+    return mscale * np.cos(theta), mscale * np.sin(theta)
 
 
 @pytest.mark.usefixtures("without_runtimes")
-@pytest.mark.parametrize("method", ["yarn", "linear", "ntk"])
+@pytest.mark.parametrize(
+    ("method", "scaling"),
+    [
+        pytest.param("yarn", "yarn", id="yarn"),
+        pytest.param("linear", "linear", id="linear"),
+        pytest.param("ntk", "none", id="ntk is another base and no scaling"),
+    ],
+)
 @pytest.mark.parametrize("name", ["qwen2.5-7b", "llama-2-7b", "gemma-2-9b"])
-def test_flags_of_llama_cpp_mean_the_printed_config(name: str, method: str) -> None:
-    """Expected are the first 64 rows by ggml's formulas, applied in float64 to the flags that are
-    printed for llama-server. The printed config.json, read as llama.cpp reads it, must agree.
+def test_flags_of_llama_cpp_give_the_tables_of_the_printed_config(
+    name: str, method: str, scaling: str
+) -> None:
+    """`extend` to 262144 positions prints flags for llama-server, and keys for config.json. ggml's
+    formulas, applied to the flags in float64, must give the tables of a model that is converted
+    with these keys, here the first 64 rows.
     """
-    found = pecli.extend(name, LENGTH, method)
-    words = found.commands["llama.cpp"].split()
-    flags = dict(pairwise(words))
+    found = pecli.extend(name, 262144, method)
+    flags = dict(pairwise(found.commands["llama.cpp"].split()))
+    converted = pecli.load_config({**presets()[name].config, **found.config}).one()
+    tables = converted.rope(64, length=262144, runtime="llama.cpp").tables()
+    cos, sin = cos_and_sin_by_flags(flags, np.arange(64), pairs=converted.rotary_dim // 2)
 
-    assert flags["-c"] == str(LENGTH)
-    assert flags["--rope-scaling"] == ("none" if method == "ntk" else method)
-
-    read = pecli.load_config({**presets()[name].config, **found.config}).one()
-    tables = read.rope(64, length=LENGTH, runtime="llama.cpp").tables()
-    cos, sin = cos_and_sin_by_flags(flags, np.arange(64), read.rotary_dim // 2)
-
+    assert flags["-c"] == "262144"
+    assert flags["--rope-scaling"] == scaling
+    # llama.cpp multiplies angles up to 63 from pair to pair in float32: they are off by about 1e-5.
     np.testing.assert_allclose(tables["cos"], cos, atol=3e-5)
     np.testing.assert_allclose(tables["sin"], sin, atol=3e-5)
 
@@ -446,11 +563,6 @@ SMALL_YARN = {
         "original_max_position_embeddings": 16,
     },
 }
-SMALL_LLAMA3 = {
-    **CONFIG,
-    "max_position_embeddings": 128,
-    "rope_scaling": {"rope_type": "llama3", **LLAMA3, "original_max_position_embeddings": 32},
-}
 
 
 @cache
@@ -486,7 +598,9 @@ def extended_to_256_by(method: str | None) -> Extension:
 )
 def test_each_method_changes_these_keys_of_config_json(method: str, config: dict[str, Any]) -> None:
     """A Llama of 64 positions, base 10000 and 16 channels per head is extended to 256, by a factor
-    of 4; NTK's base is 10000 · 4^(16/14).
+    of 4; NTK's base is 10000 · 4^(16/14). `max_position_embeddings` becomes 256 except with linear
+    and dynamic scaling, for which Hugging Face's LlamaConfig states: «don't update
+    `max_position_embeddings` to the expected new maximum».
     """
     assert extended_to_256_by(method).config == config
 
@@ -552,8 +666,8 @@ def test_each_method_has_these_flags_of_llama_cpp(method: str, flags: str) -> No
 
 
 def test_dynamic_scaling_has_a_command_for_vllm_but_none_for_llama_cpp() -> None:
-    """llama.cpp's `--rope-scaling` takes none, linear and yarn. The small model goes from 64
-    positions to 256, by a factor of 4.
+    """The values of llama.cpp's flag `--rope-scaling` are «none», «linear» and «yarn», so none of its
+    commands can state dynamic scaling. The Llama goes from 64 positions to 256, by a factor of 4.
     """
     overrides = (
         '{"rope_parameters": {"rope_theta": 10000.0, "rope_type": "dynamic", "factor": 4.0}}'
@@ -780,21 +894,36 @@ def test_runtimes_are_judged_by_the_settings_that_are_printed(method: str) -> No
     assert [(result.runtime, result.departs) for result in printed] == expected
 
 
-@pytest.mark.parametrize(
-    ("method", "departing"),
-    [
-        ("yarn", ["onnxruntime-genai", "litgpt"]),
-        ("dynamic", ["vllm", "llama.cpp", "sglang", "exllamav3"]),
-    ],
-)
-def test_an_extension_names_the_runtimes_that_do_not_honour_its_method(
-    method: str, departing: list[str]
-) -> None:
-    """By the source of each runtime: litgpt has no YaRN, and vLLM no base that follows the length,
-    for example. That their tables depart is measured by pecli.runtimes.
+RUNTIMES_THAT_DEPART = {
+    "yarn": {
+        "onnxruntime-genai": (
+            "applies YaRN only if the config has beta_fast, which is missing: nothing is scaled"
+        ),
+        "litgpt": "exchanges beta_fast and beta_slow: YaRN's ramp is inverted",
+    },
+    "dynamic": {
+        "vllm": "its dynamic NTK is not dynamic: the base stays, as with factor 1",
+        "llama.cpp": "it has no dynamic scaling: GGUF files have none, and the converter drops it",
+        "sglang": "shorter prompts get the same base; the model's base follows their length",
+        "exllamav3": "it has no dynamic scaling: it raises an error",
+    },
+}
+"""Programs that compute other tables than transformers by a method, with the reason."""
+
+
+@pytest.mark.parametrize("method", RUNTIMES_THAT_DEPART)
+def test_an_extension_names_the_runtimes_that_do_not_honour_its_method(method: str) -> None:
+    """A Llama of 64 positions goes to 256 by a method. Which programs depart from it is known from
+    their source code, as the reasons in RUNTIMES_THAT_DEPART state; all others honour it. A result
+    has the reason as what the program lacks, as the first cause, or as the first note.
     """
-    runtimes = extended_to_256_by(method).runtimes
-    assert [result.runtime for result in runtimes if result.departs] == departing
+    reasons = {}
+    for result in extended_to_256_by(method).runtimes:
+        if result.departs:
+            remarks = (*filter(None, [result.lacks]), *result.causes, *result.notes)
+            reasons[result.runtime] = remarks[0]
+
+    assert reasons == RUNTIMES_THAT_DEPART[method]
 
 
 def test_sglang_takes_one_base_for_prompts_of_all_lengths() -> None:
@@ -903,24 +1032,40 @@ def test_a_models_yarn_without_a_factor_is_taken_to_reach_its_context() -> None:
 @pytest.mark.usefixtures("without_runtimes")
 def test_the_original_context_of_llama3_is_stretched() -> None:
     """The model has Meta's llama3 rule with an original length of 32 and a factor of 8, which
-    reaches 8 · 32 = 256 positions. To 512, the factor counts from the original: 512 / 32 = 16.
+    reaches 8 · 32 = 256 positions; max_position_embeddings, 128, does not count. To 512, the factor
+    counts from the original: 512 / 32 = 16.
     """
-    found = pecli.extend(SMALL_LLAMA3, 512, "linear")
+    llama3 = {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 32,
+    }
+    model = {**CONFIG, "max_position_embeddings": 128, "rope_scaling": llama3}
+    found = pecli.extend(model, 512, "linear")
+
     assert found.original == 32
     assert found.longest == 256
-    assert found.factor == 16.0
-    assert found.lengths == {}
+    assert found.config == {"rope_scaling": {"rope_type": "linear", "factor": 16.0}}
 
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_dynamic_scaling_starts_at_the_context_before_the_models_linear_scaling() -> None:
-    """The model's own linear scaling by 2 has made 64 positions, the longest it reaches as it is, of
-    64 / 2 = 32. Dynamic scaling replaces it, and max_position_embeddings must then state the 32.
+    """The model's max_position_embeddings, 64, includes its linear scaling by 2: the original length
+    is 64 / 2 = 32. Dynamic scaling by 256 / 32 = 8 replaces the linear one, and starts at
+    max_position_embeddings, which must then be 32.
     """
-    found = pecli.extend(SMALL_LINEAR, to=256, method="dynamic")
+    linear_by_2 = {"type": "linear", "factor": 2.0}
+    model = {**CONFIG, "max_position_embeddings": 64, "rope_scaling": linear_by_2}
+    found = pecli.extend(model, to=256, method="dynamic")
+
     assert found.original == 32
     assert found.longest == 64
-    assert found.lengths == {"max_position_embeddings": 32}
+    assert found.config == {
+        "rope_scaling": {"rope_type": "dynamic", "factor": 8.0},
+        "max_position_embeddings": 32,
+    }
 
 
 @pytest.mark.usefixtures("without_runtimes")
@@ -937,17 +1082,33 @@ def test_ntk_takes_back_a_models_own_linear_scaling() -> None:
 
 @pytest.mark.usefixtures("without_runtimes")
 def test_only_the_layers_that_see_the_whole_context_are_stretched() -> None:
-    """Layers of sliding attention see a window that stays as it is, so that they keep their base of
-    100. 64 positions become 256: a factor of 4.
+    """A Gemma 3 with one layer of sliding and one of full attention goes from 64 positions to 256, a
+    factor of 4, by linear scaling, as its makers stretch it. The sliding layer sees a window that
+    stays as it is, and keeps its base of 100.
+
+    `config` is for older transformers, whose `rope_scaling` holds for full attention only;
+    `newer_config` is for transformers 5, which has `rope_parameters` for each layer type.
     """
-    found = pecli.extend({**TWO_LAYER_TYPES, "max_position_embeddings": 64}, 256)
+    gemma3 = {
+        "model_type": "gemma3_text",
+        "layer_types": ["sliding_attention", "full_attention"],
+        "rope_theta": 500000.0,
+        "rope_local_base_freq": 100.0,
+        "max_position_embeddings": 64,
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "head_dim": 16,
+    }
+    found = pecli.extend(gemma3, to=256)
+
+    assert found.method == "linear"
     assert found.config == {
         "rope_scaling": {"rope_type": "linear", "factor": 4.0},
         "max_position_embeddings": 256,
     }
     assert found.newer_config["rope_parameters"] == {
-        FULL_ATTENTION: {"rope_theta": 500000.0, "rope_type": "linear", "factor": 4.0},
-        SLIDING_ATTENTION: {"rope_theta": 100.0, "rope_type": "default"},
+        "full_attention": {"rope_theta": 500000.0, "rope_type": "linear", "factor": 4.0},
+        "sliding_attention": {"rope_theta": 100.0, "rope_type": "default"},
     }
 
 

@@ -29,14 +29,37 @@ def diagnosis_of_changes(changes: dict[str, Array], *, reasons: bool = True) -> 
     ).diagnosis
 
 
-def test_the_rotation_of_the_first_layer_that_departs_is_explained() -> None:
-    """In B, the rotated queries of layer 1 have the other sign. The diagnosis names the first layer
-    that departs, and derives the mistake of its tables.
+def queries_rotated_by(cos: Array, sin: Array) -> Array:
+    """Return BEFORE, each pair of channels (i, i + 8) rotated as Hugging Face's `rotate_half` does."""
+    first = BEFORE[..., :8]
+    second = BEFORE[..., 8:]
+    return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+
+
+@pytest.mark.parametrize("wrong", ["cos", "sin"])
+def test_the_rotation_of_the_first_layer_that_departs_is_explained_as_tables(wrong: str) -> None:
+    """In layer 1 of B, queries were rotated with cosines, or sines, of the other sign. `diff` derives
+    both tables from the queries before and after the rotation, and names the one that is wrong.
     """
-    assert diagnosis_of_changes({"layers.1.q.after": -rotated_queries()}) == (
+    angles = np.outer(np.arange(12), 500000.0 ** (-np.arange(8) / 8))  # 12 positions, 8 pairs
+    tables = {"cos": np.cos(angles), "sin": np.sin(angles)}
+    right = queries_rotated_by(**tables)
+    negated = queries_rotated_by(**{**tables, wrong: -tables[wrong]})
+
+    np.testing.assert_allclose(right, rotated_queries(), atol=1e-12)
+    assert diagnosis_of_changes({"layers.1.q.after": negated}) == (
         "layer 1 is the first that departs, by layers.1.q.after; layers.1.q.before agrees",
-        "the rotation of layers.1.q.after, as tables: cos: in B, the sign is flipped; exact",
+        f"the rotation of layers.1.q.after, as tables: {wrong}: in B, the sign is flipped; exact",
     )
+
+
+def test_rotated_queries_of_the_other_sign_are_explained_as_tables_of_the_other_sign() -> None:
+    """−(x · cos + y · sin) is a rotation by −cos and −sin. The first reason names the cosines."""
+    where, why = diagnosis_of_changes({"layers.1.q.after": -rotated_queries()})
+
+    assert where == LAYER_1_DEPARTS
+    assert why.startswith("the rotation of layers.1.q.after, as tables: cos")
+    assert why.endswith("in B, the sign is flipped; exact")
 
 
 def test_the_first_of_two_layers_that_depart_is_named() -> None:
@@ -107,13 +130,18 @@ def test_a_layer_that_departs_before_the_rotation_is_explained_there() -> None:
 
 
 def test_a_run_of_one_layer_has_no_first_layer_that_departs() -> None:
-    """Only layer 1 was dumped, and in B it is rotated from position 3 on: that it is the first to
-    depart would say nothing.
+    """Only layer 1 was dumped, and in B it is rotated from position 3 on. Of earlier layers nothing
+    is known, so that nothing is said about the first that departs, nor about its rotation. If layer
+    0 was dumped and agrees, layer 1 is the first.
     """
     a = {"layers.1.q.before": BEFORE, "layers.1.q.after": rotated_queries()}
     b = {"layers.1.q.before": BEFORE, "layers.1.q.after": rotated_queries(offset=3)}
+    of_one_layer = pecli.diff(a, b, atol=1e-6)
+    of_two_layers = pecli.diff({**DUMP_OF_TWO_LAYERS, **a}, {**DUMP_OF_TWO_LAYERS, **b}, atol=1e-6)
 
-    assert pecli.diff(a, b, atol=1e-6).diagnosis == ()
+    assert not of_one_layer.passed
+    assert of_one_layer.diagnosis == ()
+    assert of_two_layers.diagnosis[0] == LAYER_1_DEPARTS
 
 
 @pytest.mark.parametrize(
@@ -140,15 +168,14 @@ def test_values_that_are_no_rotation_of_halves_are_not_explained_as_tables(rotat
     ids=["an odd number of channels", "a vector", "complex numbers"],
 )
 def test_queries_without_pairs_of_channels_are_not_explained_as_tables(before: Array) -> None:
-    """Both layers have queries before and after a rotation that cannot be one: vectors, 3 channels
-    and complex numbers have no pairs. In B, 1 is added in layer 1 after the rotation.
+    """Vectors, 3 channels and complex numbers have no pairs of channels that could be rotated. In B,
+    1 is added to those of layer 1 after the rotation. Only the layer is named; the second sentence
+    that pairs get, «the rotation of layers.1.q.after, as tables: …», is missing.
     """
     a = dict.fromkeys(DUMP_OF_TWO_LAYERS, before)
     b = {**a, "layers.1.q.after": before + 1}
-    diagnosis = pecli.diff(a, b, atol=1e-6).diagnosis
 
-    assert diagnosis[0] == LAYER_1_DEPARTS
-    assert not any("as tables" in sentence for sentence in diagnosis)
+    assert pecli.diff(a, b, atol=1e-6).diagnosis == (LAYER_1_DEPARTS,)
 
 
 def test_rows_that_only_one_run_has_are_not_explained_as_tables() -> None:

@@ -99,49 +99,92 @@ SIZES = {"hidden_size": 256, "num_attention_heads": 2, "head_dim": 128, "num_hid
         pytest.param(
             {"model_type": "cohere2", "sliding_window_pattern": 2},
             [1, 3, 5, 7],
-            id="every 2nd full",
+            id="every 2nd layer is full",
         ),
         pytest.param(
-            {"model_type": "cohere2", "layer_types": ["full_attention", "sliding_attention"]},
-            [0],
-            id="listed types, in turn",
+            {"model_type": "cohere2", "layer_types": ["full_attention", "sliding_attention"] * 4},
+            [0, 2, 4, 6],
+            id="full layers are listed",
         ),
         pytest.param(
-            {"model_type": "afmoe", "global_attn_every_n_layers": 3}, [2, 5], id="every 3rd global"
+            {"model_type": "afmoe", "global_attn_every_n_layers": 3},
+            [2, 5],
+            id="every 3rd layer is full",
         ),
-        pytest.param({"model_type": "exaone4"}, [3, 7], id="every 4th by default"),
-        pytest.param({"model_type": "exaone4", "sliding_window": None}, [], id="no sliding window"),
-        pytest.param({"model_type": "kolibri1"}, [4], id="kolibri1"),
-        pytest.param({"model_type": "muse_glimmer_text"}, [3, 7], id="every 4th of 8"),
+        pytest.param({"model_type": "exaone4"}, [3, 7], id="every 4th layer is full by default"),
         pytest.param(
-            {"model_type": "muse_glimmer_text", "num_hidden_layers": 6},
-            [1, 5],
-            id="every 4th of 6, from the end",
+            {"model_type": "exaone4", "sliding_window": None},
+            [],
+            id="full layers rotate in an EXAONE 4 without a sliding window",
         ),
+        pytest.param({"model_type": "kolibri1"}, [4], id="every 5th layer is full by default"),
+    ],
+)
+def test_layers_of_full_attention_are_unrotated_in_models_whose_other_layers_slide(
+    config: dict[str, Any], unrotated: list[int]
+) -> None:
+    """These models have RoPE in layers of sliding attention only. Expected are the layers, of 8, for
+    which transformers 5.23 puts «full_attention» into `layer_types`, built from these keys.
+    """
+    assert unrotated_layers(config) == unrotated
+
+
+def unrotated_layers(config: dict[str, Any]) -> list[int]:
+    """Return which of layers 0 to 7 have no rotation by a model's config.json, completed by SIZES."""
+    model = pecli.load_config({**SIZES, **config})
+    return [layer for layer in range(8) if model.is_unrotated(f"layers.{layer}.q")]
+
+
+@pytest.mark.parametrize(
+    ("config", "unrotated"),
+    [
         pytest.param(
             {"model_type": "smollm3", "no_rope_layers": [0, 1, 1, 1, 1, 1, 1, 0]},
             [0, 7],
-            id="zeros of no_rope_layers",
+            id="SmolLM3: no_rope_layers has 0 for no rotation",
         ),
         pytest.param(
-            {"model_type": "minimax", "layer_types": ["linear_attention", "full_attention"]},
-            [0],
-            id="linear attention",
+            {"model_type": "minimax", "layer_types": ["linear_attention", "full_attention"] * 4},
+            [0, 2, 4, 6],
+            id="MiniMax: linear attention has no positions",
         ),
-        pytest.param({"model_type": "llama"}, [], id="all rotate"),
+        pytest.param(
+            {"model_type": "muse_glimmer_text"},
+            [3, 7],
+            id="Muse Glimmer: every 4th of 8 layers, counted back from the last",
+        ),
+        pytest.param(
+            {"model_type": "muse_glimmer_text", "num_hidden_layers": 6},
+            [1, 5],
+            id="Muse Glimmer: every 4th of 6 layers, counted back from the last",
+        ),
+        pytest.param({"model_type": "llama"}, [], id="Llama: all layers rotate"),
     ],
 )
-def test_a_configuration_states_which_of_8_layers_are_unrotated(
+def test_a_configuration_states_which_layers_are_unrotated(
     config: dict[str, Any], unrotated: list[int]
 ) -> None:
-    """Expected are the layers for which transformers 5.23 builds `layer_types` and `no_rope_layers`
-    from these keys: full attention has no RoPE in most of these models, and 0 in no_rope_layers
-    means no rotation.
+    """Expected are the layers that the model classes of transformers 5.23 leave without RoPE, of 8
+    layers unless num_hidden_layers states otherwise.
     """
-    model = pecli.load_config({**SIZES, **config})
-    found = [layer for layer in range(8) if model.is_unrotated(f"layers.{layer}.q")]
+    assert unrotated_layers(config) == unrotated
 
-    assert found == unrotated
+
+@pytest.mark.parametrize(
+    ("model_type", "unrotated_type", "other_type"),
+    [
+        ("cohere2", "full_attention", "sliding_attention"),
+        ("minimax", "linear_attention", "full_attention"),
+    ],
+)
+def test_layers_beyond_a_list_of_layer_types_count_as_rotated(
+    model_type: str, unrotated_type: str, other_type: str
+) -> None:
+    """`layer_types` has two entries for 8 layers, and is not repeated: of layers 2 to 7 nothing is
+    known, so that they rotate as in most models.
+    """
+    layer_types = [unrotated_type, other_type]
+    assert unrotated_layers({"model_type": model_type, "layer_types": layer_types}) == [0]
 
 
 @pytest.mark.parametrize("part", ["vision_tower.", "visual.", "audio_tower."])
