@@ -592,8 +592,8 @@ LOWEST = float(np.finfo(np.float32).min)
 def test_another_mask_of_a_bias_of_alibi_is_reported(
     above_the_diagonal: Any, edits: tuple[Mask, ...]
 ) -> None:
-    """The bias of 6 heads has these numbers where the key is after the query. The causal scheme must be
-    found, and the numbers reported unless they are −∞.
+    """The bias of 6 heads has these numbers where the key is after the query. The causal scheme must
+    be found, and the numbers reported unless they are −∞.
     """
     bias = np.where(IS_MASKED, above_the_diagonal, BIAS_OF_6_HEADS).astype(np.float32)
     match = assert_identified(bias, CAUSAL_BIAS)
@@ -629,9 +629,9 @@ def test_another_mask_of_a_bias_of_alibi_is_reported(
 def test_another_sign_of_a_bias_of_alibi_is_reported(
     bias: np.ndarray, scheme: pecli.Alibi, edits: tuple[Any, ...]
 ) -> None:
-    """The bias is +slope · |query − key| for 6 heads and 20 positions, where the paper has a minus. The
-    scheme must be found, with the edit that all numbers are negated; if they are, except for the
-    mask, the mask is another one.
+    """The bias is +slope · |query − key| for 6 heads and 20 positions, where the paper has a minus.
+    The scheme must be found, with the edit that all numbers are negated. If all are except the
+    mask, the mask is reported as well.
     """
     match = assert_identified(bias.astype(np.float32), scheme)
     assert match.edits == edits
