@@ -5,6 +5,7 @@ made here by NumPy; rounded slopes, masks and signs are planted. Indices are tho
 `pecli.Relative`, which tests/engine/schemes holds against the projects' own.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -131,39 +132,70 @@ def test_numbers_that_are_no_bias_of_alibi_are_not_identified(array: Any) -> Non
     assert matches(array) == ()
 
 
-INDICES: dict[str, tuple[pecli.Relative, str]] = {
-    "T5": (
-        pecli.Relative("t5", 12),
-        "max_distance may also be 256, 512, 1024, 800: no key is so far away",
-    ),
-    "T5, 160 keys": (pecli.Relative("t5", 160), ""),
-    "T5, causal": (
-        pecli.Relative("t5", 12, causal=True),
-        "max_distance may also be 256, 64, 512, 1024, 32, 40, 800: no key is so far away",
-    ),
-    "T5, up to 64": (pecli.Relative("t5", 12, max_distance=64), ""),
-    "DeBERTa": (
-        pecli.Relative("deberta", 12),
-        "max_distance may also be 256, 1024: no key is so far away",
-    ),
-    "Swin": (pecli.Relative("swin", grid=(6, 2)), ""),
-    "four keys": (
-        pecli.Relative("t5", 4),
-        "max_distance may also be 256, 64, 512, 1024, 32, 40, 800: no key is so far away",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", INDICES)
-def test_an_index_is_identified_with_what_it_leaves_open(name: str) -> None:
-    """Few keys do not show the distance at which the last bucket begins. The doubts list the usual
-    distances (256, 512, … first) that give the same index for so few keys; of 160 keys, none does.
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        pytest.param(
+            pecli.Relative("t5", seq_len=160, max_distance=128), id="T5, keys beyond max_distance"
+        ),
+        pytest.param(
+            pecli.Relative("t5", seq_len=12, max_distance=64), id="T5, two keys in far buckets"
+        ),
+        pytest.param(pecli.Relative("swin", grid=(6, 2)), id="Swin, which has no max_distance"),
+    ],
+)
+def test_an_index_that_shows_all_parameters_is_identified_without_a_doubt(
+    scheme: pecli.Relative,
+) -> None:
+    """Only one usual setting makes these integers. T5's distance d ≥ 8 is in bucket 8 +
+    8 · ln(d/8) / ln(max_distance/8), rounded down: d = 11 is in 9 for 64, and in 8 for 128 and more.
     """
-    scheme, doubt = INDICES[name]
     (match,) = matches(scheme.tables()["index"][None])
 
     assert match.scheme == scheme
-    assert match.undetermined == tuple(filter(None, [doubt]))
+    assert match.undetermined == ()
+
+
+FEW_T5_KEYS = pecli.Relative("t5", seq_len=12, buckets=32, max_distance=128)
+"""T5's encoder: distances 0 to 7 have a bucket each, and d ≥ 8 is in bucket 8 + 8 · ln(d/8) /
+ln(max_distance/8), rounded down."""
+
+
+@pytest.mark.parametrize(
+    ("scheme", "other_distances"),
+    [
+        # Distance 11 shares a bucket with 8 if max_distance > 8 · (11/8)^8 = 102.
+        pytest.param(FEW_T5_KEYS, "256, 512, 1024, 800", id="T5, 12 keys"),
+        # The decoder has 16 buckets of one distance each, so that 12 keys show no others.
+        pytest.param(
+            replace(FEW_T5_KEYS, causal=True),
+            "256, 64, 512, 1024, 32, 40, 800",
+            id="T5's decoder, 12 keys",
+        ),
+        pytest.param(
+            replace(FEW_T5_KEYS, seq_len=4), "256, 64, 512, 1024, 32, 40, 800", id="T5, 4 keys"
+        ),
+        # 128 buckets have one distance each, so that max_distance may be anything above 128.
+        pytest.param(
+            pecli.Relative("deberta", seq_len=12, buckets=256, max_distance=512),
+            "256, 1024",
+            id="DeBERTa, 12 keys",
+        ),
+    ],
+)
+def test_distances_that_make_the_same_index_of_few_keys_are_listed(
+    scheme: pecli.Relative, other_distances: str
+) -> None:
+    """Keys from `max_distance` on share the last bucket. Few keys do not show where it begins: beside
+    the value of T5 or DeBERTa, all usual ones that make the same integers are listed. For T5 these
+    are of 128, 256, 64, 512, 1024, 32, 40, 800, and for DeBERTa of 512, 256, 1024, 128, in the
+    order in which they are tried.
+    """
+    (match,) = matches(scheme.tables()["index"][None])
+    (doubt,) = match.undetermined
+
+    assert match.scheme == scheme
+    assert doubt == f"max_distance may also be {other_distances}: no key is so far away"
 
 
 T5_INDEX = pecli.Relative("t5", 12).tables()["index"]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.edits import ElementsWrong
+from pecli.engine.edits import ElementsWrong, Negated
 from tests.checks.rope_dumps import COS, INV_FREQ, SIN, as_cos_sin_cache, fixed_point
 from tests.checks.waves import Array
 
@@ -35,19 +35,15 @@ SLOPES = 2.0 ** -np.arange(1, 9)
             pecli.Alibi(4, 6).tables()["bias"].reshape(-1, 6),
             "pecli alibi --heads 4 --seq-len 6 -o again.npy",
         ),
-        (
-            pecli.Sinusoidal(9, 8, dtype="float16").tables()["pe"],
-            "pecli sinusoidal --seq-len 9 --dim 8 --dtype float16 -o again.npy",
-        ),
     ],
-    ids=["cosines", "cosines above sines", "head after head", "float16"],
+    ids=["cosines", "cosines above sines", "biases of four heads, one below the other"],
 )
-def test_a_table_in_lines_of_text_is_identified_without_its_dtype_and_axes(
+def test_a_table_in_lines_of_text_is_identified_without_its_axes(
     tmp_path: Path, table: Array, command: str
 ) -> None:
-    """The table is written to a CSV file, which states neither a dtype nor more than two axes. It
-    must lead to the command that makes the table again: COS and SIN have 12 positions, 16 channels
-    and base 500000, the others are made by a scheme.
+    """A CSV file has lines and columns, and no other axes. It must lead to the command that makes the
+    table again: COS and SIN are NumPy's of 12 positions, 16 channels and base 500000; the other
+    commands have the parameters of the scheme in their row.
     """
     file = tmp_path / "t.csv"
     np.savetxt(file, table, delimiter=",", fmt="%s")
@@ -55,11 +51,27 @@ def test_a_table_in_lines_of_text_is_identified_without_its_dtype_and_axes(
     assert pecli.identify(str(file)).matches[0].command == command
 
 
-def test_a_second_tensor_of_cosines_is_identified_beside_a_pair() -> None:
-    """«cos» and «COS» hold the same cosines, and «sin» may be the sines of either, but not of both."""
-    found = pecli.identify({"cos": COS, "COS": COS, "sin": SIN})
-    assert found.identified
-    assert {*found.matches[0].tensors} == {"cos", "COS", "sin"}
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_the_dtype_of_a_table_in_lines_of_text_is_found_from_its_digits(
+    tmp_path: Path, dtype: str
+) -> None:
+    """NumPy prints a number with the fewest digits that identify it in its dtype: sin 1 is 0.84147096
+    in float32, and 0.8413 in float16. A CSV file states no dtype, so that `identify` must find it
+    from these digits.
+    """
+    table = pecli.Sinusoidal(seq_len=9, dim=8, dtype=dtype).tables()["pe"]
+    file = tmp_path / "t.csv"
+    np.savetxt(file, table, delimiter=",", fmt="%s")
+
+    assert pecli.identify(str(file)).matches[0].scheme.dtype == dtype
+
+
+def test_two_copies_of_the_cosines_and_their_sines_are_one_match() -> None:
+    """«cos» and «COS» hold the same cosines, and «sin» the sines. Equal copies belong to one table, so
+    that a single match lists all three tensors.
+    """
+    (match,) = pecli.identify({"cos": COS, "COS": COS, "sin": SIN}).matches
+    assert {*match.tensors} == {"cos", "COS", "sin"}
 
 
 def test_copies_of_cosines_and_sines_in_two_tensors_are_one_table() -> None:
@@ -186,8 +198,21 @@ def test_slopes_that_are_powers_of_two_are_assigned_to_no_runtime() -> None:
     match = pecli.identify(2.0 ** -np.arange(1, 9)).matches[0]
     assert match.recipe == "exact"
     assert match.runtimes == ()
-    assert match.lacking == ()
-    assert match.form == ""
+
+
+@pytest.mark.parametrize(
+    ("sign", "form"), [(1, ""), (-1, "the sign is flipped")], ids=["as by the paper", "negated"]
+)
+def test_what_the_command_does_not_make_again_is_stated(sign: int, form: str) -> None:
+    """`form` states in words how the file differs from the scheme's own table, and `lacking` has what
+    of this the command of the match does not make. ALiBi's bias for 8 heads and 12 positions is
+    −slope · distance, and no option of `pecli alibi` negates it.
+    """
+    distances = np.abs(np.arange(12)[:, None] - np.arange(12))
+    match = pecli.identify(sign * -SLOPES[:, None, None] * distances).matches[0]
+
+    assert match.form == form
+    assert match.lacking == (() if sign == 1 else (Negated("all"),))
 
 
 @pytest.mark.parametrize(
@@ -211,13 +236,15 @@ def test_more_than_eight_tensors_are_searched_only_if_their_names_speak_of_posit
             {f"x{k}": SLOPES for k in range(9)},
             "it holds 9 tensors, and no name speaks of positions: name one, as FILE:NAME",
         ),
+        (np.zeros(8), "array: 8, float64, all 0"),
         (np.zeros(8193), "array: 8193, float64, all 0"),
     ],
-    ids=["nothing", "nine tensors", "a long vector of zeros"],
+    ids=["nothing", "nine tensors", "zeros", "a vector that is too long to be searched"],
 )
 def test_a_file_that_is_not_identified_is_described(arrays: Array, description: str) -> None:
-    """A file has no tensor at all; nine, of which none is searched since their names are «x0» to
-    «x8»; or zeros, which no scheme has. The description states why nothing is identified.
+    """Up to 8 tensors are all searched; of 9, none whose name is as «x0», although each has slopes of
+    ALiBi. A vector of zeros is of no scheme, and longer ones than 8192 are not even searched. The
+    description states why nothing is identified, or else shape, dtype and range.
     """
     assert pecli.identify(arrays).description == (description,)
 
@@ -268,13 +295,19 @@ ANGLES = np.outer(np.arange(12), 500_000.0 ** (-np.arange(0, 32, 2) / 32))
         ),
         ([[float(str(x)) for x in row] for row in np.cos(ANGLES).astype(np.float16)], "float16"),
     ],
-    ids=["float64", "float32 with all digits", "float32 with nine digits", "float16, shortest"],
+    ids=[
+        "float64",
+        "float32, with all digits of float64",
+        "float32, with nine digits",
+        "float16, with the fewest digits that identify a number",
+    ],
 )
-def test_lists_of_numbers_are_identified_in_the_dtype_that_has_all_of_them(
+def test_cosines_in_a_text_are_identified_in_the_dtype_that_they_were_printed_from(
     tmp_path: Path, numbers: list[list[float]], dtype: str
 ) -> None:
-    """Cosines of one head of 32 channels, base 500000, in JSON. bfloat16 and float32 have numbers
-    near most of them, which is not enough.
+    """NumPy's cosines of 12 positions, 32 channels and base 500000 are rounded to `dtype` and printed
+    as lists in JSON, which states no dtype. It must be found from the digits: cos 1 is 0.5403023 in
+    float32, and 0.5405 in float16.
     """
     file = tmp_path / "cos.json"
     file.write_text(json.dumps({"cos": numbers}), encoding="utf-8")

@@ -317,13 +317,28 @@ def test_six_numbers_are_enough_for_frequencies(count: int, is_identified: bool)
     assert pecli.identify({"inv_freq": frequencies}).identified == is_identified
 
 
-@pytest.mark.parametrize(("step", "count"), [(2.0**-4, 8), (2.0**-8, 16)])
-def test_evenly_spaced_numbers_are_no_frequencies(step: float, count: int) -> None:
-    """1 − step · i is a row of ALiBi's bias with another sign, plus 1. All of its numbers are also
-    rounded powers of some base near 1, 1.84 in float8 and 1.066 in bfloat16, which no model has.
+@pytest.mark.parametrize(
+    ("step", "count", "base", "dtype"),
+    [
+        (2.0**-4, 8, 1.84, ml_dtypes.float8_e4m3fn),
+        (2.0**-8, 16, 1.066, ml_dtypes.bfloat16),
+    ],
+    ids=["float8", "bfloat16"],
+)
+def test_evenly_spaced_numbers_are_no_frequencies(
+    step: float, count: int, base: float, dtype: type
+) -> None:
+    """1, 1 − step, 1 − 2 · step, … are also the powers base^(−i/count), rounded to a narrow dtype. But
+    no model has a base so near to 1. So these numbers must not be taken for frequencies, as those
+    of base 10000 are.
     """
-    numbers = 1 - step * np.arange(count)
-    assert not pecli.identify(np.float32(numbers)).identified
+    indices = np.arange(count)
+    evenly_spaced = 1 - step * indices
+    rounded_powers = (base ** (-indices / count)).astype(dtype)
+    assert np.array_equal(evenly_spaced, rounded_powers.astype(np.float64))
+
+    assert not pecli.identify(np.float32(evenly_spaced)).identified
+    assert pecli.identify(np.float32(10000.0 ** (-indices / count))).identified
 
 
 def test_the_spec_that_a_file_carries_is_not_used_to_identify_it(tmp_path: Path) -> None:
@@ -356,16 +371,20 @@ def test_thirty_tensors_whose_names_are_of_no_positions_are_not_searched() -> No
     )
 
 
-def test_an_offset_whose_float32_phases_may_be_anywhere_is_not_claimed() -> None:
-    """Four rows of cosines at positions 0, 1/4, 1/2, 3/4 do not determine a scheme, although an
-    offset of millions, whose phases in float32 are coarse, comes within the bounds of any four
-    rows.
+@pytest.mark.parametrize(("rows", "is_identified"), [(4, False), (16, True)])
+def test_four_rows_of_cosines_are_too_few_to_identify_a_scheme(
+    rows: int, is_identified: bool
+) -> None:
+    """The rows are at positions 0, 1/4, 1/2, …, as linear scaling by 4 has them, with frequencies of
+    base 10000. Of four rows nothing may be claimed: with a first position of 16,000,000, float32
+    rounds angles to whole radians, so that nearly any four rows are within the error of such a
+    scheme. 16 rows exclude that.
     """
-    positions = np.arange(4) / 4
+    positions = np.arange(rows) / 4
     frequencies = 10000.0 ** (-np.arange(4) / 4)
     cosines = np.cos(positions[:, np.newaxis] * frequencies)
 
-    assert not pecli.identify({"cos": cosines}).identified
+    assert pecli.identify({"cos": cosines}).identified == is_identified
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -414,6 +433,7 @@ def test_frequencies_that_transformers_computed_are_identified_with_their_scalin
 
 
 def sinusoids(rows: int, dim: int) -> np.ndarray:
+    """Return sines and cosines of position · 10000^(−2i/dim), interleaved, by NumPy in float32."""
     tables = cos_and_sin_tables(rows, inverse_frequencies(10000.0, dim))
     return interleaved_columns(tables["sin"], tables["cos"])
 
@@ -436,40 +456,58 @@ def assert_identified(
     return match
 
 
-COS, SIN = cos_and_sin_tables(200, inverse_frequencies(500000.0, 64)).values()
-ROPE_200_BY_64 = pecli.Rope(200, 64, base=500000.0)
+COS, SIN = cos_and_sin_tables(200, inverse_frequencies(base=500000.0, dim=64)).values()
+"""NumPy's cosines and sines of 200 positions · 500000^(−2i/64), (200, 32) in float32."""
 
 
 @pytest.mark.parametrize(
-    ("tables", "scheme"),
+    ("table", "layout"),
     [
-        pytest.param((COS + 1j * SIN).astype(np.complex64), ROPE_200_BY_64, id="Meta's complex"),
-        pytest.param(np.stack([COS, SIN], axis=-1), ROPE_200_BY_64, id="torchtune's pairs"),
-        pytest.param(np.concatenate([COS, SIN], axis=1), ROPE_200_BY_64, id="vLLM's halves"),
+        pytest.param((COS + 1j * SIN).astype(np.complex64), "compact", id="Meta's complex"),
+        pytest.param(np.stack([COS, SIN], axis=-1), "compact", id="torchtune's pairs"),
+        pytest.param(np.concatenate([COS, SIN], axis=1), "compact", id="vLLM's cos beside sin"),
         pytest.param(
-            doubled_as_halves(COS)[None, None],
-            replace(ROPE_200_BY_64, layout="halves"),
-            id="one function alone",
+            np.concatenate([COS, COS], axis=1)[None, None],
+            "halves",
+            id="Hugging Face's cosines, every column twice, without their sines",
         ),
-        pytest.param(sinusoids(20, 10_000), pecli.Sinusoidal(20, 10_000), id="wide"),
-        pytest.param(sinusoids(500, 3_000), pecli.Sinusoidal(500, 3_000), id="wide and long"),
-        *[
-            pytest.param(
-                sinusoids(100, 20) * np.float32(size),
-                pecli.Sinusoidal(100, 20, amplitude=size),
-                id=f"times {size:g}",
-            )
-            for size in (1e-12, 100.0, 1e15)
-        ],
     ],
 )
-@pytest.mark.sample("Meta's complex", "vLLM's halves", "times 100")
-def test_waves_as_other_programs_write_them_are_identified(tables: np.ndarray, scheme: Any) -> None:
-    """COS and SIN are NumPy's of 200 positions, 64 channels and base 500000, in the forms in which
-    other programs keep them; `sinusoids` are the paper's s0 c0 s1 c1 … of base 10000, in NumPy's
-    float32. `identify` must find the scheme with these parameters.
+@pytest.mark.sample("Meta's complex", "vLLM's cos beside sin")
+def test_a_rotary_table_is_identified_in_the_forms_of_other_programs(
+    table: np.ndarray, layout: str
+) -> None:
+    """Each form is made of COS and SIN, so that the base 500000 and 64 channels must be found. The
+    layout is compact if each frequency has one column of cosines, and halves if all are repeated.
     """
-    assert_identified(tables, scheme)
+    matches = pecli.identify(table).matches
+    (scheme,) = [match.scheme for match in matches if match.scheme.name == "rope"]
+
+    assert scheme == pecli.Rope(
+        seq_len=200, dim=64, base=500000.0, layout=layout, recipe=scheme.recipe
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "dim"), [(20, 10_000), (500, 3_000)], ids=["wide", "wide and long"]
+)
+@pytest.mark.thorough
+def test_a_wide_sinusoidal_table_is_identified(rows: int, dim: int) -> None:
+    """`sinusoids` has columns s0 c0 s1 c1 … by the formula of the paper, with base 10000."""
+    (match,) = pecli.identify(sinusoids(rows, dim)).matches
+    assert match.scheme == pecli.Sinusoidal(rows, dim, base=10000.0, recipe=match.recipe)
+
+
+@pytest.mark.parametrize("size", [1e-12, 100.0, 1e15])
+@pytest.mark.sample("100.0")
+def test_the_amplitude_of_a_sinusoidal_table_is_found(size: float) -> None:
+    """`sinusoids` has columns s0 c0 s1 c1 … by the formula of the paper, with base 10000. All of its
+    numbers are multiplied by `size`, in float32.
+    """
+    (match,) = pecli.identify(sinusoids(rows=100, dim=20) * np.float32(size)).matches
+    expected = pecli.Sinusoidal(100, 20, base=10000.0, amplitude=size, recipe=match.recipe)
+
+    assert match.scheme == expected
 
 
 @pytest.mark.parametrize(
@@ -525,70 +563,89 @@ def test_a_table_in_float32_is_identified_by_numbers_that_are_stored_in_float64(
 
 
 SLOPES_OF_6_HEADS = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125])[:, None, None]
+"""ALiBi's for 6 heads: those of 4 heads, then every other one of 8, as the paper has it."""
 POSITIONS = np.arange(20)
 BIAS_OF_6_HEADS = -SLOPES_OF_6_HEADS * np.abs(POSITIONS[:, None] - POSITIONS)
-CAUSAL_BIAS = pecli.Alibi(6, 20, form="causal")
+"""−slope · |query − key|: (6 heads, 20 queries, 20 keys)."""
+CAUSAL_BIAS = pecli.Alibi(heads=6, seq_len=20, form="causal")
+"""The scheme of this bias with −∞ where the key is after the query, above the diagonal."""
+IS_MASKED = np.triu(np.ones((20, 20), bool), 1)
 LOWEST = float(np.finfo(np.float32).min)
 
 
-def masked(mask: float) -> np.ndarray:
-    """Return the bias of 6 heads with a number where the key is after the query."""
-    is_hidden = np.triu(np.ones((20, 20), bool), 1)
-    return np.where(is_hidden, mask, BIAS_OF_6_HEADS).astype(np.float32)
+@pytest.mark.parametrize(
+    ("above_the_diagonal", "edits"),
+    [
+        pytest.param(-np.inf, (), id="-inf, as it should be"),
+        pytest.param(-1e9, (Mask("-1e+09"),), id="-1e9"),
+        pytest.param(LOWEST, (Mask("-3.4e+38"),), id="the lowest number of float32"),
+        pytest.param(0.0, (Mask("0"),), id="0"),
+        pytest.param(np.inf, (Mask("inf"),), id="inf"),
+        pytest.param(
+            SLOPES_OF_6_HEADS * (POSITIONS - POSITIONS[:, None]),
+            (Mask("m·(j−i) above the diagonal"),),
+            id="slope · (key − query), which is positive there",
+        ),
+    ],
+)
+@pytest.mark.sample(1)
+def test_another_mask_of_a_bias_of_alibi_is_reported(
+    above_the_diagonal: Any, edits: tuple[Mask, ...]
+) -> None:
+    """The bias of 6 heads has these numbers where the key is after the query. The causal scheme must
+    be found, and the numbers reported unless they are −∞.
+    """
+    bias = np.where(IS_MASKED, above_the_diagonal, BIAS_OF_6_HEADS).astype(np.float32)
+    match = assert_identified(bias, CAUSAL_BIAS)
+
+    assert match.edits == edits
 
 
 @pytest.mark.parametrize(
     ("bias", "scheme", "edits"),
     [
-        pytest.param(masked(-np.inf), CAUSAL_BIAS, (), id="a mask"),
-        *[
-            pytest.param(masked(mask), CAUSAL_BIAS, (Mask(f"{mask:.2g}"),), id=f"mask {mask:.2g}")
-            for mask in (-1e9, LOWEST, 0.0, np.inf)
-        ],
         pytest.param(
-            -masked(-np.inf),
+            np.where(IS_MASKED, np.inf, -BIAS_OF_6_HEADS),
             CAUSAL_BIAS,
             (Negated("all"),),
-            id="another sign of all, the mask included",
+            id="causal, with the mask negated",
         ),
+        # Beside a negated bias, the mask should be +∞.
         pytest.param(
-            -masked(np.inf),
+            np.where(IS_MASKED, -np.inf, -BIAS_OF_6_HEADS),
             CAUSAL_BIAS,
             (Negated("all"), Mask("-inf")),
-            id="another sign of all, but of the mask",
+            id="causal, with the mask of the paper",
         ),
         pytest.param(
-            (-BIAS_OF_6_HEADS[None]).astype(np.float32),
-            pecli.Alibi(6, 20),
+            -BIAS_OF_6_HEADS[None],
+            pecli.Alibi(heads=6, seq_len=20, form="symmetric"),
             (Negated("all"),),
-            id="another sign",
-        ),
-        pytest.param(
-            (SLOPES_OF_6_HEADS * (POSITIONS - POSITIONS[:, None])).astype(np.float32),
-            CAUSAL_BIAS,
-            (Mask("m·(j−i) above the diagonal"),),
-            id="no mask",
+            id="symmetric, in a batch of one",
         ),
     ],
 )
-@pytest.mark.sample(2)
-def test_a_bias_of_alibi_with_another_mask_or_sign_is_identified_with_these_edits(
-    bias: np.ndarray, scheme: Any, edits: tuple[Any, ...]
+@pytest.mark.sample(1)
+def test_another_sign_of_a_bias_of_alibi_is_reported(
+    bias: np.ndarray, scheme: pecli.Alibi, edits: tuple[Any, ...]
 ) -> None:
-    """The bias is −slope · |query − key| for 6 heads and 20 positions, where the right mask is −∞
-    above the diagonal. `edits` are the differences from the scheme that must be reported.
+    """The bias is +slope · |query − key| for 6 heads and 20 positions, where the paper has a minus.
+    The scheme must be found, with the edit that all numbers are negated. If all are except the
+    mask, the mask is reported as well.
     """
-    assert assert_identified(bias, scheme).edits == edits
+    match = assert_identified(bias.astype(np.float32), scheme)
+    assert match.edits == edits
 
 
 @pytest.mark.thorough
 def test_the_bias_of_keys_as_mpt_computes_it_is_identified() -> None:
-    """MPT has slopes 2^(−16 h / 32) of 32 heads, every other one first, of which the first 24 are
-    used, times 1 − 50 … 0 for 50 keys; its bound, `max_bias`, is 16 instead of 8.
+    """For 24 heads, MPT computes 32 slopes 2^(−16 · h/32), h = 1, …, 32, and takes the first 24 of the
+    order 2nd, 4th, …, 32nd, 1st, 3rd, …. The bias of 50 keys is slope · (−49, −48, …, 0). Its
+    parameter alibi_bias_max, here `max_bias`, is 16 in place of the usual 8.
     """
-    slopes_of_32_heads = 2.0 ** -(np.arange(1, 33) * 16 / 32)
+    slopes_of_32_heads = 2.0 ** -(16 * np.arange(1, 33) / 32)
     slopes = np.concatenate([slopes_of_32_heads[1::2], slopes_of_32_heads[::2]])[:24]
-    bias = slopes[None, :, None, None] * np.arange(1 - 50, 1)
+    bias = slopes[None, :, None, None] * np.arange(-49, 1)
 
     scheme = pecli.Alibi(24, 50, form="key-last", max_bias=16.0, dtype="float64")
     assert_identified(bias, scheme)
@@ -689,16 +746,34 @@ def test_cosines_and_sines_in_two_layouts_are_identified_as_two_tables() -> None
     assert [match.scheme.layout for match in found] == ["halves", "interleaved"]
 
 
-def test_cosines_without_sines_stay_incomplete_beside_their_frequencies() -> None:
-    """The cosines and the 16 frequencies of 32 channels are one table. The frequencies do not replace
-    the sines, so that the match says that the cosines are alone.
-    """
-    frequencies = inverse_frequencies(10000.0, 32)
-    cosines = doubled_as_halves(cos_and_sin_tables(64, frequencies)["cos"])
-    (match,) = pecli.identify({"cos": cosines, "inv_freq": np.float32(frequencies)}).matches
+def once(table: np.ndarray) -> np.ndarray:
+    """Return the table as it is, with one column per frequency: c0 c1 …."""
+    return table
 
+
+@pytest.mark.parametrize("columns", [once, doubled_as_halves], ids=["c0 c1 …", "c0 c1 … c0 c1 …"])
+def test_frequencies_do_not_replace_the_sines_that_a_file_lacks(
+    columns: Callable[[np.ndarray], np.ndarray],
+) -> None:
+    """Cosines, sines and the 16 frequencies of 32 channels are one complete table. Without the sines,
+    the match of cosines and frequencies states that sines were expected and only cosines are there.
+    """
+    frequencies = inverse_frequencies(base=10000.0, dim=32)
+    tables = cos_and_sin_tables(64, frequencies)
+    complete = {
+        "cos": columns(tables["cos"]),
+        "sin": columns(tables["sin"]),
+        "inv_freq": np.float32(frequencies),
+    }
+    without_sines = {name: array for name, array in complete.items() if name != "sin"}
+
+    (match,) = pecli.identify(complete).matches
+    assert match.tensors == ("cos", "sin", "inv_freq")
+    assert match.edits == ()
+
+    (match,) = pecli.identify(without_sines).matches
     assert match.tensors == ("cos", "inv_freq")
-    assert match.edits == (Layout("cos and sin", "cos alone"),)
+    assert match.edits == (Layout(expected="cos and sin", found="cos alone"),)
 
 
 def test_flattened_cosines_and_sines_are_identified() -> None:
@@ -748,17 +823,20 @@ def test_a_search_that_the_time_limit_ended_says_so(monkeypatch: pytest.MonkeyPa
     assert "the time limit ended the search" in out_of_time.as_json()["description"][-1]
 
 
-def test_a_match_of_a_search_that_the_time_limit_ended_says_so(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("has_ended_search", [False, True])
+def test_a_match_states_in_json_that_the_time_limit_ended_its_search(
+    monkeypatch: pytest.MonkeyPatch, has_ended_search: bool
 ) -> None:
-    """The limit stands for one that was reached after a match was found, such as that of `cos` in a
-    pair of tables.
+    """A search that has found a scheme may end early, before others were tried that make the same
+    numbers. `time_limit` is replaced by one that ended the search after ALiBi was found, or that did
+    not: its match must state it as undetermined, or nothing.
     """
-    reached = TimeLimit(end=math.inf, has_ended_search=True)
-    monkeypatch.setattr(identification, "time_limit", lambda: nullcontext(reached))
+    limit = TimeLimit(end=math.inf, has_ended_search=has_ended_search)
+    monkeypatch.setattr(identification, "time_limit", lambda: nullcontext(limit))
     (match,) = pecli.identify(pecli.Alibi(heads=8, seq_len=12).tables()["bias"]).matches
 
-    assert "the time limit ended the search" in match.as_json()["undetermined"][-1]
+    cut_off = "the time limit ended the search: a scheme that was not tried may make these numbers"
+    assert match.as_json()["undetermined"] == ([cut_off] if has_ended_search else [])
 
 
 def test_a_mapping_whose_items_cannot_be_read_is_refused() -> None:
@@ -825,39 +903,45 @@ def test_llama3_is_recognised_in_cosines_without_sines() -> None:
 
 @pytest.mark.thorough
 def test_yarn_is_identified_in_1000_rows_of_float16() -> None:
-    """The tables are NumPy's of frequencies by YaRN's formula (tests/tools/sweeps/tables.py), with
-    factor 4 from 8192 positions, and beta_fast 64 instead of the usual 32, for 128 channels. In
-    1000 rows of float16 the exact beta_fast is not seen; the ends of the ramp are rounded to
-    whole pairs, as in YaRN's own formula, so `truncate` stays unset.
+    """The tables are NumPy's, of frequencies by YaRN's formula (`Waves`) with the settings YARN, for
+    128 channels. They must be found again. Other original lengths give the same frequencies with
+    other betas, which must be stated. `truncate` is None, the default: the ends of YaRN's ramp are
+    rounded to whole pairs, as its formula has it.
     """
-    frequencies, *_ = Waves(128, 10000.0, YARN).frequencies()
+    frequencies, _ = Waves(dim=128, base=10000.0, scaling=YARN).frequencies()
     tables = float32_dump_of(frequencies, rows=1000, dtype=np.float16)
-    found: Any = pecli.identify(tables).matches[0].scheme
+    match = pecli.identify(tables).matches[0]
+    found: Any = match.scheme
 
     assert found.base == 10000.0
     assert found.scaling == "yarn"
     assert found.factor == 4.0
+    assert found.original_max_position_embeddings == 8192
+    assert found.beta_fast == 64
     assert found.truncate is None
+
+    doubt = "other original lengths, with other beta_fast and beta_slow, give the same table"
+    assert match.undetermined == (doubt,)
 
 
 def test_frequencies_with_a_divisor_each_are_identified_as_longrope() -> None:
-    """Cosines beside sines, as vLLM keeps them; the divisors grow by a square, as no other
-    scaling's. The fast half of the frequencies is found to 1e-5.
+    """Base 10000 and 32 divisors from 1 to 31, which grow as no other scaling's. vLLM keeps cosines
+    beside sines, computed in float32. The divisors have two decimals, so they are found exactly; the
+    error is at most the step of float32 at the largest angle, 511 radians: 2^-15.
     """
     divisors = np.round(1 + 30 * np.linspace(0, 1, 32) ** 2, 2)
-    frequencies = inverse_frequencies(10000.0, 64) / divisors
-    tables = float32_dump_of(frequencies, rows=512)
-    cache = np.concatenate([tables["cos"][0, :, :32], tables["sin"][0, :, :32]], axis=1)
+    frequencies = inverse_frequencies(base=10000.0, dim=64) / divisors
+    angles = np.outer(np.arange(512, dtype=np.float32), frequencies.astype(np.float32))
+    cache = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
     (match,) = pecli.identify({"cos_sin_cache": cache}).matches
     found: Any = match.scheme
 
     assert found.scaling == "longrope"
     assert found.layout == "compact"
     assert found.rotary_dim == 64
-
-    fast_half = np.array(found.frequencies().floats())[:16]
-    np.testing.assert_allclose(fast_half, frequencies[:16], rtol=1e-5)
-    assert match.max_abs_error <= 1e-4
+    assert found.base == 10000.0
+    assert found.short_factor == tuple(divisors)
+    assert match.max_abs_error <= 2**-15
 
 
 @pytest.mark.parametrize("count", [8, 64])

@@ -230,11 +230,15 @@ def quantised(array: Array, kind: str) -> Array:
 
 
 def write_gguf(path: Path, architecture: str, tensors: Arrays, keys: Settings, kind: str) -> None:
-    """Write a .gguf file whose matrices are of a type; arrays of bytes are written as IQ4_XS."""
+    """Write a .gguf file whose matrices are of a type; arrays of bytes are written as IQ4_XS.
+
+    Keys are written after the name of the architecture, except those of split files.
+    """
     writer = gguf.GGUFWriter(path, architecture)
     add = {float: writer.add_float32, str: writer.add_string, int: writer.add_uint32}
     for name, value in keys.items():
-        add[type(value)](f"{architecture}.{name}", value)
+        is_general = name.startswith("split.")
+        add[type(value)](name if is_general else f"{architecture}.{name}", value)
     for name, array in tensors.items():
         if array.dtype == np.uint8:
             writer.add_tensor(name, array, raw_dtype=gguf.GGMLQuantizationType.IQ4_XS)

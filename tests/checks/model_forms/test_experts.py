@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
 import pecli
 from tests.checks.model_forms.mistakes import Plant
@@ -215,16 +214,24 @@ def gguf_keys(model: str) -> Settings:
     return keys
 
 
-def diff_mixture(folder: Path, model: str, kind: str, mistake: Plant | None = None) -> Any:
-    """Write a mixture in both forms, with a mistake in the .gguf file, and compare them."""
-    mixture = Mixture(model)
-    tensors = mixture.gguf()
+def write_mixture_as_gguf(path: Path, model: str, kind: str, mistake: Plant | None = None) -> None:
+    """Write the .gguf file of a mixture, with a mistake planted in it."""
+    tensors = Mixture(model).gguf()
     keys = gguf_keys(model)
     if mistake is not None:
         mistake(tensors, keys)
-    write_gguf(folder / "model.gguf", ARCHITECTURES[model], tensors, keys, kind)
-    config = {"model_type": model, **CONFIGS[model]}
-    write_hugging_face(folder / "hf", config, mixture.hugging_face)
+    write_gguf(path, ARCHITECTURES[model], tensors, keys, kind)
+
+
+def write_mixture_as_folder(folder: Path, model: str, tensors: Arrays) -> None:
+    """Write the Hugging Face folder of a mixture, with these tensors."""
+    write_hugging_face(folder, {"model_type": model, **CONFIGS[model]}, tensors)
+
+
+def diff_mixture(folder: Path, model: str, kind: str, mistake: Plant | None = None) -> Any:
+    """Write a mixture in both forms, with a mistake in the .gguf file, and compare them."""
+    write_mixture_as_gguf(folder / "model.gguf", model, kind, mistake)
+    write_mixture_as_folder(folder / "hf", model, Mixture(model).hugging_face)
     return pecli.diff(folder / "hf", folder / "model.gguf")
 
 
@@ -262,11 +269,12 @@ def test_mistakes_with_the_experts_of_a_mixture_are_named(tmp_path: Path, model:
     ]
 
 
-def test_experts_in_mxfp4_are_named_and_not_missing(tmp_path: Path) -> None:
-    """In the folder, the experts of gpt-oss are stored as blocks and scales of MXFP4, which are not
-    decoded: they are listed as not compared, and the rest passes.
+def gpt_oss_in_mxfp4() -> Arrays:
+    """Return gpt-oss' tensors as its released folder has them, whose experts are in MXFP4.
+
+    Each expert's matrix is two tensors: blocks of 16 bytes, which hold 32 elements of 4 bits, and a
+    scale of one byte per block. The bytes are zeros here.
     """
-    diff_mixture(tmp_path, "gpt_oss", "F16")
     tensors = Mixture("gpt_oss").hugging_face
     for layer in range(LAYERS):
         for name, rows in (("gate_up_proj", 2 * INNER), ("down_proj", HIDDEN)):
@@ -274,7 +282,16 @@ def test_experts_in_mxfp4_are_named_and_not_missing(tmp_path: Path) -> None:
             del tensors[weight]
             tensors[f"{weight}_blocks"] = np.zeros((EXPERTS, rows, HIDDEN // 32, 16), np.uint8)
             tensors[f"{weight}_scales"] = np.zeros((EXPERTS, rows, HIDDEN // 32), np.uint8)
-    save_file(tensors, tmp_path / "hf" / "model.safetensors")
+    return tensors
+
+
+def test_experts_in_mxfp4_are_named_and_not_missing(tmp_path: Path) -> None:
+    """In the folder, the experts of gpt-oss are stored as blocks and scales of MXFP4, which are not
+    decoded: they are listed as not compared (`weak`), and the rest passes. The .gguf file has them
+    in F16.
+    """
+    write_mixture_as_gguf(tmp_path / "model.gguf", "gpt_oss", kind="F16")
+    write_mixture_as_folder(tmp_path / "hf", "gpt_oss", gpt_oss_in_mxfp4())
     found = pecli.diff(tmp_path / "hf", tmp_path / "model.gguf")
 
     assert found.passed

@@ -62,18 +62,20 @@ def test_the_comparison_of_a_pair_has_both_dtypes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("share", "mismatched"),
+    ("steps", "mismatched"),
     [
         pytest.param(0, 0, id="equal"),
-        pytest.param(2**-10.5, 0, id="within the rounding"),
-        pytest.param(2**-8, 8, id="beyond the rounding"),
+        pytest.param(1, 0, id="one step"),
+        pytest.param(2, 8, id="two steps"),
+        pytest.param(4, 8, id="four steps"),
     ],
 )
-def test_a_cast_to_float16_may_round(share: float, mismatched: int) -> None:
-    """All 4 × 2 = 8 elements, between 1 and 2, are too large by a share, and then cast to float16. It
-    has 11 bits: a relative error up to 2^-10.5 can be rounding, 2^-8 cannot.
+def test_an_element_in_float16_may_be_off_by_one_step(steps: int, mismatched: int) -> None:
+    """float16 has 11 bits: between 1 and 2, where all 4 × 2 = 8 elements are, its numbers are steps of
+    2^-10 apart. A converter that rounds twice, by up to half a step each, may be off by one. Here
+    all elements are off by so many steps.
     """
-    checked = (FLOAT32_4_BY_2 * (1 + share)).astype(np.float16)
+    checked = (FLOAT32_4_BY_2 + steps * 2**-10).astype(np.float16)
     assert compare_pair(FLOAT32_4_BY_2, checked).mismatched == mismatched
 
 
@@ -178,11 +180,14 @@ def test_an_element_of_a_block_of_32_in_q8_0_may_be_off_by_four_steps(
 
 
 def test_the_largest_error_of_a_q8_0_row_that_fails_is_exact() -> None:
-    """The row is one block of 32 elements in steps of 0.5. Element 3 is off by 2.5, five steps,
-    which is more than the four that are allowed.
+    """The row is one block of 32 elements in steps of 0.5. Element 3 of the reference is 2.5 more than
+    the block has, five steps, where four are allowed.
     """
-    checked = Q8_0_VALUES + np.float32(2.5) * AT_INDEX_3
-    assert compare_pair(checked, Q8_0).max_abs_error == 2.5
+    reference = Q8_0_VALUES + np.float32(2.5) * AT_INDEX_3
+    result = compare_pair(reference=reference, checked=Q8_0)
+
+    assert result.max_abs_error == 2.5
+    assert result.mismatched == 32  # A row that fails counts with all of its elements.
 
 
 @pytest.mark.parametrize("kernels", ["0", "1"], ids=["NumPy", "compiled loops"])
@@ -196,7 +201,8 @@ def test_two_rows_in_q8_0_are_compared_by_their_values(
 ) -> None:
     """The second row holds 5 instead of 3 in its first place, and the other elements 7, 11, …, 127
     unchanged. With the scale 0.5 that is an error of (5 − 3) · 0.5 = 1. Negated, the last element is
-    off most: 127 · 0.5 − 127 · (−0.5) = 127; the scales 0.5 and −0.5 are exact in float16.
+    off most: 127 · 0.5 − 127 · (−0.5) = 127. Values that are infinite or NaN are an infinite error.
+    PECLI_KERNELS chooses between NumPy (0) and compiled loops (1), which must agree.
     """
     monkeypatch.setenv("PECLI_KERNELS", kernels)
     elements = EIGHT_BITS.copy()

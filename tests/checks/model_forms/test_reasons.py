@@ -373,8 +373,9 @@ def test_rows_of_a_model_that_keeps_halves_are_not_to_be_permuted(
     rows: Any, expected: Finding | None
 ) -> None:
     """Qwen2 keeps the channels of a head as halves in GGUF, so that 16 rows of 2 heads should be in
-    the order of A. `permutation` is llama.cpp's order for models that it does permute; row 5 before
-    row 0 is the order of no number of heads.
+    the order of A. If B has them in llama.cpp's order for the 2 heads of the model, they are
+    PERMUTED, and for another number of heads it is stated. Row 5 before row 0 is the order of no
+    number of heads, which is only a difference: beyond the rounding of the tensors' float64.
     """
     found = reason_of_difference(
         RANDOM_QUERIES,
@@ -386,12 +387,16 @@ def test_rows_of_a_model_that_keeps_halves_are_not_to_be_permuted(
     assert found == expected
 
 
-def test_rows_of_two_interleaved_files_may_lack_the_permutation_of_one() -> None:
-    """A is permuted by 2 heads, and B has the order before."""
-    rows = np.argsort(permutation(2))
+def test_queries_of_one_of_two_gguf_files_may_lack_the_permutation() -> None:
+    """A and B are .gguf files of a Llama with 2 heads, which should both have the rows of each head
+    interleaved. A has, by llama.cpp's `permutation`; B has the rows in Hugging Face's order, as
+    halves.
+    """
+    halves = RANDOM_QUERIES
+    interleaved = RANDOM_QUERIES[permutation(2)]
     found = reason_of_difference(
-        RANDOM_QUERIES,
-        RANDOM_QUERIES[rows],
+        interleaved,
+        halves,
         "attn_q.weight",
         heads=TWO_HEADS,
         kind=ModelFormat.GGUF,
@@ -400,10 +405,14 @@ def test_rows_of_two_interleaved_files_may_lack_the_permutation_of_one() -> None
     assert found == ConverterMistake.NOT_PERMUTED
 
 
-BY_PART = np.array(
-    [0, 1, 2, 3, 12, 13, 14, 15, 4, 5, 6, 7, 16, 17, 18, 19, 8, 9, 10, 11, 20, 21, 22, 23]
-)
-"""Rows of q, k, v, q, k, v, 4 channels each, in the order q q k k v v."""
+# Rows of GPT-NeoX's fused projection: q, k, v of one head, 4 channels each, then of the next.
+Q_ROWS = np.array([0, 1, 2, 3, 12, 13, 14, 15])
+K_ROWS = np.array([4, 5, 6, 7, 16, 17, 18, 19])
+V_ROWS = np.array([8, 9, 10, 11, 20, 21, 22, 23])
+BY_PART = np.concatenate([Q_ROWS, K_ROWS, V_ROWS])
+"""The order of rows that GGUF has: all of q, then all of k, then all of v."""
+INTERLEAVED = permutation(heads=2, rows=8)
+"""llama.cpp's order of 8 rows for 2 heads, 0 2 1 3, 4 6 5 7."""
 FUSED_ROWS = RANDOM.normal(size=(24, 3))
 
 
@@ -413,27 +422,26 @@ FUSED_ROWS = RANDOM.normal(size=(24, 3))
         pytest.param(BY_PART, None, id="right"),
         pytest.param(np.arange(24), ConverterMistake.FUSED_ORDER_KEPT, id="in the order of A"),
         pytest.param(
-            np.concatenate([BY_PART[:8], BY_PART[16:], BY_PART[8:16]]),
+            np.concatenate([Q_ROWS, V_ROWS, K_ROWS]),
             ConverterMistake.KEYS_AND_VALUES_EXCHANGED,
             id="k and v exchanged",
         ),
         pytest.param(
-            np.roll(BY_PART, 12),
+            np.concatenate([BY_PART[12:], BY_PART[:12]]),
             ConverterMistake.HALVES_EXCHANGED,
             id="the last 12 rows before the first 12",
         ),
         pytest.param(
-            np.concatenate(
-                [BY_PART[:8][permutation(2, 8)], BY_PART[8:16][permutation(2, 8)], BY_PART[16:]]
-            ),
+            np.concatenate([Q_ROWS[INTERLEAVED], K_ROWS[INTERLEAVED], V_ROWS]),
             ConverterMistake.QUERIES_AND_KEYS_PERMUTED,
             id="q and k permuted",
         ),
     ],
 )
 def test_a_wrong_order_of_a_fused_projection_is_named(rows: Any, expected: Finding | None) -> None:
-    """GPT-NeoX has q, k and v of one head, then of the next: 24 rows for 2 heads of 4 channels. In
-    GGUF all rows of q come first, then those of k and of v, the order BY_PART.
+    """GPT-NeoX has q, k and v of one head, then of the next (fused="groups"): 24 rows for 2 heads of
+    4 channels. In GGUF all rows of q come first, then those of k and of v, the order BY_PART. Both
+    keep the channels of a head as halves. B has the rows of A in the order `rows`.
     """
     found = reason_of_difference(
         FUSED_ROWS,
@@ -470,16 +478,35 @@ def test_only_fused_projections_are_collected_and_only_for_gguf() -> None:
     assert order_of("attn_q.weight", RANDOM_QUERIES, heads=OF_GROUPS, layouts=SAME_LAYOUT) is None
 
 
-@pytest.mark.parametrize(
-    ("name", "rows"), [("attn_qkv.weight", 25), ("attn_q.weight", 15), ("attn_kv_a_mqa.weight", 16)]
-)
-def test_rows_that_do_not_divide_into_heads_or_are_latent_stay_in_order(
-    name: str, rows: int
+@pytest.mark.parametrize(("rows", "is_reordered"), [(24, True), (25, False)])
+def test_fused_rows_that_do_not_divide_into_heads_stay_in_order(
+    rows: int, is_reordered: bool
 ) -> None:
-    """`order_of` returns the order in which GGUF should have the rows of a tensor: None for 25 rows of
-    q, k and v, and for 15 of q, which are no multiple of 2 heads, and for DeepSeek's latent keys
-    (kv_a_mqa), which belong to no head.
+    """q, k and v of 2 heads of 4 channels have 2 · 3 · 4 = 24 rows, which a converter to GGUF collects
+    by part. It is unknown what 25 rows are, so they should stay as they are (None).
     """
     array = RANDOM.normal(size=(rows, 3))
-    layouts = SAME_LAYOUT if "qkv" in name else ("halves", "interleaved")
-    assert order_of(name, array, heads=OF_GROUPS, layouts=layouts) is None
+    order = order_of("attn_qkv.weight", array, heads=OF_GROUPS, layouts=SAME_LAYOUT)
+
+    assert (order is not None) == is_reordered
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "is_reordered"),
+    [
+        pytest.param("attn_q.weight", 16, True, id="16 rows of queries"),
+        pytest.param("attn_q.weight", 15, False, id="15 rows of queries"),
+        pytest.param("attn_kv_a_mqa.weight", 16, False, id="16 rows of DeepSeek's latent keys"),
+    ],
+)
+def test_rows_that_are_of_no_heads_are_not_to_be_interleaved(
+    name: str, rows: int, is_reordered: bool
+) -> None:
+    """Hugging Face has the channels of a head as halves, and GGUF interleaved, so that 16 rows of
+    queries of 2 heads get another order. 15 rows are no multiple of 2 heads, and the rows of
+    kv_a_mqa are a latent vector, which belongs to no head: they should stay as they are (None).
+    """
+    array = RANDOM.normal(size=(rows, 3))
+    order = order_of(name, array, heads=HeadDivision(2), layouts=("halves", "interleaved"))
+
+    assert (order is not None) == is_reordered

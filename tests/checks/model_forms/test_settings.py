@@ -231,24 +231,38 @@ def test_layers_without_a_counterpart_are_compared_with_the_first_encoding() -> 
     assert change.value == 10000
 
 
-def test_another_rotary_dimension_is_the_only_change_that_is_named() -> None:
-    """Half of each head of 16 channels rotates in A. In B all do, for want of a key, and the base
-    differs as well.
+HALF_ROTATES = {**LLAMA, "model_type": "phi", "partial_rotary_factor": 0.5}
+"""A Phi, which may rotate a part of each head: here 8 of 16 channels."""
+
+
+def test_a_gguf_file_that_lacks_the_key_for_the_rotary_dimension_has_its_default() -> None:
+    """A rotates 8 of 16 channels. The .gguf file B states no rotary dimension, so that all 16 rotate:
+    the change is named with the key that is missing.
     """
-    half = {**LLAMA, "partial_rotary_factor": 0.5, "model_type": "phi"}
-    whole = {**LLAMA, "rope_theta": 500.0}
-    (change,) = changes(half, whole)
+    (change,) = changes(HALF_ROTATES, LLAMA, ModelFormat.GGUF)
     assert change == ValueChanged(
         "rotary dimension", expected=8, value=16, key="rope.dimension_count", is_key_missing=True
     )
 
 
-def test_formats_without_a_key_for_the_rotary_dimension_are_not_said_to_lack_it() -> None:
-    """Meta's params.json has no key for it, so 8 → 16 is a changed value («its key» stands for the
-    name it does not have) and no default for want of a key: the last field is False.
+def test_another_base_is_not_named_beside_another_rotary_dimension() -> None:
+    """A rotates 8 of 16 channels with base 10000, and B all 16 with base 500. The dimension is in the
+    exponent of every frequency, so that it is mended first: other changes of frequencies are left
+    out.
     """
-    half = {**LLAMA, "partial_rotary_factor": 0.5, "model_type": "phi"}
-    (change,) = changes(half, LLAMA, ModelFormat.META)
+    (change,) = changes(HALF_ROTATES, {**LLAMA, "rope_theta": 500.0}, ModelFormat.GGUF)
+
+    assert isinstance(change, ValueChanged)
+    assert change.name == "rotary dimension"
+    assert change.expected == 8
+    assert change.value == 16
+
+
+def test_formats_without_a_key_for_the_rotary_dimension_are_not_said_to_lack_it() -> None:
+    """A rotates 8 of 16 channels, and B all of them. B is in Meta's format, whose params.json has no
+    key for that, so that none is missing; «its key» stands in place of a name.
+    """
+    (change,) = changes(HALF_ROTATES, LLAMA, ModelFormat.META)
     assert change == ValueChanged(
         "rotary dimension", expected=8, value=16, key="its key", is_key_missing=False
     )
@@ -354,17 +368,20 @@ def test_other_sections_of_m_rope_are_named() -> None:
     assert problems == [SectionsChanged(expected=(2, 3, 3), sections=(4, 2, 2))]
 
 
+def gguf_with_stated_rotary_dimension(key: str) -> ModelFiles:
+    """Return a .gguf file that states by a key that all 16 channels of a head rotate."""
+    encodings = pecli.load_config(LLAMA)
+    origins = {"dim": origin_at(key)}
+    stated = replace(encodings, encodings=(replace(encodings.one(), origins=origins),))
+    return ModelFiles("B", GGUF, "phi", stated, "halves")
+
+
 def test_a_rotary_dimension_that_a_file_states_is_not_a_default() -> None:
-    """A rotates 8 of 16 channels of a head (partial_rotary_factor 0.5). B states 16, by the key
-    phi.rope.dimension_count; in the problem the key stands without the architecture «phi», and the
-    last field, whether the value is a default for want of the key, is False.
+    """A rotates 8 of 16 channels of a head. B states 16, so that no key is missing. The finding names
+    the key without the architecture before it, «phi».
     """
-    half = {**LLAMA, "partial_rotary_factor": 0.5, "model_type": "phi"}
-    whole = pecli.load_config(LLAMA)
-    origins = {"dim": origin_at("phi.rope.dimension_count")}
-    stated = replace(whole, encodings=(replace(whole.one(), origins=origins),))
-    checked = ModelFiles("B", GGUF, "phi", stated, "halves")
-    (change,) = compare_settings(reference(half), checked)
+    checked = gguf_with_stated_rotary_dimension(key="phi.rope.dimension_count")
+    (change,) = compare_settings(reference(HALF_ROTATES), checked)
 
     assert change == ValueChanged(
         "rotary dimension", expected=8, value=16, key="rope.dimension_count", is_key_missing=False

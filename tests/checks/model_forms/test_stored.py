@@ -135,15 +135,18 @@ def test_values_are_widened_exactly(dtype: Any) -> None:
     assert values.tolist() == FLOAT32_4_BY_2.tolist()
 
 
-@pytest.mark.parametrize(("dtype", "step"), [(np.float32, 2.0**-22), (ml_dtypes.bfloat16, 2.0**-7)])
-def test_the_rounding_step_grows_with_the_value(dtype: Any, step: float) -> None:
-    """The rounding step is relative: bfloat16 (8 bits) has 2^-7 at 1, and float32 (24 bits) 2^-23,
-    of which two count. It is twice as large at −2 as at 1.
+@pytest.mark.parametrize(
+    ("dtype", "error_at_1"), [(ml_dtypes.bfloat16, 2.0**-7), (np.float32, 2 * 2.0**-23)]
+)
+def test_the_allowed_rounding_error_grows_with_the_value(dtype: Any, error_at_1: float) -> None:
+    """From 1 on, numbers of bfloat16 (8 bits) are 2^-7 apart, and those of float32 (24 bits) 2^-23.
+    One such step is allowed, as a converter may round twice, by half a step each; and two of
+    float32, in which the values are also compared. The error is twice as large at −2 as at 1.
     """
-    stored = StoredTensor.of(FLOAT32_4_BY_2.astype(dtype))
-    steps = stored.rounding_of_dtype(np.array([[1.0, -2.0]], np.float32))
+    stored = StoredTensor.of(np.ones(1, dtype))
+    errors = stored.rounding_of_dtype(np.array([[1.0, -2.0]], np.float32))
 
-    assert steps.tolist() == [[step, 2 * step]]
+    assert errors.tolist() == [[error_at_1, 2 * error_at_1]]
 
 
 @pytest.mark.parametrize(("dtype", "sampled"), [(np.float64, np.float64), (np.float16, np.float32)])
