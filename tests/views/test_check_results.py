@@ -38,103 +38,142 @@ def comparison_picture_of(a: np.ndarray, b: np.ndarray, **tolerance: float) -> P
 
 
 def pixels_of_the_difference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The pixels of the third column, left of its colour bar."""
-    return decoded(encoded(render(comparison_picture_of(a, b), dpi=100), dpi=100)).astype(int)[
-        50:380, 650:915
-    ]
+    """Return the pixels (rows, columns, 3) of the third heatmap, without anything around it.
+
+    A picture of a comparison has the heatmaps A, B and their difference. The pixels at the edges of
+    the third one, which may be mixed with the paper, are left out.
+    """
+    figure = render(comparison_picture_of(a, b), dpi=100)
+    image = decoded(encoded(figure, dpi=100)).astype(int)
+    heatmap = figure.axes[2].bbox
+    top, bottom = round(len(image) - heatmap.y1), round(len(image) - heatmap.y0)
+    left, right = round(heatmap.x0), round(heatmap.x1)
+    return image[top + 2 : bottom - 2, left + 2 : right - 2]
 
 
-def count_pixels_of(area: np.ndarray, colour: palettes.Colour) -> int:
-    return int((np.abs(area - np.array(colour)).max(axis=2) <= 2).sum())
+def share_of(colour: palettes.Colour, pixels: np.ndarray) -> float:
+    """Return the share of pixels that have a colour, give or take 2 of 255 by interpolation."""
+    has_colour = np.abs(pixels - np.array(colour)).max(axis=2) <= 2
+    return float(has_colour.mean())
 
 
 TABLE_512_BY_64 = np.sin(np.outer(np.arange(512), 10000.0 ** (-np.arange(64) / 64)))
 
 
-def with_errors(**at: float) -> np.ndarray:
+def with_errors(errors: dict[tuple[int, int], float]) -> np.ndarray:
+    """Return TABLE_512_BY_64 with these numbers added to its elements [row, column]."""
     b = TABLE_512_BY_64.copy()
-    for name, value in at.items():
-        row, column = map(int, name[1:].split("_"))
-        b[row, column] += value
+    for place, error in errors.items():
+        b[place] += error
     return b
 
 
 def test_the_map_of_a_difference_shows_one_error_and_missing_values_on_white() -> None:
-    """Of 512 rows, 100 to 199 are NaN, a fifth, and the element [300, 20] is off by 2. The only
-    error has the last colour of the palette; the other four fifths are white, and NaN is grey.
+    """Of 512 rows, 100 to 199 are NaN, which is grey: 100 / 512 = 19.5 % of the map. The element
+    [300, 20] is off by 2; as the only error it has the last, brightest colour of the palette. The
+    other 80.5 % are white. A ring around the error and the rows of pixels take less than 1 %.
     """
-    b = with_errors(_300_20=2.0)
+    b = with_errors({(300, 20): 2.0})
     b[100:200] = np.nan
-    area = pixels_of_the_difference(TABLE_512_BY_64, b)
-    share_of_white = (area == 255).mean()
+    pixels = pixels_of_the_difference(TABLE_512_BY_64, b)
 
-    assert count_pixels_of(area, palettes.SEQUENTIAL[-1]) >= 1
-    assert share_of_white > 0.79
-    # A fifth of an area of 330 × 265 pixels is 17,490, less what lies beside the table.
-    assert count_pixels_of(area, palettes.UNKNOWN) > 10_000
+    assert share_of(palettes.UNKNOWN, pixels) == pytest.approx(100 / 512, abs=0.01)
+    assert share_of((255, 255, 255), pixels) == pytest.approx(412 / 512, abs=0.01)
+    assert 0 < share_of(palettes.SEQUENTIAL[-1], pixels) < 0.01
 
 
 def lines_about_three_errors(colours: int) -> list[str]:
     """Return the picture, in a terminal of so many colours, of 4 × 6 cells, three of which have an
     error: the smallest (1e-6), the largest (1), and a NaN.
+
+    In colours it is drawn as follows, between «│» and the right end; ▀ and ▄ have two colours each,
+    and 10 lines for 4 rows are 2 and a half lines per cell.
+
+          │          ▀▀▀▀▀▀▀▀▀▀
+        0 │          ▀▀▀▀▀▀▀▀▀▀
+          │          ▀▀▀▀▀▀▀▀▀▀
+        1 │
+          │
+          │                                        ▀▀▀▀▀▀▀▀▀▀
+        2 │                                        ▀▀▀▀▀▀▀▀▀▀
+          │                    ▄▄▄▄▄▄▄▄▄▄          ▀▀▀▀▀▀▀▀▀▀
+        3 │                    ▀▀▀▀▀▀▀▀▀▀
+          │                    ▀▀▀▀▀▀▀▀▀▀
+          └────────────────────────────────────────────────────────────
     """
     a = np.zeros((4, 6))
     b = a.copy()
     b[0, 1] = 1e-6
     b[3, 2] = 1.0
     b[2, 4] = np.nan
-    picture = error_picture(pecli.diff(a, b, reasons=False).tensors[0], 22, 80)
+    picture = error_picture(pecli.diff(a, b, reasons=False).tensors[0], rows=22, columns=80)
     assert picture is not None
     return terminal_render.lines(picture, Terminal(lines=16, colours=colours))
-
-
-def cells_among(lines: list[str]) -> str:
-    """Return what stands right of the vertical axis, │, in all lines."""
-    return "".join(line.partition("│")[2] for line in lines if "│" in line)
 
 
 def without_colours(text: str) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
-@pytest.mark.parametrize("colours", [0, 256, 1 << 24])
+def lines_of_cells(lines: list[str]) -> list[str]:
+    """Return what stands right of the vertical axis, │, without its colours and equally long."""
+    cells = [without_colours(line).partition("│")[2] for line in lines if "│" in line]
+    (axis,) = [line.partition("└")[2] for line in lines if "└" in line]
+    return [line.ljust(len(axis)) for line in cells]
+
+
+@pytest.mark.parametrize("colours", [0, 256, 1 << 24], ids=["grey", "256 colours", "all colours"])
 def test_cells_without_an_error_are_blank_in_a_terminal(colours: int) -> None:
-    """21 of 24 cells have no error: 7/8 of the text, and with what surrounds it at least 0.7, are
-    blanks. The last line explains them.
+    """Of 6 columns of cells, 0, 3 and 5 have no error, and are blanks from top to bottom. The others
+    have one in a cell of four, so that more than half of each is blank. The last line explains it.
     """
     lines = lines_about_three_errors(colours)
-    text = without_colours(cells_among(lines))
+    characters = np.array([list(line) for line in lines_of_cells(lines)])
+    is_blank_by_column = np.split(characters == " ", 6, axis=1)
+    blank_shares = [is_blank.mean() for is_blank in is_blank_by_column]
 
-    assert text.count(" ") >= 0.7 * len(text)
+    for column_without_error in (0, 3, 5):
+        assert blank_shares[column_without_error] == 1
+    for column_with_error in (1, 2, 4):
+        assert 0.5 < blank_shares[column_with_error] < 1
     assert "none: blank" in lines[-1]
 
 
 def test_small_large_and_undefined_errors_are_three_characters_without_colours() -> None:
-    """Cells with the errors 1e-6, 1 and NaN must be distinguished; blanks stand for no error."""
-    text = without_colours(cells_among(lines_about_three_errors(colours=0)))
-    assert len(set(text) - {" "}) == 3
+    """Cells with the errors 1e-6, 1 and NaN are ░, █ and x; blanks stand for no error."""
+    text = "".join(lines_of_cells(lines_about_three_errors(colours=0)))
+    assert set(text) == {" ", "░", "█", "x"}
 
 
-@pytest.mark.parametrize("colours", [256, 1 << 24])
-def test_errors_are_one_or_two_kinds_of_blocks_in_colours(colours: int) -> None:
-    """A character of a terminal may show two cells, one above the other, as half a block each."""
-    text = without_colours(cells_among(lines_about_three_errors(colours)))
-    assert len(set(text) - {" "}) in (1, 2)
+@pytest.mark.parametrize("colours", [256, 1 << 24], ids=["256 colours", "all colours"])
+def test_errors_are_half_blocks_in_colours(colours: int) -> None:
+    """A character shows two cells, one above the other: ▀ has the colour of the upper one on that of
+    the lower one. If only the lower one has an error, the character is ▄.
+    """
+    text = "".join(lines_of_cells(lines_about_three_errors(colours)))
+    assert set(text) == {" ", "▀", "▄"}
 
 
 @pytest.mark.parametrize(
     ("colours", "darkest"),
     [
-        pytest.param(256, f"48;5;{palettes.SEQUENTIAL_256[0]}", id="256 colours"),
-        pytest.param(1 << 24, "48;2;18;16;58", id="all colours"),
+        pytest.param(256, "5;17", id="256 colours: number 17"),
+        pytest.param(1 << 24, "2;18;16;58", id="all colours: red 18, green 16, blue 58"),
     ],
 )
 def test_the_darkest_colour_is_that_of_the_smallest_error_only(colours: int, darkest: str) -> None:
-    """The palette begins with its darkest colour, here as a terminal's code of a background. A
-    single cell has the smallest error, which is four characters at most. If cells without an error
-    had this colour, it would be in most characters.
+    """The palette begins with its darkest colour, a blue. The only cell that has it is [0, 1], with
+    the error 1e-6: its two and a half lines are the first three, of which the last has only the
+    upper half, and so no dark background.
     """
-    assert cells_among(lines_about_three_errors(colours)).count(darkest) <= 4
+    lines = [line for line in lines_about_three_errors(colours) if "│" in line]
+    with_dark_characters = [k for k, line in enumerate(lines) if f"\x1b[38;{darkest}m" in line]
+    with_dark_background = [k for k, line in enumerate(lines) if f"\x1b[48;{darkest}m" in line]
+
+    assert palettes.SEQUENTIAL_256[0] == 17
+    assert palettes.SEQUENTIAL[0] == (18, 16, 58)
+    assert with_dark_characters == [0, 1, 2]
+    assert with_dark_background == [0, 1]
 
 
 def printed_lines(show: Callable[..., None], *arguments: Any) -> list[str]:
@@ -232,12 +271,12 @@ def lines_about_a_tensor(finding: str) -> list[str]:
 
 
 LONGEST_FINDING = 96 - len("x  2  ")
-"""Letters of a finding that fits behind a name and a shape: lines have 96 columns and an indent."""
+"""Letters of a finding that fits behind a name and a shape: lines have an indent and 96 columns."""
 
 
 def test_a_line_of_96_columns_about_a_tensor_is_not_broken() -> None:
-    """Lines have at most 96 columns. The line about a tensor has an indent, its name (x), its shape
-    (2) and a finding: here LONGEST_FINDING letters, which just fit.
+    """A line about a tensor has an indent of 2 and after it at most 96 columns: the name (x), the
+    shape (2) and a finding. One of LONGEST_FINDING = 90 letters just fits.
     """
     finding = "p" * LONGEST_FINDING
     assert lines_about_a_tensor(finding) == [f"  x  2  {finding}"]
@@ -287,8 +326,8 @@ def test_an_object_without_a_view_is_refused() -> None:
 
 
 def heatmaps_of_two_errors() -> Picture:
-    """Return a picture of a table of 512 x 64 in which two elements are 2 and 1e-5 off."""
-    b = with_errors(_300_20=2.0, _10_3=1e-5)
+    """Return a picture of a table of 512 × 64: [300, 20] is off by 2, and [10, 3] by 1e-5."""
+    b = with_errors({(300, 20): 2.0, (10, 3): 1e-5})
     return comparison_picture_of(TABLE_512_BY_64, b, atol=1e-3)
 
 
@@ -297,7 +336,7 @@ def test_both_sides_of_a_difference_have_one_scale() -> None:
     colours of both sides are the largest magnitude of B, which has the larger, in three digits.
     """
     left, right, _ = heatmaps_of_two_errors().heatmaps
-    largest = np.abs(with_errors(_300_20=2.0, _10_3=1e-5)).max()
+    largest = np.abs(with_errors({(300, 20): 2.0, (10, 3): 1e-5})).max()
     end = float(f"{largest:.3g}")
 
     assert left.title == "array, A"
@@ -331,13 +370,17 @@ def test_the_difference_has_a_logarithmic_scale_with_the_tolerance() -> None:
 
 
 def test_a_figure_of_a_difference_states_what_its_rows_and_colours_are() -> None:
-    """The picture has A, B and their difference, whose 512 rows are drawn in 192 cells: about 512 /
-    192 = 2.7 rows per cell, which is rounded to 3. B has the axis of A. The tolerance is 1e-3.
+    """A comparison is drawn in at most 192 cells below each other: of 512 rows, a cell stands for
+    512 / 192 = 2.7, which is rounded to 3. In A and B it shows the value of the row that is farthest
+    off (worst), and in the difference the largest error (maximum). B has the axis of A, and no name.
     """
     figure = render(heatmaps_of_two_errors())
-    labels = [axes.get_ylabel() for axes in figure.axes]
-    assert labels[:3] == ["position (worst of 3 rows)", "", "position (maximum of 3 rows)"]
-    assert "|A − B|, none: blank, line: tolerance 0.001" in labels
+    a, b, difference, *colour_bars = [axes.get_ylabel() for axes in figure.axes]
+
+    assert a == "position (worst of 3 rows)"
+    assert b == ""
+    assert difference == "position (maximum of 3 rows)"
+    assert "|A − B|, none: blank, line: tolerance 0.001" in colour_bars
 
 
 def test_the_title_of_a_difference_has_its_worst_element() -> None:
@@ -469,12 +512,13 @@ def test_equal_tensors_are_named_in_the_caption() -> None:
 
 
 def test_numbers_of_a_drawn_title_have_a_minus_sign() -> None:
-    """`picture_of_heads` is of two tensors A and B that differ where B is −1. In the text of a
-    picture, this is «-1» with a hyphen; the figure draws a minus.
+    """The title of a comparison states its worst element. A is zero, and B is −1 on its diagonal:
+    in the text of a picture, this is «-1» with a hyphen; the figure draws a minus.
     """
-    picture = picture_of_heads()
-    assert "B -1" in picture.title
-    assert "B −1" in render(picture).get_suptitle()
+    picture = comparison_picture_of({"x": np.zeros((4, 4))}, {"x": -np.eye(4)}, atol=1e-3)
+
+    assert picture.title == "x: max error 1 at [0, 0]: A 0, B -1"
+    assert render(picture).get_suptitle() == "x: max error 1 at [0, 0]: A 0, B −1"
 
 
 MATCH = Match(pecli.Rope(4, 8), 1.5e-8, ("cos", "sin"))
@@ -485,33 +529,65 @@ MATCH_LINES = [
 COMMAND = "pecli rope --seq-len 4 --dim 8 -o again.safetensors"
 
 
+def lines_about_match(match: Match) -> list[str]:
+    """Return what `pecli identify` prints about a file «f» with one match."""
+    return printed_lines(check_results.show_identification, Identification("f", (match,)))
+
+
+def test_a_match_is_printed_with_its_command() -> None:
+    """MATCH is a rope of 4 positions and 8 channels, and MATCH_LINES the two lines about it. The
+    command is the whole last line, so that it can be copied.
+    """
+    assert lines_about_match(MATCH) == ["identified  f", *MATCH_LINES, COMMAND]
+
+
 @pytest.mark.parametrize(
-    ("changes", "lines"),
+    ("runtimes", "line"),
     [
-        ({}, []),
-        ({"runtimes": ("vllm",)}, ["  as vllm computes it"]),
-        ({"runtimes": ("vllm", "sglang")}, ["  as vllm and sglang compute it"]),
-        (
-            {"edits": (Transposed((1, 0)),)},
-            ["  in the file: the table is transposed; the command makes the table without that"],
+        (("vllm",), "  as vllm computes it"),
+        (("vllm", "sglang"), "  as vllm and sglang compute it"),
+    ],
+    ids=["a runtime", "two runtimes"],
+)
+def test_a_match_has_the_runtimes_that_make_such_tables(
+    runtimes: tuple[str, ...], line: str
+) -> None:
+    """The line stands between those about the scheme and the command."""
+    match = replace(MATCH, runtimes=runtimes)
+    assert lines_about_match(match) == ["identified  f", *MATCH_LINES, line, COMMAND]
+
+
+@pytest.mark.parametrize(
+    ("difference", "line"),
+    [
+        pytest.param(
+            Layout("compact", "stacked"),
+            "  in the file: layout is stacked",
+            id="the command makes the same numbers, in two tables",
         ),
-        ({"edits": (Layout("compact", "stacked"),)}, ["  in the file: layout is stacked"]),
-        (
-            {"undetermined": ("base may also be 2", "dim is open")},
-            ["  not determined: base may also be 2", "  not determined: dim is open"],
+        pytest.param(
+            Transposed((1, 0)),
+            "  in the file: the table is transposed; the command makes the table without that",
+            id="the command makes another table",
         ),
     ],
-    ids=["plain", "a runtime", "two runtimes", "not made", "made", "open"],
 )
-def test_a_match_is_printed_with_its_command(changes: dict[str, Any], lines: list[str]) -> None:
-    """MATCH is a rope of 4 positions and 8 channels, and MATCH_LINES the two lines about it. After
-    them is what `changes` adds: the runtimes that make such tables, how the file differs from what
-    the command makes, and what the numbers leave open. The command is the whole last line, so that
-    it can be copied.
+def test_a_match_states_how_the_file_stores_the_table_of_the_command(
+    difference: Layout | Transposed, line: str
+) -> None:
+    """A file may have cosines and sines stacked in one array. The command makes these as two tables,
+    which is no difference in the rows and columns. It cannot make a transposed table (positions as
+    columns), and the line warns of that.
     """
-    result = Identification("f", (replace(MATCH, **changes),))
-    printed = printed_lines(check_results.show_identification, result)
-    assert printed == ["identified  f", *MATCH_LINES, *lines, COMMAND]
+    match = replace(MATCH, edits=(difference,))
+    assert lines_about_match(match) == ["identified  f", *MATCH_LINES, line, COMMAND]
+
+
+def test_a_match_has_a_line_for_each_parameter_that_is_not_determined() -> None:
+    """The numbers of a small table may be those of several schemes."""
+    match = replace(MATCH, undetermined=("base may also be 2", "dim is open"))
+    lines = ["  not determined: base may also be 2", "  not determined: dim is open"]
+    assert lines_about_match(match) == ["identified  f", *MATCH_LINES, *lines, COMMAND]
 
 
 def test_the_recipe_of_a_match_is_beside_its_error() -> None:
@@ -568,31 +644,65 @@ def test_tensors_that_are_not_identified_are_described(
 
 EQUAL = Comparison("x", (2,), 2)
 NEAR = replace(EQUAL, max_abs_error=1e-9, worst_index=(1,), expected=0.0, found=1e-9)
-NO_TRANSFORM = "  no known transform maps A to B; pecli identify may say what each of them is"
+"""Tensors of two elements: x without errors, and x with an error of 1e-9 within the tolerance."""
 
 
 @pytest.mark.parametrize(
-    ("tensors", "fields", "verdict", "last"),
+    ("result", "verdict"),
     [
-        ((EQUAL,), {}, "equal", "  x  2  every element is equal"),
-        ((EQUAL, NEAR), {}, "within tolerance", None),
-        ((EQUAL,), {"forms": "of 2 layers"}, "same model", "  of 2 layers"),
-        ((EQUAL,), {"diagnosis": ("y is missing",)}, "DIFFERENT", "  x  2  every element is equal"),
-        ((off_by_half(7),), {}, "DIFFERENT", NO_TRANSFORM),
+        pytest.param(Difference("a", "", (EQUAL,)), "equal", id="all elements equal"),
+        pytest.param(Difference("a", "", (EQUAL, NEAR)), "within tolerance", id="an error of 1e-9"),
+        pytest.param(
+            Difference("a", "", (EQUAL,), forms="of 2 layers"),
+            "same model",
+            id="two forms of a model, such as a checkpoint and its GGUF",
+        ),
+        pytest.param(
+            Difference("a", "", (EQUAL,), diagnosis=("y is missing",)),
+            "DIFFERENT",
+            id="a tensor is missing",
+        ),
+        pytest.param(Difference("a", "", (off_by_half(7),)), "DIFFERENT", id="0.5 instead of 0"),
     ],
-    ids=["equal", "near", "forms", "a problem", "unexplained"],
 )
-def test_a_difference_begins_with_its_verdict(
-    tensors: tuple[Comparison, ...], fields: dict[str, Any], verdict: str, last: str | None
-) -> None:
-    """The file a is compared with arrays. EQUAL is a tensor without errors, NEAR one with an error
-    within the tolerance, and `off_by_half` one that is 0.5 instead of 0. `forms` states that two
-    forms of one model were compared.
+def test_a_difference_begins_with_its_verdict(result: Difference, verdict: str) -> None:
+    """The file «a» was compared with arrays, which have no name. An error within the tolerance is
+    no difference, but not equality either.
     """
-    lines = printed_lines(check_results.show_difference, Difference("a", "", tensors, **fields))
-    assert lines[0] == f"{verdict}  A: a  B: arrays"
-    if last is not None:
-        assert lines[-1] == last
+    first_line, *_ = printed_lines(check_results.show_difference, result)
+    assert first_line == f"{verdict}  A: a  B: arrays"
+
+
+def lines_below_verdict(result: Difference) -> list[str]:
+    _, *lines = printed_lines(check_results.show_difference, result)
+    return lines
+
+
+def test_a_difference_has_a_line_per_tensor_below_its_reasons() -> None:
+    """`diagnosis` are the reasons why files differ, here a tensor y that is only in one of them."""
+    result = Difference("a", "", (EQUAL, NEAR), diagnosis=("y is missing",))
+    assert lines_below_verdict(result) == [
+        "  y is missing",
+        "  x  2  every element is equal",
+        "  x  2  0 of 2 out of tolerance  max error 1e-9 at [1]: A 0, B 1e-09",
+    ]
+
+
+def test_a_difference_without_a_reason_ends_with_advice() -> None:
+    """`off_by_half` is 0.5 instead of 0 at one of two places, which nothing explains."""
+    *lines_of_tensors, advice = lines_below_verdict(Difference("a", "", (off_by_half(7),)))
+
+    assert len(lines_of_tensors) == 1
+    assert advice == (
+        "  no known transform maps A to B; pecli identify may say what each of them is"
+    )
+
+
+def test_two_forms_of_a_model_that_agree_have_no_lines_of_tensors() -> None:
+    """There may be thousands; `forms` sums them up."""
+    assert lines_below_verdict(Difference("a", "", (EQUAL,), forms="of 2 layers")) == [
+        "  of 2 layers"
+    ]
 
 
 def test_weaknesses_and_unchecked_tensors_are_listed() -> None:

@@ -11,21 +11,36 @@ from pecli.views.drift import verdicts
 
 
 @pytest.mark.parametrize(
-    ("rows", "tolerance", "words", "style"),
+    ("recipe", "rows", "tolerance", "words", "colour"),
     [
-        (1, 0.0, "within 0 at all 1 positions", "green"),
-        (300, 0.0, "not within 0", "yellow"),
-        (300, 9.0, "within 9 at all 300 positions", "green"),
+        pytest.param(
+            "bfloat16-table", 300, 9.0, "within 9 at all 300 positions", "green",
+            id="no cosine is off by more than 2",
+        ),
+        pytest.param(
+            "bfloat16-positions", 300, 0.01, "within 0.01 to position 256", "yellow",
+            id="position 257 is rounded to 256",
+        ),
+        pytest.param(
+            "bfloat16-table", 300, 0.0, "not within 0", "yellow",
+            id="only position 0 is exact",
+        ),
+        pytest.param(
+            "bfloat16-table", 1, 0.0, "within 0 at all 1 positions", "green",
+            id="there is only position 0",
+        ),
     ],
-    ids=["position 0 is exact", "others are rounded", "9 exceeds any error of a cosine"],
-)
+)  # fmt: skip
 def test_verdicts_state_how_far_a_recipe_stays_within_the_tolerance(
-    rows: int, tolerance: float, words: str, style: str
+    recipe: str, rows: int, tolerance: float, words: str, colour: str
 ) -> None:
-    """A bfloat16 table is exact at position 0, as cos 0 = 1 and sin 0 = 0; from position 1 on it is
-    rounded. `verdicts` are the lines of `pecli audit`, one per recipe.
+    """A recipe is green if its error stays within the tolerance at all positions, else yellow, with
+    the last position up to which it does. It is «not within» it if that is position 0, where every
+    recipe is exact, as cos 0 = 1 and sin 0 = 0.
+
+    bfloat16 has 8 bits: it rounds most cosines, and whole numbers from 257 on.
     """
     rope = pecli.Rope(seq_len=rows, dim=32)
-    verdict = verdicts(audit(rope, ["bfloat16-table"], tolerance))[0]
+    (verdict,) = verdicts(audit(rope, [recipe], tolerance))
     assert verdict.words.strip() == words
-    assert verdict.style == style
+    assert verdict.style == colour

@@ -120,8 +120,9 @@ def test_curves_within_a_factor_of_three_are_one_range() -> None:
 
 
 def test_curves_farther_apart_at_one_position_stay_apart() -> None:
-    """At the second position, the errors 4e-3 and 1e-3 differ by more than ALIKE_RATIO = 3, so
-    `merged_curves` keeps two curves.
+    """The errors of recipes a and b are equal at the first position. At the second, 1e-3 and 4e-3
+    differ by more than ALIKE_RATIO = 3, so that `merged_curves` keeps two curves. That of the larger
+    error, b, is the first.
     """
     curves = merged_curves({"a": error_curve(1e-3, 1e-3), "b": error_curve(1e-3, 4e-3)})
     assert [curve.label for curve in curves] == ["b", "a"]

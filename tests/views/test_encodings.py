@@ -46,25 +46,55 @@ def test_printed_commands_make_tables_of_the_configs_sizes(
 
 
 @pytest.mark.parametrize(
-    ("model", "length"),
-    [
-        ("--config 'my model.json'", 4096),
-        ("--model gemma-3-1b", 4096),
-        ("--model phi-2", 2048),  # max_position_embeddings of Phi-2
-    ],
+    "model",
+    ["--config 'my model.json'", "--model phi-2"],
+    ids=["a file with a space in its name", "a preset"],
 )
 def test_the_command_for_rotary_tables_names_the_model_as_the_user_did(
-    run_pecli, tmp_path, monkeypatch, model: str, length: int
+    run_pecli, tmp_path, monkeypatch, model: str
 ) -> None:
-    """The printed command has the words that named the model, quotes included, and as many rows as
-    the context of the model, but at most 4,096.
+    """The printed command has the words that named the model, quotes included. The file has Phi-2's
+    context, 2,048 positions, which are the rows of the table.
     """
     monkeypatch.chdir(tmp_path)
-    config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
+    config = {
+        "model_type": "llama",
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 2048,
+    }
     (tmp_path / "my model.json").write_text(json.dumps(config))
 
     (line,) = _commands(run_pecli("config", *shlex.split(model)).out)
-    assert line == f"pecli rope {model} --seq-len {length} -o rope.safetensors"
+    assert line == f"pecli rope {model} --seq-len 2048 -o rope.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("context", "rows"),
+    [
+        pytest.param({"max_position_embeddings": 512}, 512, id="context of 512"),
+        pytest.param({"max_position_embeddings": 32_768}, 4096, id="context of 32,768"),
+        pytest.param({}, 4096, id="no context"),
+    ],
+)
+def test_the_command_for_rotary_tables_has_the_context_of_the_model_up_to_4096(
+    run_pecli, tmp_path, monkeypatch, context: dict[str, int], rows: int
+) -> None:
+    """A table has a row per position of the context, but the printed command asks for 4,096 at
+    most, which are quick to make; the same if the configuration states no context.
+    """
+    monkeypatch.chdir(tmp_path)
+    config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, **context}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+
+    (line,) = _commands(run_pecli("config", "config.json").out)
+    assert line == f"pecli rope --config config.json --seq-len {rows} -o rope.safetensors"
+
+
+def test_the_command_for_a_preset_of_a_long_context_has_4096_rows(run_pecli) -> None:
+    """The preset gemma-3-1b has a context of 32,768."""
+    (line,) = _commands(run_pecli("config", "--model", "gemma-3-1b").out)
+    assert line == "pecli rope --model gemma-3-1b --seq-len 4096 -o rope.safetensors"
 
 
 def test_biases_are_made_in_the_form_of_the_model(run_pecli, tmp_path, monkeypatch) -> None:
@@ -96,9 +126,12 @@ def _commands(out: str) -> list[str]:
         ((1.0, 2.0, 3.0, 4.0), "1 2 … 4"),
         ("x", "x"),
     ],
+    ids=["no value", "flag", "number", "three numbers", "four numbers", "text"],
 )
 def test_cells_of_the_table_of_encodings_are_short(value: Any, text: str) -> None:
-    """Constants are written as in JSON, and lists of more than three numbers lose their middle."""
+    """`pecli config` prints None, True and False in small letters, numbers without a decimal point if
+    they are whole, and of a list of more than three numbers the first two and the last one.
+    """
     assert encodings.cell(value) == text
 
 
@@ -164,14 +197,26 @@ def test_a_model_is_a_table_of_values_with_their_sources() -> None:
 
 
 def test_values_that_depend_on_a_length_state_it() -> None:
-    """YARN scales by 4, and so has the attention factor 0.1 · ln 4 + 1 = 1.138629436. The length
-    8192 is given, and stated beside what may depend on it.
+    """Some scalings change the attention factor and the frequencies with the length of the prompt.
+    If a length is requested, the last column of these two lines states it, whatever the scaling.
+
+    YARN scales by 4: its attention factor is 0.1 · ln 4 + 1 = 1.138629436, the first frequencies,
+    1 and 10000^(−1/8) = 0.316228, are kept, and the last one is 10000^(−7/8) / 4 = 7.90569e-5.
     """
     model = pecli.load_config({**LLAMA, "rope_scaling": YARN})
-    *_, factor, frequencies, note = shown_lines(model, 8192)
-    assert factor == ["attention_factor", "1.138629436", "at length 8192"]
-    assert frequencies[2] == "at length 8192"
-    assert note[0] == "note"
+    rows = {name: columns for name, *columns in shown_lines(model, 8192)}
+
+    assert rows["attention_factor"] == ["1.138629436", "at length 8192"]
+    assert rows["inv_freq"] == ["1 0.316228 … 7.90569e-5", "at length 8192"]
+
+
+def test_a_note_on_a_configuration_is_the_last_line_of_its_table() -> None:
+    """The scaling stands under `rope_scaling`, which transformers 5 has replaced by
+    `rope_parameters`: code that reads only the new key would miss it.
+    """
+    label, note = shown_lines(pecli.load_config({**LLAMA, "rope_scaling": YARN}))[-1]
+    assert label == "note"
+    assert note.startswith("scaling is only in rope_scaling: code that reads only rope_parameters")
 
 
 def test_a_further_model_is_separated_by_a_blank_line() -> None:

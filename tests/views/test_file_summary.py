@@ -89,41 +89,63 @@ def shown_statistics(array: np.ndarray) -> list[str]:
     return lines
 
 
+SHARES = (1, 25, 50, 75, 99)
+"""The shares of the elements, in per cent, below each quantile."""
+
+
 @pytest.mark.parametrize(
-    ("array", "lines"),
-    [
-        (
-            np.array([[3.0, 4.0], [0.0, 0.0]]),
-            [
-                "  quantiles   1% 0   25% 0   50% 0   75% 3   99% 3",
-                "  zeros 2   NaN 0   inf 0",
-                "  norm of a row   0 … 5, mean 2.5",
-                "  constant rows 1",
-            ],
-        ),
-        (np.array([1 + 1j, 2]), ["  zeros 0   NaN 0   inf 0"]),
-        (
-            np.array([[np.nan, 1.0], [np.nan, np.inf]]),
-            [
-                "  quantiles   1% 1   25% 1   50% 1   75% 1   99% 1",
-                "  zeros 0   NaN 2   inf 1",
-                "  constant rows 0",
-            ],
-        ),
-        (
-            np.arange(3),
-            ["  quantiles   1% 0   25% 0   50% 1   75% 1   99% 1", "  zeros 1   NaN 0   inf 0"],
-        ),
-        (np.zeros((0, 2)), ["  zeros 0   NaN 0   inf 0", "  constant rows 0"]),
-    ],
-    ids=["rows", "complex", "no finite norm", "a vector", "no elements"],
+    "numbers", [[0.0, 0.0, 3.0, 4.0], [0.0, 1.0, 2.0]], ids=["4 numbers", "3 numbers"]
 )
-def test_statistics_are_printed_that_a_tensor_has(array: np.ndarray, lines: list[str]) -> None:
-    """`shown_statistics` are the lines about a tensor below its name. The rows (3, 4) and (0, 0)
-    have the norms 5 and 0. Complex numbers have no order, and so no quantiles; rows with NaN or
-    infinity have no norm, and a vector has no rows.
+def test_quantiles_are_elements_of_the_tensor(numbers: list[float]) -> None:
+    """The quantile 75 % of 0, 0, 3, 4 lies between 3 and 4: of two neighbours, the lower one is
+    printed, as NumPy's method «lower» has it. In sorted numbers it is at ⌊0.75 · (4 − 1)⌋ = 2.
     """
-    assert shown_statistics(array) == lines
+    lower = {f"{share}%": np.quantile(numbers, share / 100, method="lower") for share in SHARES}
+    words = [f"{share} {value:g}" for share, value in lower.items()]
+
+    line_of_quantiles, *_ = shown_statistics(np.array(numbers))
+    assert line_of_quantiles == f"  quantiles   {'   '.join(words)}"
+
+
+def test_statistics_of_a_matrix_are_quantiles_counts_and_norms_of_rows() -> None:
+    """Counted by hand: of 0, 0, 3, 4, half are zero, and the lower neighbour of the quantile 75 % is
+    3. The rows (3, 4) and (0, 0) have the norms 5 and 0, and only the second is constant.
+    """
+    assert shown_statistics(np.array([[3.0, 4.0], [0.0, 0.0]])) == [
+        "  quantiles   1% 0   25% 0   50% 0   75% 3   99% 3",
+        "  zeros 2   NaN 0   inf 0",
+        "  norm of a row   0 … 5, mean 2.5",
+        "  constant rows 1",
+    ]
+
+
+def test_statistics_of_a_vector_are_not_about_rows() -> None:
+    """A vector has no rows, and so no norms of rows and no constant rows."""
+    assert shown_statistics(np.arange(3)) == [
+        "  quantiles   1% 0   25% 0   50% 1   75% 1   99% 1",
+        "  zeros 1   NaN 0   inf 0",
+    ]
+
+
+def test_complex_numbers_have_no_quantiles() -> None:
+    """Neither of two complex numbers is the larger one."""
+    assert shown_statistics(np.array([1 + 1j, 2])) == ["  zeros 0   NaN 0   inf 0"]
+
+
+def test_rows_with_nan_or_infinity_have_no_norm() -> None:
+    """Each of the rows (NaN, 1) and (NaN, ∞) has something that is not finite. Quantiles are of the
+    finite numbers, here only 1.
+    """
+    assert shown_statistics(np.array([[np.nan, 1.0], [np.nan, np.inf]])) == [
+        "  quantiles   1% 1   25% 1   50% 1   75% 1   99% 1",
+        "  zeros 0   NaN 2   inf 1",
+        "  constant rows 0",
+    ]
+
+
+def test_a_tensor_without_elements_has_counts_only() -> None:
+    """The tensor has 0 × 2 elements: no row, and nothing to be a quantile or a norm."""
+    assert shown_statistics(np.zeros((0, 2))) == ["  zeros 0   NaN 0   inf 0", "  constant rows 0"]
 
 
 def test_statistics_have_columns_in_the_table_of_tensors() -> None:

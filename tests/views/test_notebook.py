@@ -66,18 +66,22 @@ WITHOUT_PICTURE = {"model without rotary encodings", "pass"}
 @pytest.mark.parametrize("name", RESULTS_AND_WORDS)
 @pytest.mark.sample("model without rotary encodings", "pass", "audit", "runtimes", "identification")
 def test_schemes_models_and_results_display_themselves_in_a_notebook(name: str) -> None:
-    """RESULTS_AND_WORDS has a scheme, a model or a result for each name, and words that the HTML of
-    it must show. It has one picture, except WITHOUT_PICTURE, which must not be blank: more than 1 %
-    of its pixels differ from the corner.
+    """RESULTS_AND_WORDS has a scheme, a model or a result for each name, and words that its HTML must
+    show. The HTML has one picture, a PNG in base64, and none if the name is in WITHOUT_PICTURE.
+
+    The picture must not be blank: more than 1 % of its pixels differ from that in the corner.
     """
     _, words = RESULTS_AND_WORDS[name]
     page = Page(shown(name))
+    pictures = page.targets  # What attributes such as `src` point to.
+    expected_count = 0 if name in WITHOUT_PICTURE else 1
 
     assert words in " ".join(" ".join(page.words).split())
-    assert len(page.targets) == (name not in WITHOUT_PICTURE)
-    for target in page.targets:
-        pixels = decoded(b64decode(target.removeprefix("data:image/png;base64,")))
-        assert (pixels != pixels[0, 0]).any(axis=2).mean() > 0.01
+    assert len(pictures) == expected_count
+    for picture in pictures:
+        pixels = decoded(b64decode(picture.removeprefix("data:image/png;base64,")))
+        is_drawn = (pixels != pixels[0, 0]).any(axis=2)
+        assert is_drawn.mean() > 0.01
 
 
 def test_the_verdict_of_a_failure_is_coloured() -> None:

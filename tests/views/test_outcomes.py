@@ -12,7 +12,7 @@ import pytest
 from pecli.checks.run import Check, Outcome
 from pecli.checks.verification import Verification
 from pecli.compare.comparison import Comparison
-from pecli.errors import FileError, NoTablesError, ParameterError
+from pecli.errors import FileError, NoTablesError, ParameterError, PecliError
 from pecli.views.outcomes import annotate, show_outcomes, write_junit
 from tests.views.problems import Stated
 
@@ -39,21 +39,28 @@ OFF = Verification("b", "rope", (ONE_ELEMENT_IS_HALF_OFF,), reasons=("cos: match
 
 
 def test_checks_are_printed_as_a_table_with_the_reasons_of_failures(capsys) -> None:
-    """OUTCOMES are seven: two that passed, two that failed, and three errors. EXPECTED, the text of
-    the table, is written by hand.
+    """RESULTS_AND_LINES has seven results and, written by hand, the lines about each: two that
+    passed, two that failed, whose reasons are below, and three errors. The first and the last line
+    of the table, HEADING and SUMMARY, are the names of the columns and the counts.
     """
     show_outcomes(OUTCOMES)
-    assert capsys.readouterr().out == EXPECTED
+
+    heading, *lines, summary = capsys.readouterr().out.splitlines()
+    assert heading == HEADING
+    assert lines == lines_about_results()
+    assert summary == SUMMARY
 
 
 def test_a_terminal_shows_the_same_table_of_checks_in_colour(turn_to_terminal) -> None:
-    """OUTCOMES are seven of every kind, and EXPECTED their table without colours. The escape
-    sequence 1;31 is bold and red.
+    """RESULTS_AND_LINES has results of every kind, and the lines about each without colours. The
+    escape sequence 1;31 is bold and red.
     """
     shown = turn_to_terminal(200)
     show_outcomes(OUTCOMES)
+
     assert "\x1b[1;31mFAILED" in shown.getvalue()
-    assert [line.rstrip() for line in shown.plain()] == EXPECTED.splitlines()
+    lines = [line.rstrip() for line in shown.plain()]
+    assert lines == [HEADING, *lines_about_results(), SUMMARY]
 
 
 SHAPE = Verification(
@@ -63,33 +70,40 @@ _NOT_COMPARED = Comparison(
     "x", (3,), 3, mismatched=None, max_abs_error=None, finding=Stated("its shape")
 )
 UNLIKE = Verification("d", "rope", (_NOT_COMPARED,))
-RESULTS = [
-    PASSED_VERIFICATION,
-    OFF,
-    SHAPE,
-    UNLIKE,
-    FileError("f", "does not exist"),
-    ParameterError("offset", 3, "too far"),
+HEADING = "status  check    worst error"
+WORST = "max error 0.5 (7 ulp) at [1, 1]: expected 0, found 0.5"
+RESULTS_AND_LINES: list[tuple[Verification | PecliError, list[str]]] = [
+    (PASSED_VERIFICATION, ["passed  check 0  0"]),
+    (
+        OFF,
+        [
+            "FAILED  check 1  0.5 (7 ulp)",
+            "        cos: matches if …",  # a reason of the failure
+            f"        cos  2 × 2  1 of 4 out of tolerance  {WORST}",
+        ],
+    ),
+    (SHAPE, ["passed  check 2  the shape is right"]),
+    (UNLIKE, ["FAILED  check 3  not comparable", "        x  3  its shape"]),
+    (FileError("f", "does not exist"), ["error   check 4  does not exist"]),
+    (ParameterError("offset", 3, "too far"), ["error   check 5  offset is 3; too far"]),
+    (FileError("config.json", "does not exist"), ["error   check 6  config.json: does not exist"]),
 ]
-RESULTS.append(FileError("config.json", "does not exist"))
+"""Results of checks of the file f, and the lines about each in the table."""
+
+SUMMARY = "7 checks: 2 passed, 2 failed, 3 errors"
+
+
+def lines_about_results() -> list[str]:
+    lines: list[str] = []
+    for _, lines_about_result in RESULTS_AND_LINES:
+        lines += lines_about_result
+    return lines
+
+
 OUTCOMES = [
-    Outcome(Check("f", lambda: PASSED_VERIFICATION, f"check {k}", "m"), each, 0.0)
-    for k, each in enumerate(RESULTS)
+    Outcome(Check("f", lambda: PASSED_VERIFICATION, f"check {k}", "m"), result, 0.0)
+    for k, (result, _) in enumerate(RESULTS_AND_LINES)
 ]
-EXPECTED = """\
-status  check    worst error
-passed  check 0  0
-FAILED  check 1  0.5 (7 ulp)
-        cos: matches if …
-        cos  2 × 2  1 of 4 out of tolerance  max error 0.5 (7 ulp) at [1, 1]: expected 0, found 0.5
-passed  check 2  the shape is right
-FAILED  check 3  not comparable
-        x  3  its shape
-error   check 4  does not exist
-error   check 5  offset is 3; too far
-error   check 6  config.json: does not exist
-7 checks: 2 passed, 2 failed, 3 errors
-"""
 
 
 HOSTILE_TEXTS = [
@@ -104,6 +118,10 @@ HOSTILE_TEXTS = [
 
 
 def outcomes_named(name: str) -> list[Outcome]:
+    """Return three outcomes about a file and a tensor with this name: passed, failed, an error.
+
+    The check that failed found another shape, and the error is that the file does not exist.
+    """
     passed = Verification(name, "rope", (Comparison(name, (2, 2), 4),))
     failed = Verification(
         name,
@@ -144,19 +162,32 @@ def test_a_name_with_any_characters_makes_valid_xml(name: str, tmp_path: Path) -
     }
 
 
-@pytest.mark.parametrize("name", ["plain.npy", *HOSTILE_TEXTS])
-def test_the_reasons_of_failures_and_errors_are_in_the_xml(name: str, tmp_path: Path) -> None:
-    """Of `outcomes_named`, the first passed and has no text. The second failed for «its shape»; the
-    message of a failure is the first line of its text. The third is a file that does not exist.
+def test_the_reasons_of_failures_and_errors_are_in_the_xml(tmp_path: Path) -> None:
+    """`outcomes_named` are a check of plain.npy that passed, which has no element in the XML, one
+    that failed because of its shape, and one that could not read the file.
     """
-    ((passed, failed, missing),) = junit_of_outcomes_named(name, tmp_path / "r.xml")
-    failure = failed.find("failure")
-    first_line, *_ = failure.text.split("\n  ")
+    ((passed, failed, missing),) = junit_of_outcomes_named("plain.npy", tmp_path / "r.xml")
 
     assert len(passed) == 0
-    assert failure.get("message") == first_line or "\n" in name
-    assert "its shape" in failure.text
-    assert missing.find("error").text.endswith("does not exist")
+    failure_text = "plain.npy  2  its shape  the values themselves are equal"
+    assert failed.find("failure").text == failure_text
+    assert missing.find("error").text == "plain.npy: does not exist"
+
+
+@pytest.mark.parametrize("name", ["plain.npy", *HOSTILE_TEXTS])
+def test_the_message_of_a_failure_is_its_reason_in_one_line(name: str, tmp_path: Path) -> None:
+    """JUnit's elements <failure> and <error> have an attribute `message`, which CI systems list, and
+    a text. With one reason, both are the same: one line, even if the name has line breaks.
+    """
+    ((_, failed, missing),) = junit_of_outcomes_named(name, tmp_path / "r.xml")
+    failure = failed.find("failure")
+    error = missing.find("error")
+
+    assert failure.text.endswith("  2  its shape  the values themselves are equal")
+    assert error.text.endswith(": does not exist")
+    for element in (failure, error):
+        assert element.get("message") == element.text
+        assert len(element.text.splitlines()) == 1
 
 
 @pytest.mark.parametrize("name", ["plain.npy", "<&\"'>]]>", "%0A::x,y"])
@@ -194,6 +225,10 @@ def unescaped(text: str) -> str:
     return text.replace("%25", "%")
 
 
+LINE_BREAKS = re.compile("\r\n|[\n\x85\u2028]")
+"""What Python's `str.splitlines` takes for the end of a line in HOSTILE_TEXTS."""
+
+
 @pytest.mark.parametrize("name", ["plain.npy", *HOSTILE_TEXTS])
 def test_a_name_with_any_characters_makes_one_annotation(name: str, monkeypatch) -> None:
     """GitHub reads `::error file=…,title=…::message` from one line, with the escapes of
@@ -202,21 +237,22 @@ def test_a_name_with_any_characters_makes_one_annotation(name: str, monkeypatch)
 
     Of `outcomes_named`, the first passed, and has no annotation; the third is a missing file.
     """
-    monkeypatch.setattr("pecli.views.screen.printable", str)
-    monkeypatch.setattr("builtins.print", lambda line: lines.append(line))
     lines: list[str] = []
-    annotate([outcomes_named(name)[0], outcomes_named(name)[2]])
+    monkeypatch.setattr("builtins.print", lines.append)
+    # `printable` writes control characters as «\x1b» in the end, which cannot be read back.
+    monkeypatch.setattr("pecli.views.screen.printable", str)
+    passed, _, missing = outcomes_named(name)
+    annotate([passed, missing])
     (line,) = lines
 
     assert not {"\n", "\r"} & set(line)
 
-    found = re.fullmatch("::error file=(.*?),title=(.*?)::(.*)", line)
-    title = f"pecli verify: {name} 2"
-    assert unescaped(found[1]) == name
-    assert unescaped(found[2]) == title
+    parts = re.fullmatch("::error file=(?P<file>.*?),title=(?P<title>.*?)::(?P<message>.*)", line)
+    assert unescaped(parts["file"]) == name
+    assert unescaped(parts["title"]) == f"pecli verify: {name} 2"
 
-    one_line = re.sub("\r\n|[\n\x85\u2028]", " ", name)
-    assert unescaped(found[3]) == f"{one_line}: does not exist"
+    name_in_one_line = LINE_BREAKS.sub(" ", name)
+    assert unescaped(parts["message"]) == f"{name_in_one_line}: does not exist"
 
 
 def test_annotations_name_the_file_without_its_tensor(tmp_path, capsys) -> None:
@@ -244,18 +280,21 @@ def test_the_last_line_counts_checks_in_singular_or_plural(
     assert last == summary
 
 
-def test_a_file_without_tables_is_an_error_unless_it_was_named_together_with_others(
-    capsys,
-) -> None:
-    """`pecli verify *` names files of any kind, and those without tables are skipped: their checks
-    have a group, «the command line». «::error» is an annotation of GitHub, in which %3A is a colon.
+def test_a_file_without_tables_that_was_named_alone_is_an_error(capsys) -> None:
+    """An annotation of GitHub is `::error file=FILE,title=TITLE::MESSAGE`. Here the file is f, the
+    title «pecli verify: f», whose colon is escaped as %3A, and the message «f: has none».
     """
-    problem = NoTablesError("f", "has none")
-    annotate([Outcome(Check("f", lambda: PASSED_VERIFICATION), problem, 0.0)])
+    check = Check("f", lambda: PASSED_VERIFICATION, group="")
+    annotate([Outcome(check, NoTablesError("f", "has none"), 0.0)])
 
     assert capsys.readouterr().out == "::error file=f,title=pecli verify%3A f::f: has none\n"
 
-    annotate(
-        [Outcome(Check("f", lambda: PASSED_VERIFICATION, group="the command line"), problem, 0.0)]
-    )
+
+def test_a_file_without_tables_that_was_named_together_with_others_is_skipped(capsys) -> None:
+    """`pecli verify *` names files of any kind, and those without tables are no errors. The group of
+    a check is what named its file together with others, here the command line.
+    """
+    check = Check("f", lambda: PASSED_VERIFICATION, group="the command line")
+    annotate([Outcome(check, NoTablesError("f", "has none"), 0.0)])
+
     assert capsys.readouterr().out == ""

@@ -88,17 +88,23 @@ def test_rows_of_a_tensor_of_three_axes_are_labelled_with_two_indices() -> None:
     assert labels == ["0,0", "0,1", "0,2", "1,0", "1,1", "1,2"]
 
 
-@pytest.mark.parametrize(("row", "cell"), [("0,1", "-inf"), ("0,2", "0")])
-def test_infinities_and_zeros_are_dim(turn_to_terminal, row: str, cell: str) -> None:
-    """A causal bias of 3 queries and keys is −inf for keys after the query, such as the last key in
-    row 1 of head 0, and 0 for the key at the query itself, such as the last in row 2. The escape
-    sequence 2 is dim, and 0 ends it.
+DIM, BLUE, END = "\x1b[2m", "\x1b[38;5;32m", "\x1b[0m"
+"""Escape sequences that begin and end a style. Negative numbers are blue."""
+
+
+def test_infinities_and_zeros_are_dim(turn_to_terminal) -> None:
+    """A causal bias is 0 for the key at the query itself, the slope times the distance for earlier
+    keys, and −inf for later ones. Rows are labelled «head,query», which is dim as well; numbers are
+    set to the right in columns 7, 7 and 4 wide. The slope of a single head is 2^−8 = 0.0039.
     """
     shown = turn_to_terminal()
     preview.show(pecli.Alibi(heads=1, seq_len=3, form="causal"))
-    (line,) = [line for line in shown.getvalue().splitlines() if f"{row}\x1b" in line]
+    lines = shown.getvalue().splitlines()
 
-    assert line.endswith(f"\x1b[2m{cell.rjust(4)}\x1b[0m")
+    query_1 = f"{DIM}0,1{END}  {BLUE}-0.0039{END}  {DIM}      0{END}  {DIM}-inf{END}"
+    query_2 = f"{DIM}0,2{END}  {BLUE}-0.0078{END}  {BLUE}-0.0039{END}  {DIM}   0{END}"
+    assert query_1 in lines
+    assert query_2 in lines
 
 
 def test_a_preview_of_a_huge_table_computes_only_the_rows_that_it_shows() -> None:

@@ -28,6 +28,7 @@ from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS, USAGE_ERROR
 from tests.pixels import decoded
 
 VOID = {"meta", "link", "img", "br"}
+"""Elements that have no content, and so are never closed."""
 
 
 class Page(HTMLParser):
@@ -118,35 +119,80 @@ def words_of(html: str) -> str:
     return " ".join(" ".join(Page(html).words).split())
 
 
-def test_a_report_needs_no_network_and_is_well_formed_html(page: str) -> None:
-    """`page` is a report on a model and a wrong file. `Page` fails if a tag is not closed; links
-    lead into the page, images are in it, and nothing is loaded: 500 kB are enough. `default-src
-    'none'` forbids browsers to load anything. No id is there twice.
+def test_the_tags_of_a_report_are_closed_in_order_and_no_id_is_there_twice(page: str) -> None:
+    """`page` is a report on a model and a wrong file. `Page` parses it, and fails if an element is
+    closed that is not the innermost one, or never. Links lead to ids.
     """
     parsed = Page(page)
-    assert len(page.encode()) < 500_000
-    assert all(target.startswith(("data:", "#")) for target in parsed.targets)
-    assert not re.search(r"@import|url\((?!#)|https?://(?!www\.w3\.org/)|<script|<th>", page)
+    assert parsed.ids
     assert len(set(parsed.ids)) == len(parsed.ids)
+
+
+@pytest.mark.parametrize(
+    "loads_something",
+    [
+        pytest.param(r"@import", id="another style sheet"),
+        pytest.param(r"url\((?!#)", id="an image or font in CSS, other than url(#id)"),
+        pytest.param(r"https?://(?!www\.w3\.org/)", id="an address, except names of SVG's format"),
+        pytest.param(r"<script", id="a script"),
+    ],
+)
+def test_a_report_loads_nothing(page: str, loads_something: str) -> None:
+    """A report needs no network. SVG names its format by «http://www.w3.org/2000/svg», which no
+    browser loads.
+    """
+    assert not re.search(loads_something, page)
+
+
+def test_links_of_a_report_lead_into_it_and_its_images_are_in_it(page: str) -> None:
+    """An attribute such as `href` or `src` is «#id» or «data:…». Besides, `default-src 'none'`
+    forbids browsers to load anything else.
+    """
+    targets = Page(page).targets
+    assert targets
+    assert all(target.startswith(("data:", "#")) for target in targets)
     assert "default-src 'none'" in page
 
 
-def test_texts_of_pictures_have_colours_for_light_dark_and_print(page: str) -> None:
-    """In `page`, a report with pictures, a text has the name of a colour, such as var(--ink). There
-    are three blocks of style, for light, dark and print, and each defines all names.
+def test_a_report_with_pictures_has_less_than_500_kb(page: str) -> None:
+    """A page is sent by mail or kept by CI; pictures as SVG and reduced heatmaps make it small."""
+    assert len(page.encode()) < 500_000
+
+
+def test_every_heading_of_a_table_in_a_report_has_a_direction(page: str) -> None:
+    """Screen readers need `<th scope="col">` or `<th scope="row">` to read a cell with its heading:
+    a bare `<th>` is not accessible.
+    """
+    assert "<th scope=" in page
+    assert "<th>" not in page
+
+
+BLOCK_OF_COLOURS = re.compile(r":root \{(.*?)\}", re.S)
+"""A block of CSS that defines names of colours, such as `--ink: #202020`."""
+
+
+def test_texts_of_pictures_have_names_of_colours_that_themes_define(page: str) -> None:
+    """In `page`, a report with pictures, a text is not black but has a colour by its name, such as
+    var(--ink), so that it can be read on light and on dark paper. --c0 to --c9 are the colours of
+    curves, and --t0 to --t9 those of their names.
     """
     fills = re.findall(r"<text [^>]*fill: ([^;\"]*)", page)
-    assert len(fills) > 50
+    curves = {f"var(--c{k})" for k in range(10)}
+    names_of_curves = {f"var(--t{k})" for k in range(10)}
 
-    letters = {f"var(--{kind}{k})" for kind in "ct" for k in range(10)}
-    assert set(fills) <= {"var(--ink)", "var(--quiet)", *letters}
+    assert len(fills) > 50  # All texts: titles, numbers at axes, names of curves.
+    assert set(fills) <= {"var(--ink)", "var(--quiet)", *curves, *names_of_curves}
 
-    defined = [
-        set(re.findall(r"--(\w+):", block)) for block in re.findall(r":root \{(.*?)\}", page, re.S)
-    ]
-    assert len(defined) == 3
-    for names in defined:
-        assert set(re.findall(r"var\(--(\w+)\)", page)) <= names
+
+def test_colours_of_a_report_are_defined_for_light_dark_and_print(page: str) -> None:
+    """There are three blocks of CSS with colours; each must define all names that the page uses."""
+    light, dark, printed = BLOCK_OF_COLOURS.findall(page)
+    used_names = set(re.findall(r"var\(--(\w+)\)", page))
+
+    assert "ink" in used_names
+    for block in (light, dark, printed):
+        defined_names = set(re.findall(r"--(\w+):", block))
+        assert used_names <= defined_names
 
 
 @pytest.mark.parametrize("block", range(3), ids=["light", "dark", "print"])
@@ -168,7 +214,8 @@ def test_letters_of_a_report_have_contrast_with_their_paper(page: str, block: in
 def test_the_reason_the_fix_and_the_picture_are_below_the_verdict(page: str) -> None:
     """`page` is a report on a file of cosines with base 10000 for a model with base 500000. Between
     the verdicts and the navigation stand the reason, the command that makes the right file, and the
-    picture, in this order.
+    picture, in this order. Commands for tables have the context of the model, here 16,384, but at
+    most 4,096 rows.
     """
     evidence = page[page.index('class="verdicts"') : page.index("<nav")]
     reason = evidence.index('<p class="reason">cos: base is 10000')
@@ -193,7 +240,7 @@ def test_a_scaling_is_explained_in_two_sentences(page: str) -> None:
     """The config of `page` has heads of 16 channels, base 500000, and llama3 scaling by 8 from 8192
     positions with the limits 1 and 4; its context is 16384.
 
-    The wavelengths of its 8 pairs are 2π · 500000^(i/8): 856 for pair 3, which is kept, as it is
+    The wavelengths of its 8 pairs are 2π · 500000^(i/8): 862 for pair 3, which is kept, as it is
     below 8192 / 4; 4443 for pair 4, which is blended; and 22910 for pair 5, which is stretched, as
     it is above 8192.
     """
@@ -220,9 +267,17 @@ def test_drift_is_measured_at_the_context_of_the_model(page: str) -> None:
 def test_drift_is_measured_at_4096_positions_if_the_model_states_no_context(
     pictures: list[Picture],
 ) -> None:
-    """A configuration without a model type has no context by default."""
-    page = report({"hidden_size": 64, "num_attention_heads": 4, "rope_theta": 1e4})
-    assert "--seq-len 4096" in page
+    """The configuration has no max_position_embeddings. The section «Drift by recipe» has the
+    number of positions in its heading, in its verdicts and in its command.
+    """
+    no_context = {"hidden_size": 64, "num_attention_heads": 4, "rope_theta": 1e4}
+    words = words_of(report(no_context))
+    _, _, drift_and_rest = words.partition("Drift by recipe ")
+    drift, _, _ = drift_and_rest.partition("What runtimes compute")
+
+    assert drift.startswith("rope seq_len=4096 dim=16 base=10000 ")
+    assert "within 0.001 at all 4,096 positions : float32 " in drift
+    assert drift.rstrip().endswith("pecli audit rope --config config.json --seq-len 4096")
 
 
 SECTIONS_OF_A_MODEL = {
@@ -469,12 +524,17 @@ def test_the_exit_code_of_a_report_is_the_answer_of_its_checks(
 
 
 def test_a_file_that_cannot_be_checked_is_an_error(report_on) -> None:
-    """The cosines of torn.npz have two axes, and its sines three: no check is possible. The page is
-    written all the same, and one line on standard error states why.
+    """The cosines of torn.npz have two axes, and its sines three: they are no tables of one rope,
+    and there is no check that could fail or pass. One line on standard error states why.
+
+    The page is written all the same, about the model gpt2, which is named beside the file.
     """
     outcome = report_on("torn.npz gpt2")
-    assert outcome.exit_code in (USAGE_ERROR, FILE_ERROR)
+
+    assert outcome.exit_code == FILE_ERROR
     assert outcome.err.count("\n") == 1
+    assert "torn.npz" in outcome.err
+    assert "gpt2" in words_of(Path("x.html").read_text("utf-8"))
 
 
 @pytest.mark.thorough

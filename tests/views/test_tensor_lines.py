@@ -124,13 +124,18 @@ def test_a_tensor_without_errors_is_exact() -> None:
 
 
 def test_a_tensor_is_not_exact_if_only_its_values_are_equal() -> None:
-    """The tensor has equal values in another dtype: the finding comes first, and «exact» would be
-    too much.
+    """A finding is a problem of a tensor that is not one of its values, such as another dtype; here
+    it is one with the words «its dtype». The line has the name and shape, the finding, and that the
+    values are equal. Without the finding it would be «every element is exact».
     """
     in_another_dtype = replace(EXACT, finding=Stated("its dtype"))
-    parts = line_parts(in_another_dtype, VERIFIED)
 
-    assert parts == ["cos  8 × 4", "its dtype", "the values themselves are equal"]
+    assert line_parts(in_another_dtype, VERIFIED) == [
+        "cos  8 × 4",
+        "its dtype",
+        "the values themselves are equal",
+    ]
+    assert line_parts(EXACT, VERIFIED) == ["cos  8 × 4", "every element is exact"]
 
 
 def test_the_values_of_a_learned_table_have_no_sentence() -> None:
@@ -205,13 +210,21 @@ def test_weights_of_layers_are_named_without_their_suffix() -> None:
     assert passed_tensor_lines(Verification("f", "learned", tensors)) == ["2 layers: bias"]
 
 
-def test_five_names_are_too_many_for_a_line() -> None:
-    """Five tensors, a to e, passed alike: the line has the first names only."""
-    tensors = tuple(replace(EXACT, name=name) for name in "abcde")
-    (line,) = passed_tensor_lines(Verification("f", "rope", tensors))
-
-    assert line.startswith("a, b, c, ")
-    assert "e" not in line.partition("  8 × 4")[0].split(", ")
+@pytest.mark.parametrize(
+    ("names", "line"),
+    [
+        ("abcd", "a, b, c, d  8 × 4, exact"),
+        ("abcde", "a, b, c, d and 1 more  8 × 4, exact"),
+        ("abcdef", "a, b, c, d and 2 more  8 × 4, exact"),
+    ],
+    ids=["four tensors", "five tensors", "six tensors"],
+)
+def test_a_line_about_tensors_that_passed_alike_has_four_names_at_most(
+    names: str, line: str
+) -> None:
+    """Each letter is the name of a tensor of 8 × 4 elements without errors."""
+    tensors = tuple(replace(EXACT, name=name) for name in names)
+    assert passed_tensor_lines(Verification("f", "rope", tensors)) == [line]
 
 
 @pytest.mark.parametrize(

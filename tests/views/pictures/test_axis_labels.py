@@ -72,22 +72,40 @@ def test_ticks_are_multiples_of_1_2_and_5(
 @pytest.mark.parametrize(
     ("low", "high", "tick_count", "numbers"),
     [
-        pytest.param(1, 1e6, 3, [1, 100, 1e4, 1e6], id="every second power"),
-        pytest.param(1, 1e6, 6, [10.0**k for k in range(7)], id="every power"),
-        pytest.param(1, 10, 2, [1, 10], id="two powers"),
-        pytest.param(1, 10, 3, [1, 2, 5, 10], id="room between two powers"),
+        pytest.param(1, 1e6, 6, [10.0**k for k in range(7)], id="6 decades, 6 steps of 1"),
+        pytest.param(1, 1e6, 3, [1, 100, 1e4, 1e6], id="6 decades, 3 steps of 2"),
+        pytest.param(1, 1e6, 4, [1, 100, 1e4, 1e6], id="6 decades, 4 steps: 6 / 4 rounded up to 2"),
         pytest.param(0.02, 30, 8, [0.1, 1, 10], id="ends between powers"),
-        pytest.param(3, 9, 3, [4, 6, 8], id="no power"),
     ],
 )
-def test_logarithmic_ticks_are_powers_of_ten_if_there_are_several(
+def test_a_logarithmic_axis_shows_every_nth_power_of_ten(
     low: float, high: float, tick_count: int, numbers: list[float]
 ) -> None:
-    """A logarithmic axis from `low` to `high` has about `tick_count` numbers. If many powers of ten
-    lie on it, every n-th is shown; if only two do, and there is room, 2 and 5 times these are as
-    well. Without any, the numbers are equally spaced.
+    """An axis with three powers of ten or more shows nothing but powers of ten. Of d decades, they
+    divide at most `tick_count` steps: n = ⌈d / tick_count⌉ is the exponents' distance.
     """
     assert ticks(low, high, tick_count, log=True) == pytest.approx(numbers)
+
+
+@pytest.mark.parametrize(
+    ("tick_count", "numbers"),
+    [
+        pytest.param(2, [1, 10], id="room for two numbers"),
+        pytest.param(3, [1, 2, 5, 10], id="room for three numbers"),
+    ],
+)
+def test_a_logarithmic_axis_of_one_decade_has_2_and_5_as_well_if_there_is_room(
+    tick_count: int, numbers: list[float]
+) -> None:
+    """The axis goes from 1 to 10, which are its only powers of ten. `tick_count` is the room, in
+    numbers; from 3 on, 2 and 5 times the powers are shown too, as on logarithmic paper.
+    """
+    assert ticks(low=1, high=10, tick_count=tick_count, log=True) == pytest.approx(numbers)
+
+
+def test_a_logarithmic_axis_without_a_power_of_ten_has_equally_spaced_numbers() -> None:
+    """From 3 to 9, three steps are 2 long; the multiples of 2 on the axis are 4, 6 and 8."""
+    assert ticks(low=3, high=9, tick_count=3, log=True) == pytest.approx([4, 6, 8])
 
 
 @pytest.mark.parametrize(
@@ -150,5 +168,10 @@ def test_ends_of_an_axis_are_limited_and_moved_apart_if_they_are_equal() -> None
 
 
 def test_a_logarithmic_axis_with_one_power_of_ten_has_equally_spaced_numbers() -> None:
-    """Between 5 and 28 is only 10; a single number shows no scale."""
-    assert ticks(5, 28, 3, log=True) == [5.0, 10.0, 15.0, 20.0, 25.0]
+    """Between 5 and 28, the only power of ten is 10, and a single number shows no scale.
+
+    `tick_count` is a wish. Three steps would be 23 / 3 = 7.7, rounded up to 10, and show two numbers
+    only, 10 and 20. An axis has at least three, so that six steps are taken: 3.8, rounded up to 5.
+    """
+    numbers = ticks(low=5, high=28, tick_count=3, log=True)
+    assert numbers == [5.0, 10.0, 15.0, 20.0, 25.0]

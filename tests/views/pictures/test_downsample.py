@@ -160,18 +160,26 @@ def test_a_short_curve_keeps_its_gap() -> None:
     np.testing.assert_array_equal(envelope(np.arange(4.0), y, 2)[1], y)
 
 
-@pytest.mark.parametrize("shape", [(6, 70000), (40, 40000), (9, 3)])
-def test_means_are_of_equal_shares_of_rows_whatever_the_width(shape: tuple[int, int]) -> None:
-    """Half as many means as rows are made, and of very wide tables at most 50 columns are kept. The
-    expected means are NumPy's, of rows k · n // count to (k + 1) · n // count.
+@pytest.mark.parametrize(
+    ("shape", "edges", "column_step"),
+    [
+        pytest.param((6, 70_000), [0, 2, 4, 6], 1400, id="3 means, every 1400th column"),
+        pytest.param((40, 40_000), [*range(0, 41, 2)], 800, id="20 means, every 800th column"),
+        pytest.param((9, 3), [0, 2, 4, 6, 9], 1, id="4 means, the last of 3 rows, every column"),
+    ],
+)
+def test_means_are_of_equal_shares_of_rows_whatever_the_width(
+    shape: tuple[int, int], edges: list[int], column_step: int
+) -> None:
+    """A table is reduced to half as many rows and to at most 50 columns: 70,000 / 50 = 1400. Each row
+    of the result is the mean of the rows between two neighbouring `edges`, here by NumPy.
     """
     values = np.random.default_rng(0).normal(size=shape)
-    count = shape[0] // 2
-    edges = np.arange(count + 1) * shape[0] // count
-    columns = values[:, :: stride(shape[1], 50)]
-    expected = [columns[start:stop].mean(axis=0) for start, stop in pairwise(edges)]
+    kept_columns = values[:, ::column_step]
+    expected = [kept_columns[start:stop].mean(axis=0) for start, stop in pairwise(edges)]
 
-    np.testing.assert_allclose(reduced(table_of("t", values), count, 50), expected)
+    means = reduced(table_of("t", values), rows=len(edges) - 1, columns=50)
+    np.testing.assert_allclose(means, expected)
 
 
 def test_means_of_a_table_that_is_too_large_to_be_read_whole_are_exact_for_a_constant() -> None:

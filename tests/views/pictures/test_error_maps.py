@@ -197,23 +197,34 @@ def test_cosines_and_sines_in_one_array_are_two_maps() -> None:
     np.testing.assert_array_equal(maps["cos_sin: sin"].expected, tables["sin"])
 
 
-@pytest.mark.parametrize("packed_is_first", [True, False], ids=["packed first", "packed second"])
-def test_the_expected_side_is_the_first_file_whichever_was_divided(packed_is_first: bool) -> None:
-    """One file has the tables cos and sin, the other the array [cos | sin] / 2, which is divided to
-    be compared with them. In the maps of cos, «expected» is from the first file and «found» from
-    the second.
-    """
-    tables = pecli.Rope(32, 16).tables()
-    cos = tables["cos"]
-    separate = {"cos": cos, "sin": tables["sin"]}
-    packed = {"freqs": np.concatenate([cos, tables["sin"]], axis=1) * np.float32(0.5)}
-    files = (packed, separate) if packed_is_first else (separate, packed)
-    errors = next(error_maps(pecli.diff(*files, reasons=False).tensors[0]))
+COS = pecli.Rope(seq_len=32, dim=16).tables()["cos"]
+SIN = pecli.Rope(seq_len=32, dim=16).tables()["sin"]
+TWO_TABLES = {"cos": COS, "sin": SIN}
+ONE_ARRAY_OF_HALVES = {"freqs": np.concatenate([COS / 2, SIN / 2], axis=1)}
+"""The columns [cos | sin] in one array, all of them half as large as in TWO_TABLES."""
 
-    cos_of_packed = cos / 2
-    first, second = (cos_of_packed, cos) if packed_is_first else (cos, cos_of_packed)
-    np.testing.assert_array_equal(errors.expected, first)
-    np.testing.assert_array_equal(errors.found, second)
+
+@pytest.mark.parametrize(
+    ("first_file", "second_file", "expected_cos", "found_cos"),
+    [
+        pytest.param(ONE_ARRAY_OF_HALVES, TWO_TABLES, COS / 2, COS, id="first file is split"),
+        pytest.param(TWO_TABLES, ONE_ARRAY_OF_HALVES, COS, COS / 2, id="second file is split"),
+    ],
+)
+def test_the_expected_side_is_the_first_file_whichever_was_split(
+    first_file: dict[str, np.ndarray],
+    second_file: dict[str, np.ndarray],
+    expected_cos: np.ndarray,
+    found_cos: np.ndarray,
+) -> None:
+    """An array [cos | sin] is split into cosines and sines to be compared with two tables. In the
+    map of the cosines, «expected» is from the first file and «found» from the second.
+    """
+    difference = pecli.diff(first_file, second_file, reasons=False)
+    errors_of_cos = next(error_maps(difference.tensors[0]))
+
+    np.testing.assert_array_equal(errors_of_cos.expected, expected_cos)
+    np.testing.assert_array_equal(errors_of_cos.found, found_cos)
 
 
 def test_nan_and_infinity_are_infinitely_far_off() -> None:
@@ -290,24 +301,36 @@ def test_axes_are_named_by_the_tensor_and_its_shape(
 
 
 @pytest.mark.parametrize(
-    ("rows", "name"),
+    ("cells_down", "name"),
     [
-        (3, "position (maximum of 2 rows)"),
-        (4, "position (maximum of 2 rows)"),
-        (5, "position"),
+        pytest.param(3, "position (maximum of 2 rows)", id="6 rows in 3 cells: 2 rows each"),
+        pytest.param(4, "position (maximum of 2 rows)", id="6 rows in 4 cells: 1.5, rounded to 2"),
+        pytest.param(5, "position", id="6 rows in 5 cells: 1.2, rounded to 1"),
+        pytest.param(6, "position", id="6 rows in 6 cells"),
     ],
-    ids=["3 lines for 6 rows", "4 lines for 6 rows", "5 lines for 6 rows"],
 )
-def test_a_terminal_states_how_many_rows_a_line_stands_for(rows: int, name: str) -> None:
-    """The tables have 6 rows. A line shows the larger error of two rows if there is room for three
-    or four lines only; in five lines, each row has its half of a line, so no number is stated.
+def test_a_terminal_states_how_many_rows_a_cell_of_an_error_map_stands_for(
+    cells_down: int, name: str
+) -> None:
+    """A map of errors has at most `cells_down` cells below each other; each shows the largest error
+    of its rows. The line below the map names the vertical axis, with the rows per cell: 6 divided
+    by the cells and rounded. It is left out if that is 1.
     """
     comparison = pecli.diff(np.zeros((6, 2)), np.ones((6, 2))).tensors[0]
-    picture = error_picture(comparison, rows, 2)
+    picture = error_picture(comparison, rows=cells_down, columns=2)
+
+    assert picture is not None
+    line_below_the_map = terminal_render.lines(picture, Terminal())[-1]
+    assert line_below_the_map.startswith(f"{name} ↓  channel →")
+
+
+def test_the_map_of_errors_in_a_terminal_has_the_name_of_the_tensor_as_its_title() -> None:
+    """Two files without names for their arrays are compared: A and B, with one tensor, «array»."""
+    comparison = pecli.diff(np.zeros((6, 2)), np.ones((6, 2))).tensors[0]
+    picture = error_picture(comparison, rows=6, columns=2)
 
     assert picture is not None
     assert picture.title == "|A − B| of array"
-    assert f"{name} ↓" in terminal_render.lines(picture, Terminal())[-1]
 
 
 def test_a_map_counts_the_matrices_of_an_array_of_three_axes() -> None:
@@ -323,17 +346,25 @@ def test_a_map_counts_the_copies_of_a_table() -> None:
     assert next(error_maps(result.tensors[0])).layers == 3
 
 
-def test_the_longest_label_of_a_colour_bar_is_broken_to_fit_beside_its_table() -> None:
-    """Llama 2's cosines, three copies, are 1 % too large, and one is NaN: the label mentions both
-    and the tolerance. A line of 46 characters fits.
+def test_a_long_label_of_a_colour_bar_is_broken_into_lines_and_stays_on_the_paper() -> None:
+    """Three copies of Llama 2's cosines are 1 % too large, and one element is NaN, so that the label
+    explains blank cells, grey ones and the line at the tolerance. It has two lines and, as painted
+    by matplotlib, reaches neither above nor below the paper.
     """
     cos = 1.01 * pecli.Rope(64, 128, layout="halves").tables()["cos"]
     cos[5, 3] = np.nan
     tables = {"cos": np.stack([cos] * 3)}
     result = pecli.verify(tables, "llama-2-7b", Tolerance(atol=1e-3), reasons=False)
-    label = render(comparison_picture([result])).axes[-1].get_ylabel()
+    figure = render(comparison_picture([result]))
+    figure.canvas.draw()
+    label = figure.axes[-1].yaxis.label
+    painted = label.get_window_extent()
 
-    assert max(len(line) for line in label.splitlines()) <= 46
+    assert label.get_text().splitlines() == [
+        "|expected − found|, none: blank, grey: not",
+        "finite, line: tolerance 0.001",
+    ]
+    assert 0 <= painted.y0 < painted.y1 <= figure.bbox.y1
 
 
 def test_the_worst_element_lies_in_the_marked_cell() -> None:

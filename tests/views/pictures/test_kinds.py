@@ -362,18 +362,25 @@ LONG_TABLES = [
 
 
 def step_between_compared_rows(rows: int) -> int:
-    """Return rows / 512, rounded up: 1954 of 1,000,000 and 10 of 5000."""
+    """Return the n of «every n-th row is compared»: rows / 512, rounded up, as at most 512 are.
+
+    1,000,000 rows / 512 are 1954, and 5000 rows / 512 are 10.
+    """
     return -(-rows // 512)
+
+
+ROOM_FOR_1000_ROWS = PlotRequest(rows=1000)
+"""The room for a picture, which is not what limits the rows that are compared."""
 
 
 @pytest.mark.parametrize("scheme", LONG_TABLES)
 def test_of_a_long_table_at_most_512_rows_at_equal_steps_are_compared(
     scheme: pecli.Scheme,
 ) -> None:
-    """The picture of similarities has a cell per pair of compared rows, and its axis states that it
-    shows one row in so many.
+    """A picture of similarities has a cell per pair of compared rows. They are at most 512, although
+    there is room for 1000 here, and the axis states that it shows one row in so many.
     """
-    heat, _ = drawn_picture("similarity", scheme, request=PlotRequest(1000)).panels
+    heat, _ = drawn_picture("similarity", scheme, request=ROOM_FOR_1000_ROWS).panels
     name_of_rows, _ = heat.axis_names(*heat.values.shape)
 
     rows = scheme.tensors()[0].rows
@@ -388,7 +395,7 @@ def test_every_row_of_a_long_table_is_like_itself(scheme: pecli.Scheme) -> None:
     """The similarity of a row with itself is 1: the diagonal of the heatmap, and the beginning of
     the curve of similarities by distance.
     """
-    heat, chart = drawn_picture("similarity", scheme, request=PlotRequest(1000)).panels
+    heat, chart = drawn_picture("similarity", scheme, request=ROOM_FOR_1000_ROWS).panels
     np.testing.assert_allclose(np.diag(heat.values), 1.0, atol=1e-12)
     assert chart.curves[0].y[0] == pytest.approx(1.0, abs=1e-12)
 
@@ -397,14 +404,17 @@ def test_every_row_of_a_long_table_is_like_itself(scheme: pecli.Scheme) -> None:
 def test_the_similarity_of_two_rows_of_a_long_table_is_their_cosine(
     scheme: pecli.Scheme,
 ) -> None:
-    """NumPy computes the cosine of the 4th and the 201st of the compared rows."""
-    heat, _ = drawn_picture("similarity", scheme, request=PlotRequest(1000)).panels
+    """Of a long table, at most 512 rows are compared, n rows apart: n is 1954 or 10 here. Cell
+    [3, 200] of the picture is the cosine between the rows 3n and 200n of the table, by NumPy.
+    """
+    heat, _ = drawn_picture("similarity", scheme, request=ROOM_FOR_1000_ROWS).panels
     table = scheme.tensors()[0]
     step = step_between_compared_rows(table.rows)
-    row_3, row_200 = (table.read(k * step, k * step + 1)[0].astype(float) for k in (3, 200))
-    expected = row_3 @ row_200 / np.linalg.norm(row_3) / np.linalg.norm(row_200)
+    row_a = table.read(3 * step, 3 * step + 1)[0].astype(float)
+    row_b = table.read(200 * step, 200 * step + 1)[0].astype(float)
+    cosine = row_a @ row_b / np.linalg.norm(row_a) / np.linalg.norm(row_b)
 
-    assert heat.values[3, 200] == pytest.approx(expected, abs=1e-12)
+    assert heat.values[3, 200] == pytest.approx(cosine, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -480,10 +490,15 @@ def test_tables_on_grids_are_maps_of_channels() -> None:
 
 
 def test_all_channels_of_a_narrow_table_are_maps() -> None:
-    """There is room for 8 maps. Four numbers per patch, as large as each other, vary alike, so that
-    none is left out, and no subtitle counts them.
+    """A table on a grid is drawn as a map per channel, at most 8. Channels that hardly vary over the
+    grid, by less than a quarter of the largest variance, are left out, and a subtitle counts them.
+
+    All four channels of this table are −1 and 1 at random, which vary alike: all are drawn.
     """
     table = np.random.default_rng(0).choice([-1.0, 1.0], size=(15, 4))
+    variances = table.var(axis=0)
+    assert variances.min() > 0.25 * variances.max()
+
     _, file = opened({"x": table})
     (source,) = of_file("x", file)
     picture = kinds.picture("heatmap", [source._replace(grid=(3, 5))], PlotRequest())
@@ -543,8 +558,8 @@ def test_keep_leaves_a_class_token_out_of_the_grid(plot_patches_of_vit) -> None:
 
 
 def test_a_grid_that_does_not_have_all_rows_is_refused(plot_patches_of_vit) -> None:
-    """x.npy has 16 rows (a class token and patches), and the grid 3 · 5 = 15: the error states how
-    many rows would have to be kept.
+    """x.npy has 16 rows, and a grid of 3 × 5 has 15. Without --keep, no row is kept in front of the
+    grid, for a class token: the error states these three numbers.
     """
     outcome = plot_patches_of_vit()
     assert outcome.exit_code == USAGE_ERROR
@@ -742,6 +757,8 @@ def test_the_panels_of_a_vision_tower_are_named(run_pecli) -> None:
 
 ROPE_FROM_7 = pecli.Rope(64, 16, offset=7).tables()
 COS_AND_SIN = {name: ROPE_FROM_7[name] for name in ("cos", "sin")}
+"""Rotary tables of 64 positions, from position 7 on, with a column per pair of 16 channels."""
+
 FILES_AND_AXES = {
     "rope": (COS_AND_SIN, ("position", "pair", 7)),
     "rope of four axes": (
@@ -767,19 +784,24 @@ FILES_AND_AXES = {
 
 @pytest.mark.parametrize("name", FILES_AND_AXES)
 def test_a_file_without_a_spec_has_the_axes_of_the_scheme_that_was_identified(name: str) -> None:
-    """FILES_AND_AXES has tables with the names of their axes and their first position: rotary
-    tables from position 7, a bias of ALiBi, sinusoids from position 3. Of several layers, or of
-    noise, no scheme is known: rows are positions from 0 on.
+    """Expected are the names of both axes and the number of the first row. Rotary tables begin at
+    position 7, and their columns are pairs; a bias of ALiBi has heads and keys; sinusoids begin at
+    position 3. Of several layers, or of noise, no scheme is known: rows are positions from 0 on.
+
+    The first panel shows the first table of the file, without its axes of length 1.
     """
     arrays, (rows, columns, first_row) = FILES_AND_AXES[name]
     _, file = opened(arrays)
     (source,) = of_file("x.npz", file)
-    panel = kinds.picture("heatmap", [identified(source, None)], PlotRequest()).panels[0]
+    source_with_scheme = identified(source, kind=None)  # None: the kind that any table has.
+    panel = kinds.picture("heatmap", [source_with_scheme], PlotRequest()).panels[0]
 
     assert panel.rows == rows
     assert panel.columns == columns
     assert panel.first_row == first_row
-    np.testing.assert_array_equal(panel.values, np.squeeze(next(iter(arrays.values()))))
+
+    first_table, *_ = arrays.values()
+    np.testing.assert_array_equal(panel.values, np.squeeze(first_table))
 
 
 def picture_of_alibi_bias(kind: str, bias: np.ndarray) -> Picture:
@@ -854,11 +876,24 @@ def test_weights_are_drawn_at_every_distance_of_a_short_context() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heads", "across"), [(1, 1), (2, 2), (3, 3), (4, 2), (5, 3), (6, 3), (7, 4), (8, 4)]
+    ("heads", "longest_row"),
+    [
+        pytest.param(1, 1, id="one row of 1"),
+        pytest.param(2, 2, id="one row of 2"),
+        pytest.param(3, 3, id="one row of 3"),
+        pytest.param(4, 2, id="4 = 2 + 2"),
+        pytest.param(5, 3, id="5 = 3 + 2"),
+        pytest.param(6, 3, id="6 = 3 + 3"),
+        pytest.param(7, 4, id="7 = 4 + 3"),
+        pytest.param(8, 4, id="8 = 4 + 4"),
+    ],
 )
-def test_panels_stand_in_rows_of_about_equal_length(heads: int, across: int) -> None:
-    """There is one panel for each head; at most four stand beside each other in a row."""
-    assert drawn_picture("heatmap", pecli.Alibi(heads, seq_len=4)).across == across
+def test_panels_stand_in_rows_of_about_equal_length(heads: int, longest_row: int) -> None:
+    """ALiBi has one panel for each head. Up to three panels are one row; four to eight are two rows,
+    the second as long as the first or one panel shorter. `across` is the length of the first row.
+    """
+    picture = drawn_picture("heatmap", pecli.Alibi(heads=heads, seq_len=4))
+    assert picture.across == longest_row
 
 
 @pytest.mark.parametrize(

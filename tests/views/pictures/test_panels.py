@@ -80,10 +80,14 @@ def test_cells_are_squares_on_images_and_if_both_axes_are_alike(
 def test_panels_share_the_axis_of_rows_if_the_same_rows_are_drawn_alike(
     neighbour: HeatmapPanel, has_same_rows: bool
 ) -> None:
-    """The neighbour stands beside a panel of rows 0 and 1; cells of it would be means of rows."""
-    panel = HeatmapPanel("", np.zeros((2, 3)))
+    """A panel of the rows 0 and 1 stands on the left of `neighbour`, whose numbers of rows are left
+    out if both have the same axis. The axis is another one if there are more rows, if they are
+    counted from another one, or if rows without room would not become means, as by default.
+    """
+    left = HeatmapPanel("", np.zeros((2, 3)), first_row=0, reduction=Reduction.MEAN)
+    is_one_axis = left.row_axis == neighbour.row_axis
 
-    assert (panel.row_axis == neighbour.row_axis) is has_same_rows
+    assert is_one_axis is has_same_rows
 
 
 @pytest.mark.parametrize(
@@ -150,9 +154,21 @@ def test_a_chart_stands_beside_a_single_heatmap() -> None:
     assert row == [HEATMAP_2_BY_2, EMPTY_CHART]
 
 
-@pytest.mark.parametrize(("shape", "inches"), [((4, 4), (8.0, 7.0)), ((4, 6), (8.0, 5.0))])
-def test_a_square_matrix_fills_the_width(
-    shape: tuple[int, int], inches: tuple[float, float]
-) -> None:
-    """It is (8 − 1.2)/1.2 = 5.67 inches high, and 1.2 for the title and gaps: 6.87, in halves 7."""
-    assert Picture("", [HeatmapPanel("", np.zeros(shape))]).inches == inches
+def test_a_square_matrix_fills_the_width() -> None:
+    """A figure is 8 inches wide. Numbers and the colour bar take 1.2, and a lone matrix 1 / 1.2 of
+    the other 6.8, so that a little paper is left: 5.67. It is as high, and the title takes 1.0 and
+    the numbers below it 0.2: 6.87, which is rounded to halves of an inch.
+    """
+    width_of_figure = 8.0
+    side = (width_of_figure - 1.2) / 1.2
+    height = 1.0 + side + 0.2
+    square_matrix = Picture("", [HeatmapPanel("", np.zeros((4, 4)))])
+
+    assert round(height * 2) / 2 == 7.0
+    assert square_matrix.inches == (8.0, 7.0)
+
+
+def test_one_row_of_panels_that_are_not_square_is_5_inches_high() -> None:
+    """A heatmap of 4 × 6 is stretched to the usual size of a figure, 8 × 5 inches."""
+    wide_matrix = Picture("", [HeatmapPanel("", np.zeros((4, 6)))])
+    assert wide_matrix.inches == (8.0, 5.0)

@@ -32,15 +32,23 @@ def curve_lines(
     return terminal_render.lines(Picture(title, [Chart("", lines, **how)]), kind)
 
 
+FOREGROUND = 38  # «ESC[38;2;255;0;0m» begins red characters,
+BACKGROUND = 48  # and «ESC[48;2;255;0;0m» a red background; «ESC[0m» ends both.
+
+
 def colours_of_half_blocks(line: str) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The two colours of every half block of a line, as a terminal would have it."""
+    """Return the two colours of every «▀» of a line, the upper and the lower one.
+
+    The upper half is the character, and the lower one its background. A colour is (red, green,
+    blue), or the number of one of 256, as an escape sequence before the character sets it.
+    """
     colours: dict[int, tuple[int, ...]] = {}
     shown = []
     for escape, character in re.findall(r"\x1b\[([0-9;]*)m|(.)", line):
         if character == "▀":
-            shown.append((colours[38], colours[48]))
+            shown.append((colours[FOREGROUND], colours[BACKGROUND]))
         elif escape:
-            ground, *code = map(int, escape.split(";"))
+            ground, *code = map(int, escape.split(";"))  # 38;2;255;0;0 → 38, [2, 255, 0, 0]
             colours[ground] = tuple(code[1:])
     return shown
 
@@ -236,13 +244,17 @@ def test_cells_that_are_not_finite_have_a_mark_and_a_legend() -> None:
 
 
 def test_cells_that_are_not_finite_are_grey_in_a_terminal_with_colours() -> None:
-    """The first two of 16 rows are NaN; a character shows two cells, one above the other. UNKNOWN
-    is the grey that no palette has.
+    """The first two of 16 rows are NaN. A character shows two cells, one above the other, so that
+    both colours of the first character are grey: no palette has this red = green = blue = 128.
     """
     values = np.zeros((16, 16))
     values[:2] = np.nan
-    first_line = lines_inside_axes(heatmap_lines(values, TERMINAL_OF_ALL_COLOURS))[0]
-    assert colours_of_half_blocks(first_line)[0] == (palettes.UNKNOWN, palettes.UNKNOWN)
+    first_line, *_ = lines_inside_axes(heatmap_lines(values, TERMINAL_OF_ALL_COLOURS))
+    upper, lower = colours_of_half_blocks(first_line)[0]
+
+    assert upper == (128, 128, 128)
+    assert lower == (128, 128, 128)
+    assert palettes.UNKNOWN == (128, 128, 128)
 
 
 def test_a_logarithmic_heatmap_has_equal_steps_between_powers_of_ten() -> None:
@@ -401,7 +413,11 @@ def test_a_pipe_has_80_columns_and_24_lines(terminal_of) -> None:
 
 
 def key_of_colours(kind: Terminal, columns: int) -> str:
-    """Return the line below a heatmap of positions, from "−0.8656" (7 letters) to "0.8656" (6)."""
+    """Return the line below a heatmap of positions by positions, from "−0.8656" to "0.8656".
+
+    These are 7 and 6 letters. The line may have a minus «−» in any terminal; when a picture is put
+    together, it becomes a hyphen where there is no Unicode. Its colours are removed.
+    """
     panel = HeatmapPanel("", np.zeros((2, 2)), columns="position", limits=(-0.8656, 0.8656))
     terminal_of_width = kind._replace(columns=columns)
     (line,) = without_colours([terminal_heatmap.key_line([panel], terminal_of_width, (2, 2))])
@@ -422,40 +438,63 @@ def test_a_key_without_room_for_a_bar_of_4_cells_has_words_instead(kind: Termina
 def test_a_key_without_room_for_the_names_of_axes_is_a_bar_between_its_ends(
     kind: Terminal, columns: int
 ) -> None:
-    """The key to the colours below a heatmap, from −0.8656 (7 letters) to 0.8656 (6), has a bar
-    from 19 columns on. The names "position ↓ position → " have 25 letters more, and need a bar of 6
-    cells beside them: the key has names from 25 + 7 + 6 + 2 + 6 = 46 columns on, and in ASCII,
-    whose names are longer, from more on.
+    """The key to the colours below a heatmap is «−0.8656 ▀▀▀▀ 0.8656» from 7 + 1 + 4 + 1 + 6 = 19
+    columns on, and the bar grows with them, to 32 cells at most.
+
+    «position ↓  position →   −0.8656 ▀▀▀▀▀▀ 0.8656» has 25 letters for the names of the axes and a
+    bar of 6 cells: 25 + 7 + 1 + 6 + 1 + 6 = 46 columns. Names in ASCII are longer.
     """
     line = key_of_colours(kind, columns)
+    bar_length = min(32, columns - len("−0.8656 ") - len(" 0.8656"))
+    bar = line.removeprefix("−0.8656 ").removesuffix(" 0.8656")
+
     assert line.startswith("−0.8656 ")
     assert line.endswith(" 0.8656")
-    assert " to " not in line
-    assert "position" not in line
+    assert len(bar) == bar_length
+    assert not re.search("[a-z]", bar)  # Neither names nor «to», which would replace the bar.
 
 
-@pytest.mark.parametrize("kind", TERMINALS.values(), ids=TERMINALS)
-def test_a_key_with_room_has_the_names_of_axes_before_the_bar(kind: Terminal) -> None:
-    """The line below a heatmap is the key to its colours, here from −0.8656 to 0.8656. It begins
-    with the names of the axes, rows and columns, which are positions.
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        pytest.param(kind, names, id=f"{terminal_name} terminal")
+        for terminal_name, kind, names in [
+            ("true-colour", TERMINAL_OF_ALL_COLOURS, "position ↓  position →   "),
+            ("256-colour", TERMINAL_OF_256_COLOURS, "position ↓  position →   "),
+            ("colourless", GREY_TERMINAL, "position ↓  position →   "),
+            ("ASCII", ASCII_TERMINAL, "position down, position right   "),
+        ]
+    ],
+)
+def test_a_key_with_room_has_the_names_of_axes_before_the_bar(kind: Terminal, names: str) -> None:
+    """The line below a heatmap is the key to its colours. In 80 columns it has the names of the
+    rows (↓) and of the columns (→), which are both positions, and then a bar of 32 cells between
+    its ends: «position ↓  position →   −0.8656 ▀▀▀▀…▀▀▀▀ 0.8656».
     """
     line = key_of_colours(kind, columns=80)
-    assert line.startswith("position ")
-    assert "   −0.8656 " in line
+    bar = line.removeprefix(f"{names}−0.8656 ").removesuffix(" 0.8656")
+
+    assert line.startswith(f"{names}−0.8656 ")
     assert line.endswith(" 0.8656")
-    assert " to " not in line
+    assert len(bar) == 32
+    assert not re.search("[a-z]", bar)
 
 
 @pytest.mark.parametrize(
     ("columns", "words"),
-    [(80, "position (one in 2) ↓  position (one in 2) →   "), (38, "one in 4   ")],
-    ids=["room for names", "no room for names"],
+    [
+        pytest.param(
+            80, "position (one in 2) ↓  position (one in 2) →   ", id="80 columns: names and steps"
+        ),
+        pytest.param(38, "one in 4   ", id="38 columns: the step only"),
+    ],
 )
 def test_the_key_states_one_in_n_even_if_the_names_of_axes_have_no_room(
     columns: int, words: str
 ) -> None:
-    """The heatmap has 100 rows and columns. A terminal of 80 columns shows every second; one of 38,
-    of which the numbers of the rows take some, every fourth.
+    """A matrix of 100 × 100 is drawn, of which every n-th row and column is shown, one per character
+    of a line. The numbers of the rows, «99», and the frame take 5 columns: n is 100 / (80 − 5),
+    rounded up to 2, and 100 / (38 − 5) = 3.03, rounded up to 4. 60 lines have room for as many rows.
     """
     shown = heatmap_lines(
         np.eye(100),
@@ -644,25 +683,43 @@ def test_a_chart_of_a_curve_without_extent_is_drawn(y: float, log: bool) -> None
     assert len(curve_lines([curve], log_y=log)) > 10
 
 
+RISING_AND_FALLING = [
+    Curve("a", POSITIONS_0_TO_200, POSITIONS_0_TO_200),
+    Curve("b", POSITIONS_0_TO_200, -POSITIONS_0_TO_200),
+]
+COLOURS_BUT_ASCII = TERMINAL_OF_256_COLOURS._replace(unicode=False)
+
+
 @pytest.mark.parametrize(
-    "terminal", [GREY_TERMINAL, TERMINAL_OF_256_COLOURS._replace(unicode=False)]
+    "terminal", [GREY_TERMINAL, COLOURS_BUT_ASCII], ids=["no colours", "colours but no Unicode"]
 )
 def test_curves_that_dots_cannot_distinguish_have_letters_and_a_legend(terminal: Terminal) -> None:
-    """Without colours or without Braille dots, two curves are drawn with «*» and «o». In colours, a
-    mark in the legend has the colour of its curve, which is on more than five lines of the chart.
+    """A chart is drawn in Braille dots, each curve in its colour. Without colours, or without
+    Unicode and so without Braille, two curves are drawn with «*» and «o», which the last line
+    explains.
     """
-    shown = curve_lines(
-        [
-            Curve("a", POSITIONS_0_TO_200, POSITIONS_0_TO_200),
-            Curve("b", POSITIONS_0_TO_200, -POSITIONS_0_TO_200),
-        ],
-        terminal,
-    )
-    assert set("".join(lines_inside_axes(without_colours(shown)))) == {" ", "*", "o"}
-    assert without_colours(shown)[-1] == "* a   o b"
-    for mark in "*o" if terminal.colours else "":
-        (colour,) = re.findall(rf"(\x1b\[38[0-9;]*m){re.escape(mark)}\x1b\[0m [ab]", shown[-1])
-        assert sum(f"{colour}{mark}" in line for line in shown[:-1]) > 5
+    shown = without_colours(curve_lines(RISING_AND_FALLING, terminal))
+    assert set("".join(lines_inside_axes(shown))) == {" ", "*", "o"}
+    assert shown[-1] == "* a   o b"
+
+
+def colour_before(mark: str, line: str) -> str:
+    """Return the escape sequence, such as «ESC[38;5;74m», that colours a mark of a legend."""
+    found = re.search(rf"(\x1b\[38;5;\d+m){re.escape(mark)}", line)
+    assert found, f"{mark} has no colour"
+    return found[1]
+
+
+@pytest.mark.parametrize("mark", ["*", "o"])
+def test_a_mark_in_the_legend_has_the_colour_of_its_curve(mark: str) -> None:
+    """A terminal with colours but without Unicode draws one curve with «*» and another with «o». A
+    curve crosses all lines of the chart; in more than five it begins with the same colour.
+    """
+    *chart, legend = curve_lines(RISING_AND_FALLING, COLOURS_BUT_ASCII)
+    colour = colour_before(mark, legend)
+
+    assert sum(f"{colour}{mark}" in line for line in chart) > 5
+    assert colour_before("*", legend) != colour_before("o", legend)
 
 
 @pytest.mark.parametrize("terminal", [GREY_TERMINAL, TERMINAL_OF_256_COLOURS, ASCII_TERMINAL])

@@ -104,13 +104,13 @@ def test_a_scheme_without_a_scaling_is_called_unscaled_beside_a_scaled_one() -> 
 
 
 def test_labels_of_different_schemes_have_their_main_parameters() -> None:
-    """Rope and ALiBi have no parameters in common that could differ; base and heads
-    describe them.
+    """Beside another scheme, a rope is named by its dim and base and ALiBi by its number of heads,
+    also if these are defaults, as base 10000 is. Lengths are left out: they are seen on the axes.
     """
-    assert labels_of(*of_scheme(pecli.Rope(4, 8)), *of_scheme(pecli.Alibi(2, 4))) == [
-        "rope, dim 8, base 10000",
-        "alibi, 2 heads",
-    ]
+    rope = of_scheme(pecli.Rope(seq_len=4, dim=8, base=10000.0))
+    alibi = of_scheme(pecli.Alibi(heads=2, seq_len=4))
+
+    assert labels_of(*rope, *alibi) == ["rope, dim 8, base 10000", "alibi, 2 heads"]
 
 
 def test_several_sources_are_named_where_they_are_drawn_and_one_in_the_title() -> None:

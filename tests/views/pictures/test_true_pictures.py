@@ -75,11 +75,19 @@ def test_a_terminal_states_of_how_many_rows_a_line_is_the_mean(terminal: Termina
 
 
 def test_a_narrow_terminal_states_means_without_the_names_of_the_axes() -> None:
-    """512 positions in 19 lines are means of 512 / 19 = 27. Of 64 channels, every second is drawn,
-    as 40 columns have no room for all. The last line explains the axes.
+    """The last line explains the axes and the colours. In 120 columns it begins with «position
+    (means of 27) ↓  channel →   −1 ░░▒▒▓▓██ 1»; 40 columns have no room for the names.
+
+    Of the 24 lines, 5 are the title, the frame, the numbers of the channels, that last line and the
+    prompt: 512 positions in 19 lines are means of 26.9, rounded to 27. 40 columns have no room for
+    64 channels, so that every second is drawn.
     """
-    line = last_line("heatmap", pecli.Sinusoidal(seq_len=512, dim=64), Terminal(columns=40))
-    assert line.startswith("means of 27, one in 2   ")
+    table = pecli.Sinusoidal(seq_len=512, dim=64)
+    wide = last_line("heatmap", table, Terminal(columns=120, lines=24))
+    narrow = last_line("heatmap", table, Terminal(columns=40, lines=24))
+
+    assert wide.startswith("position (means of 27) ↓  channel →   −1 ")
+    assert narrow.startswith("means of 27, one in 2   −1 ")
 
 
 def test_a_terminal_names_the_unit_of_its_colours() -> None:
@@ -197,24 +205,43 @@ def test_a_terminal_fills_the_range_around_a_curve() -> None:
     assert all(line[:1].strip() for line in columns)
 
 
+def bound_by_definition(distance: int, dim: int, base: float) -> float:
+    """Return the bound of Su et al. (RoFormer, 2021, section 3.4.3), relative to distance 0.
+
+    It is the mean of |S_j|, S_j being the sum of the phases e^(i · distance · θ) of the pairs 0 to
+    j. At distance 0 all phases are 1 and |S_j| is j + 1, whose mean is (pairs + 1) / 2.
+    """
+    pairs = dim // 2
+    angles = distance * base ** (-2 * np.arange(pairs) / dim)
+    sums = np.cumsum(np.exp(1j * angles))
+    return float(np.abs(sums).mean()) / ((pairs + 1) / 2)
+
+
 @pytest.mark.parametrize("dim", [8, 128])
-def test_bounds_are_1_if_all_phases_agree_whatever_the_dimension(dim: int) -> None:
-    """With a base of 1e30, all pairs except the first hardly turn, so that their phases agree at
-    distance 1. The second panel of the picture «decay» has the bound of Su et al. (2021), which is
-    divided by its value at distance 0.
+def test_the_bound_of_scores_is_nearly_1_if_phases_agree_whatever_the_dimension(dim: int) -> None:
+    """The second panel of the picture «decay» has the bound of scores by distance, from 1 on. With a
+    base of 1e30, the first pair turns by 1 radian per position and most others hardly turn, so that
+    the bound at distance 1 is a little less than 1: 0.907 with 8 channels, 0.986 with 128.
     """
     chart = drawn_picture("decay", pecli.Rope(seq_len=3, dim=dim, base=1e30)).panels[1]
-    assert chart.curves[0].y[0] == pytest.approx(1.0, abs=0.1)
+    (curve,) = chart.curves
+
+    assert curve.x[0] == 1
+    assert curve.y[0] == pytest.approx(bound_by_definition(distance=1, dim=dim, base=1e30))
+    assert 0.9 < curve.y[0] < 1
 
 
-def test_no_bound_exceeds_1() -> None:
-    """The second panel of the picture «decay» has the bound of the similarity of two positions by
-    their distance, relative to that at distance 0. No mean of cosines exceeds 1.
+@pytest.mark.parametrize("dim", [8, 128])
+def test_no_bound_of_scores_exceeds_1(dim: int) -> None:
+    """The bound is the mean of |S_j|, sums of j + 1 phases of magnitude 1, so that it is largest at
+    distance 0. The drawn one is divided by that, which is 2.5 for 4 pairs and 32.5 for 64, and
+    wide and narrow heads can share an axis that ends at 1.
     """
-    narrow = pecli.Rope(seq_len=64, dim=8)
-    wide = pecli.Rope(seq_len=64, dim=128)
-    for curve in drawn_picture("decay", narrow, wide).panels[1].curves:
-        assert curve.y.max() <= 1.0
+    chart = drawn_picture("decay", pecli.Rope(seq_len=64, dim=dim, base=10000.0)).panels[1]
+    (curve,) = chart.curves
+
+    assert curve.y.max() <= 1
+    assert curve.y[0] == pytest.approx(bound_by_definition(distance=1, dim=dim, base=10000.0))
 
 
 def test_a_spiral_states_what_its_radius_is() -> None:
@@ -224,16 +251,18 @@ def test_a_spiral_states_what_its_radius_is() -> None:
 
 
 def test_maps_of_a_grid_are_of_channels_that_vary() -> None:
-    """Channels that hardly change over the image would be blank maps. Eight of 64 channels are
-    drawn; each has about a quarter of the largest variance, by NumPy, or more.
+    """Channels that hardly change over the image would be blank maps. By the rule of choice, a
+    channel may be drawn if its variance over the image is at least a quarter of the largest one, and
+    eight of those are. The variances are NumPy's; 50 of the 64 channels have less than a quarter.
     """
     image = pecli.Sinusoidal(grid=(14, 14), dim=64, style="mae")
     picture = drawn_picture("heatmap", image)
     variances = image.tables()["pe"].var(axis=0)
 
+    assert np.count_nonzero(variances < variances.max() / 4) == 50
     assert len(picture.heatmaps) == 8
     for panel in picture.heatmaps:
-        assert np.var(panel.values) >= 0.24 * variances.max()
+        assert np.var(panel.values) >= variances.max() / 4
     assert picture.subtitle == "Some of 64 channels, by their variance"
 
 

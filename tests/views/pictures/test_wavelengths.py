@@ -352,26 +352,33 @@ def test_ranges_that_alternate_or_share_no_factor_are_not_shaded(stretch: list[f
 
 
 @pytest.mark.parametrize(
-    ("length", "context", "words"),
-    [
-        (None, None, ["at length 32"]),
-        (None, 128, ["up to 32", "at length 128"]),
-        (64, 128, [""]),
-    ],
-    ids=["no context", "a context", "a length that is set"],
+    ("model_context", "words_of_curves"),
+    [(None, ["at length 32"]), (128, ["up to 32", "at length 128"])],
+    ids=["a model without a context", "a model with a context of 128"],
 )
-def test_dynamic_scaling_is_drawn_within_and_beyond_its_context_unless_a_length_is_set(
-    length: int | None, context: int | None, words: list[str]
+def test_dynamic_scaling_is_drawn_at_its_original_length_and_at_the_context_of_the_model(
+    model_context: int | None, words_of_curves: list[str]
 ) -> None:
-    """Up to the original length, 32, the frequencies are unscaled; those beyond depend on the
-    length, which is the context of the model, unless the scheme has a length of its own.
+    """Dynamic scaling changes no wavelength up to the original length, here 32; beyond, wavelengths
+    depend on the length of the prompt. A chart has a curve for each of the two lengths, or one
+    curve, at the original length, if the model states no context.
+    """
+    rope = pecli.Rope(seq_len=4, dim=8, scaling="dynamic", factor=2.0, max_position_embeddings=32)
+    waves = waves_of(PlotSource("x", (), rope, context=model_context))
+
+    assert [wave.read_at for wave in waves] == words_of_curves
+
+
+def test_dynamic_scaling_with_a_set_length_is_one_curve_without_words() -> None:
+    """A rope with `length=64` has the wavelengths of a prompt of 64 tokens and no others, so that no
+    words have to distinguish its curve, whatever the context of the model.
     """
     rope = pecli.Rope(
-        4, 8, scaling="dynamic", factor=2.0, max_position_embeddings=32, length=length
+        seq_len=4, dim=8, scaling="dynamic", factor=2.0, max_position_embeddings=32, length=64
     )
-    waves = waves_of(PlotSource("x", (), rope, context))
+    waves = waves_of(PlotSource("x", (), rope, context=128))
 
-    assert [wave.read_at for wave in waves] == words
+    assert [wave.read_at for wave in waves] == [""]
 
 
 @pytest.mark.parametrize(
@@ -401,34 +408,60 @@ def test_a_single_curve_without_a_scaling_has_no_label() -> None:
     assert [curve.label for curve in chart.curves] == [""]
 
 
-DYNAMIC = pecli.Rope(4, 8, scaling="dynamic", factor=2.0, max_position_embeddings=32)
+DYNAMIC = pecli.Rope(seq_len=4, dim=8, scaling="dynamic", factor=2.0, max_position_embeddings=32)
+"""As in Hugging Face, max_position_embeddings of dynamic scaling is the length before scaling."""
+
 YARN = pecli.Rope(
-    4, 8, scaling="yarn", original_max_position_embeddings=64, max_position_embeddings=128
+    seq_len=4,
+    dim=8,
+    scaling="yarn",
+    original_max_position_embeddings=64,
+    max_position_embeddings=128,
 )
+"""YaRN has a key of its own for the length before scaling; max_position_embeddings is the new one."""
+
+
+def contexts_in_words(rope: pecli.Rope, *, model_context: int | None = None) -> list[str]:
+    """Return what a chart writes at its lines of context lengths, such as «trained on 32»."""
+    return [
+        f"{context.label} {context.length:g}" for context in scheme_contexts(rope, model_context)
+    ]
 
 
 @pytest.mark.parametrize(
-    ("rope", "model_context", "contexts"),
+    ("rope", "words"),
     [
-        (DYNAMIC, None, [(32.0, "trained on"), (64.0, "2 times the original,")]),
-        (DYNAMIC, 33, [(32.0, "trained on"), (33.0, "extended to")]),
-        (replace(DYNAMIC, factor=1.0), None, [(32.0, "trained on")]),
-        (YARN, None, [(64.0, "trained on"), (128.0, "extended to")]),
-        (pecli.Rope(4, 8), 99, [(99.0, "context")]),
-        (pecli.Rope(4, 8, offset=3), None, [(7.0, "length")]),
+        pytest.param(
+            DYNAMIC, ["trained on 32", "2 times the original, 64"], id="factor 2 of 32 is 64"
+        ),
+        pytest.param(replace(DYNAMIC, factor=1.0), ["trained on 32"], id="factor 1: not extended"),
+        pytest.param(YARN, ["trained on 64", "extended to 128"], id="two lengths that are stated"),
     ],
-    ids=["a factor", "a model", "no factor", "its parameters", "unscaled", "the table"],
 )
-def test_the_contexts_of_a_scheme_follow_from_its_model_or_its_scaling(
-    rope: pecli.Rope, model_context: int | None, contexts: list[tuple[float, str]]
+def test_a_scaling_states_the_length_of_training_and_the_longest_one(
+    rope: pecli.Rope, words: list[str]
 ) -> None:
-    """DYNAMIC has an original length of 32 and factor 2, so that it is extended to 64 unless a
-    model states its context. YARN has an original length of 64 and a longest one of 128.
-
-    Rope(4, 8) has 4 positions without a scaling: with offset 3, its length is 3 + 4 = 7.
+    """No model states a context here. Without a stated longest length, it is the factor times the
+    original one.
     """
-    lengths = [(each.length, each.label) for each in scheme_contexts(rope, model_context)]
-    assert lengths == contexts
+    assert contexts_in_words(rope) == words
+
+
+def test_the_context_of_a_model_is_what_its_scaling_extends_to() -> None:
+    """The factor 2 would extend 32 to 64, but the model states a context of 33."""
+    words = contexts_in_words(DYNAMIC, model_context=33)
+    assert words == ["trained on 32", "extended to 33"]
+
+
+def test_a_rope_without_a_scaling_has_the_context_of_its_model() -> None:
+    """Nothing is extended, so that «trained on» would tell no more than the model's context, 99."""
+    plain = pecli.Rope(seq_len=4, dim=8)
+    assert contexts_in_words(plain, model_context=99) == ["context 99"]
+
+
+def test_a_rope_without_a_scaling_and_a_model_has_the_length_of_its_table() -> None:
+    """The table has the positions 3 to 6: offset 3 and 4 rows, so that its length is 3 + 4 = 7."""
+    assert contexts_in_words(pecli.Rope(seq_len=4, dim=8, offset=3)) == ["length 7"]
 
 
 QWEN2_VL = pecli.Rope(64, 128, base=1e6, mrope_section=(16, 24, 24))
@@ -459,9 +492,15 @@ def test_sections_that_take_turns_are_counted() -> None:
 
 def test_bands_are_shaded_if_only_one_of_two_tables_is_scaled() -> None:
     """`pecli extend` draws a model before and after its scaling: here Llama 3.1's base 500000
-    plain, and LLAMA3 with a scaling by 8. The chart of the stretch below has the same bands.
+    plain, and LLAMA3 with a scaling by 8. Pairs are shaded by what the scaling does to them.
+
+    The stretch of each pair is a second chart below. It «continues» the chart of wavelengths: both
+    have one horizontal axis, the pairs, and so the same bands.
     """
-    lengths, stretch = drawn_picture("wavelengths", pecli.Rope(64, 128, base=5e5), LLAMA3).panels
+    unscaled = pecli.Rope(seq_len=64, dim=128, base=5e5)
+    lengths, stretch = drawn_picture("wavelengths", unscaled, LLAMA3).panels
+
     assert [band.label for band in lengths.bands] == ["kept", "blended", "stretched ×8"]
     assert [band.start for band in stretch.bands] == [band.start for band in lengths.bands]
     assert stretch.continues
+    assert not lengths.continues
