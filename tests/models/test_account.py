@@ -22,6 +22,7 @@ CASES = [
 CONFIGS = [case["config"] for case in CASES] + [
     preset.config for preset in list(presets().values())[::5]
 ]
+"""Configurations of public models and presets, such as that of Llama 3."""
 
 _NUMBERS = """
     rope_theta rope_base rope_freq_base rotary_emb_base rotary_base global_rope_theta local_rope_theta swa_rope_theta
@@ -54,7 +55,10 @@ _WITHIN = "alpha beta_fast attn_factor mscale factor_2 extrapolation_factor wibb
 
 
 def encodings_and_warnings(config: dict[str, Any]) -> tuple[str, str]:
-    """What is read, and what is said about it; an error is an answer, too."""
+    """Return the encodings and the warnings of a configuration as texts.
+
+    If the configuration is refused, both are the text of the error.
+    """
     try:
         model = load_config(config)
         return repr((model.encodings, model.context)), " ".join(model.warnings)
@@ -62,47 +66,53 @@ def encodings_and_warnings(config: dict[str, Any]) -> tuple[str, str]:
         return str(problem), str(problem)
 
 
-def added_position_keys(
-    config: dict[str, Any], encodings: str, step: int
-) -> dict[str, dict[str, Any]]:
-    """Return a change of the config for each key about positions that it does not have.
+def with_each_added_key(config: dict[str, Any], encodings: str, step: int) -> dict[str, Any]:
+    """Return copies of a config that each have one key about positions more, by the key's name.
 
-    A switch that turns rope off, or ALiBi on, is left out if it states what the model has anyway.
+    The keys are ADDED (written by hand, such as rope_base: 0.3125 or use_rope: False), every
+    step-th one of MORE (names from public repositories, position_keys.json), and keys inside
+    rope_scaling or rope_parameters, such as rope_scaling.mscale. Keys that the config has are left
+    out, and so is a switch of what the model has anyway: use_rope: False if nothing rotates.
     """
-    changes: dict[str, dict[str, Any]] = {}
+    copies: dict[str, Any] = {}
     for name, value in [*ADDED.items(), *MORE[::step]]:
         is_idle = name in SWITCHES_OF_ROPE and "'rope'" not in encodings
         is_idle |= name == "use_alibi" and "'alibi'" in encodings
         if not is_idle and name not in config:
-            changes[name] = {name: value}
+            copies[name] = {**config, name: value}
     for section in ("rope_scaling", "rope_parameters"):
         settings = config.get(section)
         if not settings or "full_attention" in settings:
             continue
         for name in _WITHIN.split():
             if name not in settings:
-                changes[f"{section}.{name}"] = {section: {**settings, name: 0.4375}}
-    return changes
+                copies[f"{section}.{name}"] = {**config, section: {**settings, name: 0.4375}}
+    return copies
 
 
-@pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.thorough)])
-def test_a_key_named_like_positions_changes_what_is_read_or_is_named_in_a_warning(
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(29, id="every 29th configuration and key"),
+        pytest.param(1, id="all configurations and keys", marks=pytest.mark.thorough),
+    ],
+)
+def test_an_added_key_about_positions_changes_what_is_read_or_a_warning_names_it(
     step: int,
 ) -> None:
     """A misspelled or unknown key, such as rope_base or rope_scaling.mscale, must not be ignored in
     silence: users would think that it has an effect.
 
-    One such key at a time is added to public configurations (every 29th of them, or all), and the
-    encodings with the key are compared with the encodings without it.
+    One such key at a time is added to public configurations, and the encodings with the key are
+    compared with those without it. If they are equal, a warning must have the key's name.
     """
-    silent = []
+    ignored_in_silence = []
     for config in CONFIGS[::step]:
-        before, _ = encodings_and_warnings(config)
-        for key, change in added_position_keys(config, before, step).items():
-            after, warnings = encodings_and_warnings({**config, **change})
-            has_effect = after != before
-            is_named = key.rpartition(".")[2] in warnings
-            if not has_effect and not is_named:
-                silent.append((config.get("model_type"), key))
+        encodings, _ = encodings_and_warnings(config)
+        for key, config_with_key in with_each_added_key(config, encodings, step).items():
+            encodings_with_key, warnings = encodings_and_warnings(config_with_key)
+            last_part = key.rpartition(".")[2]
+            if encodings_with_key == encodings and last_part not in warnings:
+                ignored_in_silence.append((config.get("model_type"), key))
 
-    assert silent == []
+    assert ignored_in_silence == []

@@ -2,7 +2,7 @@
 
 Both models are trained to restore masked images, by a decoder that is narrower than the encoder and
 has a fixed sinusoidal table. Shapes are those that transformers 5.23 makes; tables are computed
-here by the formula of the MAE repository.
+here by the formula of its ViT-MAE.
 """
 
 from typing import Any
@@ -41,37 +41,47 @@ def test_the_table_of_a_decoder_is_as_wide_as_the_decoder(
     assert decoder.parameters["dim"] == width
 
 
-def mae_table(rows: int, columns: int, dim: int) -> np.ndarray:
-    """Return the table of ViT-MAE: sines and cosines of rows, then of columns, after a row of zeros."""
+def vit_mae_table(side: int, dim: int) -> np.ndarray:
+    """Return the table of transformers' ViT-MAE for side x side patches after a class token.
+
+    The class token has zeros. A patch has dim/4 sines and dim/4 cosines of its row, then those of
+    its column; MAE's own repository has columns first.
+    """
     frequencies = 1e4 ** (-np.arange(dim // 4) / (dim // 4))
-    row, column = np.divmod(np.arange(rows * columns), columns)
-    parts = []
-    for place in (row, column):
-        angles = place[:, None] * frequencies
-        parts += [np.sin(angles), np.cos(angles)]
-    return np.concatenate([np.zeros((1, dim)), np.concatenate(parts, axis=1)]).astype("f4")
+    row, column = np.divmod(np.arange(side * side), side)
+    row_angles = row[:, None] * frequencies
+    column_angles = column[:, None] * frequencies
+    patches = np.concatenate(
+        [np.sin(row_angles), np.cos(row_angles), np.sin(column_angles), np.cos(column_angles)],
+        axis=1,
+    )
+    return np.concatenate([np.zeros((1, dim)), patches]).astype("f4")
 
 
 @pytest.mark.parametrize(("side", "dim"), [(8, 128), (4, 64)])
-def test_a_dump_with_the_table_of_a_decoder_passes_and_a_reversed_table_fails(
+def test_the_tables_of_an_encoder_and_a_decoder_pass_and_a_reversed_decoder_table_fails(
     side: int, dim: int
 ) -> None:
-    """`mae_table` computes the sines and cosines of get_2d_sincos_pos_embed of the MAE repository,
-    for side x side patches and a class token. The encoder is twice as wide as the decoder, so that
-    their tables cannot be confused.
+    """The two tables are those of transformers' ViT-MAE by its formula in NumPy (`vit_mae_table`):
+    rows of patches before columns, after a class token. The encoder is twice as wide as the
+    decoder, so that their tables cannot be confused.
     """
     config = {
         "model_type": "vit_mae",
+        "patch_size": 16,
         "image_size": 16 * side,
         "hidden_size": 2 * dim,
         "decoder_hidden_size": dim,
     }
+    decoder_table = vit_mae_table(side, dim)
     dump = {
-        "vit.embeddings.position_embeddings": mae_table(side, side, 2 * dim),
-        "decoder.decoder_pos_embed": mae_table(side, side, dim)[None],
+        "vit.embeddings.position_embeddings": vit_mae_table(side, 2 * dim),
+        "decoder.decoder_pos_embed": decoder_table[None],
     }
+    # Sines of angles below 8, rounded to float32, are off by less than 1e-6.
+    tolerance = 1e-6
+    assert pecli.verify(dump, config, atol=tolerance).passed
 
-    assert pecli.verify(dump, config, atol=1e-6).passed
-
-    dump["decoder.decoder_pos_embed"] = mae_table(side, side, dim)[None, ::-1].copy()
-    assert not pecli.verify(dump, config, atol=1e-6, reasons=False).passed
+    dump["decoder.decoder_pos_embed"] = decoder_table[None, ::-1].copy()
+    # Without reasons, verify does not search for the mistake, which takes long.
+    assert not pecli.verify(dump, config, atol=tolerance, reasons=False).passed

@@ -210,17 +210,25 @@ def test_settings_that_rope_parameters_leave_out_are_those_of_transformers(
 
 
 def test_music_flamingo_rotates_by_time_beside_its_language_model() -> None:
-    """Music Flamingo rotates its sound by the time of each frame, a table at the top level of its
-    config. That table belongs to the audio part, so `one()`, the encoding of the language model, is
-    that of its text.
+    """Music Flamingo's config leads to three encodings: the rotation of sound frames by their time,
+    at the top level; the rope of the text model; and the sinusoidal table of the audio encoder. The
+    first belongs to the audio part, so `one()`, the encoding of the language model, is the second.
     """
     cases = stored("rope_families_more.jsonl")
     config = next(case["config"] for case in cases if case["case"].startswith("musicflamingo/"))
     model = load_config(config)
-    parts_by_layer_type = {encoding.layer_type: encoding.part for encoding in model.encodings}
+    rotation_by_time, text, audio_encoder = model.encodings
 
-    assert parts_by_layer_type == {"": "audio", "text": "", "audio": "audio"}
-    assert model.one().layer_type == "text"
+    assert rotation_by_time.scheme == "rope"
+    assert rotation_by_time.part == "audio"
+    assert rotation_by_time.layer_type == ""
+    assert text.scheme == "rope"
+    assert text.part == ""
+    assert text.layer_type == "text"
+    assert audio_encoder.scheme == "sinusoidal"
+    assert audio_encoder.part == "audio"
+    assert audio_encoder.layer_type == "audio"
+    assert model.one() == text
 
 
 def test_the_method_one_returns_the_language_model_unless_a_part_is_named() -> None:
@@ -310,23 +318,43 @@ def test_parts_of_clip_that_state_no_size_are_those_of_vit_b_32(part: dict[str, 
     }
 
 
-@pytest.mark.parametrize(
-    "vision", [{}, {"vision_config": {"model_type": "sam2_vision_model"}}], ids=["none", "empty"]
+WITH_OR_WITHOUT_A_VISION_CONFIG = pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param({"model_type": "sam2_video"}, id="no vision_config"),
+        pytest.param(
+            {"model_type": "sam2_video", "vision_config": {"model_type": "sam2_vision_model"}},
+            id="a vision_config without sizes",
+        ),
+    ],
 )
-def test_sam2_video_without_sizes_has_those_of_its_class(vision: dict[str, object]) -> None:
-    """The memory attention of Sam2VideoConfig has one head of 256 channels, half of it for rows and
-    half for columns; a downsample rate of 2 halves the head.
-    """
-    config = {"model_type": "sam2_video", **vision}
-    halved = only_encoding({**config, "memory_attention_downsample_rate": 2})
+"""Short and saved configs of SAM 2; the tower for images has no part in the memory attention."""
 
-    assert has_facts(
-        only_encoding(config),
-        {"scheme": "rope", "head_dim": 256, "rotary_dim": 256, "axis_dim": 256 // 2},
-    )
-    assert halved.head_dim == 256 // 2
-    assert halved.sources["head_dim"].startswith(
-        "class default of Sam2VideoConfig.memory_attention_hidden_size //"
+
+@WITH_OR_WITHOUT_A_VISION_CONFIG
+def test_sam2_video_without_sizes_rotates_the_head_that_its_class_has_by_default(
+    config: dict[str, object],
+) -> None:
+    """By Sam2VideoConfig of transformers, the memory attention has one head of 256 channels. All
+    of them rotate, half by rows and half by columns of the image.
+    """
+    encoding = only_encoding(config)
+    assert encoding.scheme == "rope"
+    assert encoding.head_dim == 256
+    assert encoding.rotary_dim == 256
+    assert encoding.axis_dim == 256 // 2
+
+
+@WITH_OR_WITHOUT_A_VISION_CONFIG
+def test_the_downsample_rate_of_sam2_video_divides_its_head(config: dict[str, object]) -> None:
+    """The head has memory_attention_hidden_size // memory_attention_downsample_rate channels, which
+    is also the stated source of its width. Sam2VideoConfig has 256 by default.
+    """
+    encoding = only_encoding({**config, "memory_attention_downsample_rate": 2})
+    assert encoding.head_dim == 256 // 2
+    assert encoding.sources["head_dim"].startswith(
+        "class default of Sam2VideoConfig.memory_attention_hidden_size"
+        " // memory_attention_downsample_rate"
     )
 
 

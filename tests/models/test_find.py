@@ -18,7 +18,7 @@ import pytest
 import pecli
 from pecli.errors import FileError, PecliError
 from pecli.models.find import load_config, load_model, named_model
-from pecli.models.presets import _by_key, _key, find, presets
+from pecli.models.presets import _key, find, presets
 from tests.exit_codes import USAGE_ERROR
 from tests.models.facts import stored
 
@@ -36,10 +36,12 @@ from tests.models.facts import stored
 def test_a_model_is_found_by_its_folder_its_config_or_its_index_file(
     tmp_path: Path, path: str, config: dict[str, object], context: int | None
 ) -> None:
-    """`path` is the folder (.), its config.json, or the index of the weights beside it. That it was read
-    is shown by the context, the length that the config states, or None if it states no number.
+    """A folder (.), its config.json, and the index of its weights all lead to the config.json. The
+    context, the length that the config states, shows that it was read; None is no stated number.
     """
     (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": {}}')
+
     assert load_model(tmp_path / path).context == context
 
 
@@ -146,7 +148,7 @@ def test_a_repository_in_the_cache_hides_the_preset_of_that_name(cache: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("variable", "folder"),
+    ("variable", "cache_below_it"),
     [
         ("HUGGINGFACE_HUB_CACHE", "."),
         ("HF_HOME", "hub"),
@@ -154,17 +156,19 @@ def test_a_repository_in_the_cache_hides_the_preset_of_that_name(cache: Path) ->
         ("HOME", ".cache/huggingface/hub"),
     ],
 )
-def test_the_cache_is_where_huggingface_hub_would_look(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, variable: str, folder: str
+def test_the_cache_is_in_the_folder_that_a_variable_of_huggingface_hub_names(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, variable: str, cache_below_it: str
 ) -> None:
-    """Each row has a variable that names a folder, and where in that folder the cache is; both are
-    huggingface_hub's (constants.py), in its order of precedence. The repository of the fixture is
-    moved there.
+    """By huggingface_hub's constants.py, each variable names a folder, and the cache is there or
+    below it: HF_HOME=/data means /data/hub. Here each variable is set alone.
     """
-    (cache.parent / "home" / folder).parent.mkdir(parents=True, exist_ok=True)
-    cache.rename(cache.parent / "home" / folder)
+    named_folder = cache.parent / "named"
+    new_cache = named_folder / cache_below_it
+    new_cache.mkdir(parents=True)
+    cache.rename(new_cache)
+    # The fixture has set this one, which comes before all others, and removed the rest.
     monkeypatch.delenv("HF_HUB_CACHE")
-    monkeypatch.setenv(variable, str(cache.parent / "home"))
+    monkeypatch.setenv(variable, str(named_folder))
 
     assert load_config("some-lab/Tiny-1B").model_type == "llama"
 
@@ -284,25 +288,36 @@ def test_a_configuration_file_is_a_value_of_the_option_config(
 
 
 def test_a_folder_is_a_configuration_only_if_it_holds_config_json(cache: Path) -> None:
-    """Other folders may hold tensors; None means that the word names no model."""
-    Path("tensors").mkdir()
-    assert named_model("tensors") is None
+    """Other folders, such as the cache itself, may hold tensors: `named_model` returns None, because
+    they name no model. The base of LLAMA_CONFIG, 500000, shows that config.json was read.
+    """
+    Path("my-folder").mkdir()
+    assert named_model("my-folder") is None
     assert named_model(str(cache)) is None
 
-    Path("tensors/config.json").write_text(json.dumps(LLAMA_CONFIG))
-    model = named_model("tensors")
+    Path("my-folder/config.json").write_text(json.dumps(LLAMA_CONFIG))
+    model = named_model("my-folder")
     assert model is not None
+    # The command line with the same meaning is --config my-folder.
     assert model.option == "--config"
+    assert model.encodings.one().parameters["base"] == 500000.0
 
 
 @pytest.mark.usefixtures("cache")
 def test_a_file_of_tensors_is_no_model_even_if_it_has_the_name_of_a_preset() -> None:
-    """None means that the word of the command line is a file of tensors."""
-    np.save("x.npy", np.zeros(3))
-    Path("llama-3-8b").write_bytes(b"a file of that name")
+    """`named_model` returns None for a file of tensors. A file that exists hides the preset of its
+    name: llama-3-8b is a preset until a file is called so.
+    """
+    preset = named_model("llama-3-8b")
+    assert preset is not None
+    assert preset.option == "--model"
 
-    assert named_model("x.npy") is None
+    np.save("x.npy", np.zeros(3))
+    Path("x.npy").rename("llama-3-8b")
     assert named_model("llama-3-8b") is None
+
+    np.save("x.npy", np.zeros(3))
+    assert named_model("x.npy") is None
 
 
 @pytest.mark.usefixtures("cache")
@@ -315,14 +330,24 @@ def test_a_link_to_nowhere_is_a_missing_file() -> None:
 
 def test_no_two_presets_share_a_name() -> None:
     """If the name of a preset were an alias of another, the order of the list would decide which of
-    them is found. `_key` ignores case and signs; there are at least 80 presets.
+    them is found. `_key` returns a name without case and signs, by which names are compared.
     """
-    owners: dict[str, str] = {}
+    owner_of_name: dict[str, str] = {}
     for preset in presets().values():
         for name in (preset.name, preset.repository, *preset.aliases):
-            assert owners.setdefault(_key(name), preset.name) == preset.name, name
+            owner = owner_of_name.setdefault(_key(name), preset.name)
+            assert owner == preset.name, name
             assert find(name) is preset
-    assert len(_by_key()) >= len(owners) >= len(presets()) >= 80
+
+
+def test_a_preset_is_found_by_its_repository_without_the_owner() -> None:
+    """meta-llama/Llama-2-7b-hf may be written Llama-2-7b-hf: no other owner's repository among the
+    presets, of which there are at least 80, has that name.
+    """
+    assert len(presets()) >= 80
+    for preset in presets().values():
+        without_owner = preset.repository.rpartition("/")[2]
+        assert find(without_owner) is preset
 
 
 NAMES_OF_PRESETS = stored("tables.json")["names"]

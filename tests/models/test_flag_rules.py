@@ -216,15 +216,15 @@ def test_the_transformers_loader_computes_alpha_from_a_base_that_is_given() -> N
     assert encoding.parameters["factor"] == pytest.approx(2 ** (63 / 64))
 
 
-def test_the_transformers_loader_scales_by_compress_pos_emb_only_if_both_flags_are_given() -> None:
-    """By modules/models.py of text-generation-webui, alpha counts only without compress_pos_emb, which
-    replaces the scaling of config.json. The expected frequencies are Llama 3.1's unscaled ones (base
-    500000, 128 channels), divided by 2.
+def test_the_transformers_loader_ignores_alpha_beside_compress_pos_emb() -> None:
+    """By modules/models.py of text-generation-webui, compress_pos_emb replaces the scaling of the
+    config, and alpha counts only without it. The expected frequencies are Llama 3.1's unscaled ones,
+    500000^(−2i/128), divided by 2; alpha would raise the base.
     """
     flags = "server.py --loader transformers --compress_pos_emb 2 --alpha_value 4"
     encoding = pecli.load_model("llama-3.1-8b", flags).one()
-    frequencies = 500_000 ** (-np.arange(0, 128, 2) / 128) / 2
-    np.testing.assert_allclose(encoding.inverse_frequencies(), frequencies, rtol=1e-6)
+    unscaled = 500_000 ** (-np.arange(0, 128, 2) / 128)
+    np.testing.assert_allclose(encoding.inverse_frequencies(), unscaled / 2, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -557,19 +557,33 @@ def test_koboldcpp_does_not_raise_the_base_of_a_model_with_yarn() -> None:
     assert encoding.parameters["base"] == 1e4
 
 
-def test_the_ramp_of_llama_cpps_yarn_ends_at_the_last_channel() -> None:
-    """YaRN's ramp leads from a pair that keeps its frequency to one that is divided by 4. By
-    ggml_rope_yarn_corr_dims it ends at d − 1 = 127 at most, and begins here at pair
-    floor(128 ln(2^40 / (2π · 1e9)) / (2 ln 10000)) = 35, so that pair 63 is (63 − 35) / (127 − 35)
-    of the way. An ext factor of one half halves the part of its own frequency.
+def corrected_pair(rotations: float, original_length: float) -> float:
+    """Return the pair of Llama 2 that turns so often in the original length, by YaRN's formula.
+
+    It may lie beyond the last pair: `base` is 10000, and `DIM` channels are 128.
+    """
+    return DIM * math.log(original_length / (2 * math.pi * rotations)) / (2 * math.log(1e4))
+
+
+def test_the_ramp_of_llama_cpps_yarn_ends_at_channel_127_at_most() -> None:
+    """YaRN's ramp leads from pairs that keep their frequency to pairs that are divided by 4. It starts
+    at the pair that turns beta_fast times in the original length, and ends at that of beta_slow, but
+    at d − 1 = 127 at most (ggml_rope_yarn_corr_dims). An original length of 2^40 puts the end beyond
+    127; a beta_fast of 1e9 leaves the start at 35, before the last pair, 63.
     """
     flags = "--rope-scaling yarn --rope-scale 4 --yarn-ext-factor 0.5 --yarn-beta-fast 1e9"
     frequencies = rope_of(f"llama-server {flags} --yarn-orig-ctx {2**40}").inverse_frequencies()
     assert frequencies is not None
 
-    mix = 0.5 * (1 - (63 - 35) / (127 - 35))
-    expected = 1e4 ** (-(DIM - 2) / DIM) * (mix + (1 - mix) / 4)
-    assert frequencies[-1] == pytest.approx(expected, rel=1e-12)
+    start = math.floor(corrected_pair(rotations=1e9, original_length=2**40))
+    assert start == 35
+    assert corrected_pair(rotations=1.0, original_length=2**40) > 127
+    end = 127
+    kept_share = 1 - (63 - start) / (end - start)
+    # An ext factor of one half halves the share of a pair that keeps its frequency.
+    kept_share *= 0.5
+    expected = 1e4 ** (-126 / 128) * (kept_share + (1 - kept_share) / 4)
+    assert frequencies[63] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("flags", ["llama-server --rope-scale 2", "exllamav2 -rs 2"])

@@ -169,28 +169,64 @@ def test_longrope_without_both_tensors_and_unknown_scalings_are_refused(
 
 
 def test_the_parameters_of_yarn_are_read_from_a_gguf_header(tmp_path: Path) -> None:
-    """QWEN2_HEADER has YaRN by 4. yarn_log_multiplier is what Hugging Face calls mscale_all_dim, and
-    llama.cpp multiplies YaRN's 1 + 0.1 ln(factor) by attn_factor.
+    """QWEN2_HEADER has YaRN; these three keys are beside it. yarn_log_multiplier is what Hugging Face
+    calls mscale_all_dim. No key of GGUF has mscale, which is the constant 1 in llama.cpp's source.
     """
     parameters = {
         "rope.scaling.yarn_beta_fast": 16.0,
         "rope.scaling.yarn_beta_slow": 2.0,
         "rope.scaling.yarn_log_multiplier": 0.5,
-        "rope.scaling.attn_factor": 0.5,
     }
     path = write_gguf(tmp_path / "m.gguf", "qwen2", {**QWEN2_HEADER, **parameters})
-    encoding = only_encoding(path)
+    yarn = only_encoding(path).parameters
 
-    assert has_facts(
-        encoding, {"beta_fast": 16.0, "beta_slow": 2.0, "mscale_all_dim": 0.5, "mscale": 1.0}
-    )
-    assert encoding.attention_factor() == pytest.approx(0.5 * (1 + 0.1 * math.log(4)), rel=1e-15)
+    assert yarn["beta_fast"] == 16.0
+    assert yarn["beta_slow"] == 2.0
+    assert yarn["mscale_all_dim"] == 0.5
+    assert yarn["mscale"] == 1.0
 
 
-def test_yarn_with_a_factor_of_0_is_refused_as_without_one(tmp_path: Path) -> None:
-    """0 stands for a missing factor in GGUF, and YaRN needs one."""
-    without_factor = {"rope.scaling.factor": 0.0, "rope.scaling.attn_factor": 0.5}
-    path = write_gguf(tmp_path / "m.gguf", "qwen2", {**QWEN2_HEADER, **without_factor})
+def test_the_attention_factor_of_a_gguf_with_a_log_multiplier_is_a_quotient(
+    tmp_path: Path,
+) -> None:
+    """llama.cpp multiplies cos and sin by g(1) / g(yarn_log_multiplier), where g(m) is
+    1 + 0.1 m ln(factor). The factor of QWEN2_HEADER is 4.
+    """
+    header = {**QWEN2_HEADER, "rope.scaling.yarn_log_multiplier": 0.5}
+    encoding = only_encoding(write_gguf(tmp_path / "m.gguf", "qwen2", header))
+
+    expected = (1 + 0.1 * math.log(4)) / (1 + 0.1 * 0.5 * math.log(4))
+    assert encoding.attention_factor() == pytest.approx(expected, rel=1e-15)
+
+
+def test_the_attn_factor_of_a_gguf_multiplies_the_attention_factor_of_yarn(
+    tmp_path: Path,
+) -> None:
+    """YaRN multiplies cos and sin by 1 + 0.1 ln(factor), and llama.cpp multiplies that by attn_factor.
+    The factor of QWEN2_HEADER is 4.
+    """
+    header = {**QWEN2_HEADER, "rope.scaling.attn_factor": 0.5}
+    encoding = only_encoding(write_gguf(tmp_path / "m.gguf", "qwen2", header))
+
+    expected = 0.5 * (1 + 0.1 * math.log(4))
+    assert encoding.attention_factor() == pytest.approx(expected, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    "other_keys",
+    [
+        pytest.param({}, id="no attn_factor"),
+        pytest.param({"rope.scaling.attn_factor": 0.5}, id="an attn_factor"),
+    ],
+)
+def test_yarn_with_a_factor_of_0_is_refused_as_without_one(
+    tmp_path: Path, other_keys: dict[str, float]
+) -> None:
+    """0 stands for a missing factor in GGUF, and YaRN needs one. An attn_factor multiplies cos and sin,
+    and is no substitute for it.
+    """
+    header = {**QWEN2_HEADER, "rope.scaling.factor": 0.0, **other_keys}
+    path = write_gguf(tmp_path / "m.gguf", "qwen2", header)
     with pytest.raises(pecli.ParameterError, match="factor is missing; yarn scaling needs it"):
         only_encoding(path)
 
@@ -239,43 +275,97 @@ def test_what_a_gguf_header_leaves_out_is_what_llama_cpp_has_for_the_architectur
     assert max_biases <= {header.get("attention.max_alibi_bias") or 8.0}
 
 
+def unrotated_layers(tmp_path: Path, architecture: str, values: dict[str, Any]) -> list[int]:
+    """Return the layers, of the first 8, that have no rope by a header with these values.
+
+    A header has 8 layers (block_count) unless the values have another number.
+    """
+    header = {**SIZES, "block_count": 8, **values}
+    model = load_model(write_gguf(tmp_path / "m.gguf", architecture, header))
+    return [layer for layer in range(8) if model.is_unrotated(f"layers.{layer}.q")]
+
+
+def test_every_layer_of_a_usual_architecture_rotates(tmp_path: Path) -> None:
+    """Llama's layers all have rope."""
+    assert unrotated_layers(tmp_path, "llama", {}) == []
+
+
+@pytest.mark.parametrize("architecture", ["llama4", "smollm3"])
+def test_every_fourth_layer_of_llama_4_and_smollm3_has_no_rope(
+    tmp_path: Path, architecture: str
+) -> None:
+    """`n_no_rope_layer_step` is 4 in llama.cpp's source of these architectures; no key has it."""
+    assert unrotated_layers(tmp_path, architecture, {}) == [3, 7]
+
+
+def test_layers_that_predict_further_tokens_are_no_layers_of_the_pattern(tmp_path: Path) -> None:
+    """One of SmolLM3's 8 layers here is for the prediction of further tokens, so that 7 are left, of
+    which every fourth has no rope.
+    """
+    assert unrotated_layers(tmp_path, "smollm3", {"nextn_predict_layers": 1}) == [3]
+
+
 SLIDING_PATTERN = "attention.sliding_window_pattern"
+"""The key of a period, or of a flag per layer that is true if its attention slides."""
+
+
+@pytest.mark.parametrize(
+    ("architecture", "values", "layers_of_full_attention"),
+    [
+        pytest.param("cohere2", {}, [3, 7], id="no key: three layers slide, the fourth does not"),
+        pytest.param("exaone-moe", {}, [3, 7], id="no key, EXAONE MoE"),
+        pytest.param("cohere2", {SLIDING_PATTERN: 2}, [1, 3, 5, 7], id="a period of 2"),
+        pytest.param("cohere2", {SLIDING_PATTERN: 0}, [3, 7], id="0 is no period"),
+        pytest.param(
+            "cohere2", {SLIDING_PATTERN: [True, False] * 4}, [1, 3, 5, 7], id="a flag per layer"
+        ),
+        pytest.param(
+            "cohere2", {SLIDING_PATTERN: [True, False]}, [3, 7], id="2 flags for 8 layers are none"
+        ),
+        pytest.param("cohere2moe", {}, [0, 4], id="the first of four does not slide"),
+        pytest.param(
+            "cohere2moe",
+            {"leading_dense_block_count": 2},
+            [4],
+            id="layers 0 and 1, without experts, rotate although they do not slide",
+        ),
+    ],
+)
+def test_layers_of_full_attention_have_no_rope_in_some_architectures(
+    tmp_path: Path,
+    architecture: str,
+    values: dict[str, Any],
+    layers_of_full_attention: list[int],
+) -> None:
+    """By llama.cpp's source, these architectures rotate only layers whose attention slides. Which ones
+    do is the key's period or flags, or else the period in `set_swa_pattern` of the architecture.
+    """
+    unrotated = unrotated_layers(tmp_path, architecture, values)
+    assert unrotated == layers_of_full_attention
 
 
 @pytest.mark.parametrize(
     ("architecture", "values", "unrotated"),
     [
-        ("llama4", {}, [3, 7]),
-        ("llama4", {"attention.sliding_window": 0}, []),
-        ("smollm3", {}, [3, 7]),
-        ("smollm3", {"nextn_predict_layers": 1}, [3]),
-        ("cohere2", {}, [3, 7]),
-        ("cohere2", {SLIDING_PATTERN: 2}, [1, 3, 5, 7]),
-        ("cohere2", {SLIDING_PATTERN: 0}, [3, 7]),
-        ("cohere2", {SLIDING_PATTERN: [True, False] * 4}, [1, 3, 5, 7]),
-        ("cohere2", {SLIDING_PATTERN: [True, False]}, [3, 7]),
-        ("cohere2moe", {}, [0, 4]),
-        ("cohere2moe", {"leading_dense_block_count": 2}, [4]),
-        ("smallthinker", {}, []),
-        ("smallthinker", {"attention.sliding_window": 64}, [0, 4]),
-        ("exaone-moe", {}, [3, 7]),
-        ("exaone4", {}, []),
-        ("exaone4", {"block_count": 64}, [3, 7]),
-        ("llama", {}, []),
+        pytest.param("llama4", {"attention.sliding_window": 0}, [], id="Llama 4, window 0"),
+        pytest.param("llama4", {"attention.sliding_window": 64}, [3, 7], id="Llama 4, window 64"),
+        pytest.param("smallthinker", {}, [], id="SmallThinker, no window"),
+        pytest.param(
+            "smallthinker", {"attention.sliding_window": 64}, [0, 4], id="SmallThinker, window 64"
+        ),
+        pytest.param("exaone4", {}, [], id="EXAONE 4.0 of 8 layers has no window"),
+        pytest.param(
+            "exaone4", {"block_count": 64}, [3, 7], id="EXAONE 4.0 32B, of 64 layers, has one"
+        ),
     ],
 )
-def test_layers_without_rotation_follow_from_the_architecture(
+def test_a_model_without_a_sliding_window_rotates_all_layers(
     tmp_path: Path, architecture: str, values: dict[str, Any], unrotated: list[int]
 ) -> None:
-    """The patterns are `set_swa_pattern` and `n_no_rope_layer_step` in llama.cpp's source: every
-    fourth layer, or those with full attention, of which a period or a flag per layer is stored.
-    A pattern of 0, or shorter than the 8 layers, is none; the last layers may predict further
-    tokens. Of EXAONE 4.0, only the model of 64 layers has a window.
+    """If no attention slides, llama.cpp rotates the layers of full attention as well. Its source has
+    the first of every four of SmallThinker's layers as such, and the last of four in the others.
     """
-    header = {**SIZES, "block_count": 8, **values}
-    model = load_model(write_gguf(tmp_path / "m.gguf", architecture, header))
-
-    assert [k for k in range(8) if model.is_unrotated(f"layers.{k}.q")] == unrotated
+    assert unrotated_layers(tmp_path, architecture, values) == unrotated
 
 
 @pytest.mark.parametrize(
@@ -366,15 +456,35 @@ def test_a_factor_that_does_not_make_the_context_of_the_header_is_warned_about(
     assert "32768 positions make 131072, but the model says 32768 (context_length)" in warning
 
 
+NEOX_ARCHITECTURES = [
+    "qwen2",
+    "phi3",
+    "gemma2",
+    "gemma3",
+    "gpt-oss",
+    "falcon",
+    "olmo2",
+    "glm4moe",
+]
+"""Some that llama_model_rope_type of llama.cpp lists as LLAMA_ROPE_TYPE_NEOX."""
+
+
 @pytest.mark.parametrize(
-    "arch", ["llama", "qwen2", "phi3", "gemma2", "gemma3", "gpt-oss", "falcon", "olmo2", "glm4moe"]
+    ("arch", "layout"),
+    [("llama", "interleaved"), *((arch, "halves") for arch in NEOX_ARCHITECTURES)],
 )
-def test_the_layout_of_an_architecture_is_its_rope_type_in_ggml(tmp_path: Path, arch: str) -> None:
-    """llama_model_rope_type of llama.cpp knows these architectures; SIZES has only sizes."""
+def test_the_layout_of_an_architecture_is_its_rope_type_in_ggml(
+    tmp_path: Path, arch: str, layout: str
+) -> None:
+    """A header has no key for the layout. llama_model_rope_type of llama.cpp has a type for each
+    architecture: NORM rotates interleaved pairs, NEOX rotates halves.
+    """
     model = load_model(write_gguf(tmp_path / "m.gguf", arch, SIZES))
+    encoding = model.encodings[0]
+
+    assert encoding.layout == layout
+    assert encoding.sources["layout"] == f"family default (ggml's rope type of {arch})"
     assert model.warnings == ()
-    layout_source = model.encodings[0].sources["layout"]
-    assert layout_source == f"family default (ggml's rope type of {arch})"
 
 
 @pytest.mark.parametrize("arch", ["gptj", "foobar"])
@@ -493,15 +603,22 @@ def test_flags_of_a_gguf_that_scales_twice_are_refused(tmp_path: Path) -> None:
         load_model(path, flags="llama-server --rope-scale 4")
 
 
-def test_a_factor_beside_the_divisors_of_pairs_that_stay_is_read(tmp_path: Path) -> None:
-    """Gemma 4's pairs that do not rotate have the divisor 1e30, and stay with 8 times that."""
+def test_a_factor_divides_pairs_that_rotate_and_leaves_the_others_still(tmp_path: Path) -> None:
+    """Gemma 4's pairs that must not rotate have the divisor 1e30 in rope_freqs.weight, the last two of
+    four here. The frequencies base^(−2i/8) of the others, with divisor 1, are divided by the factor,
+    8; base is the 500000 of LLAMA_3_1_HEADER.
+    """
     header = {**LLAMA_3_1_HEADER, "rope.dimension_count": 8, "rope.scaling.factor": 8.0}
     tensors = {ROPE_FREQS: [1.0, 1.0, 1e30, 1e30]}
     path = write_gguf(tmp_path / "m.gguf", "gemma4", header, tensors)
     frequencies = load_model(path).encodings[0].inverse_frequencies() or []
 
-    assert frequencies[0] == 1 / 8
-    assert frequencies[-1] < 1e-29
+    rotating_pairs = frequencies[:2]
+    still_pairs = frequencies[2:]
+    assert rotating_pairs == pytest.approx([1 / 8, 500000.0 ** (-2 / 8) / 8], rel=1e-15)
+    # At most 1, divided by at least float32's 1e30: no position turns such a pair visibly.
+    assert len(still_pairs) == 2
+    assert max(still_pairs) < 1.01e-30
 
 
 def llama3_factors(factor: float) -> list[float]:
@@ -559,106 +676,211 @@ def test_factors_that_are_verified_against_their_own_header_prove_little(
     assert "cannot tell these factors from others" in answer["weak"][-1]
 
 
+IMPOSSIBLE_DIVISORS = {
+    "32 divisors of 64": llama3_factors(8.0)[:32],
+    "zeros": [0.0] * 64,
+    "not a number": [math.nan] * 64,
+}
+"""Contents of rope_freqs.weight that a Llama with 64 frequencies cannot have."""
+
+
+def write_llama_with_impossible_divisors(path: Path, name: str) -> Path:
+    """Write LLAMA_3_1_HEADER, of heads of 128 channels, with a row of IMPOSSIBLE_DIVISORS."""
+    return write_gguf(path, "llama", LLAMA_3_1_HEADER, {ROPE_FREQS: IMPOSSIBLE_DIVISORS[name]})
+
+
 @pytest.mark.parametrize(
-    ("factors", "code", "problem"),
+    ("name", "problem"),
     [
         (
-            llama3_factors(8.0)[:32],
-            USAGE_ERROR,
-            f"{ROPE_FREQS} is 32 numbers; there must be one for each of 64 frequencies",
+            "32 divisors of 64",
+            "rope_freqs.weight is 32 numbers; there must be one for each of 64 frequencies",
         ),
-        ([math.nan] * 64, FILE_ERROR, f"{ROPE_FREQS} is [nan, "),
-        ([0.0] * 64, USAGE_ERROR, f"{ROPE_FREQS}[0] is 0; it must be a finite number"),
+        ("zeros", "rope_freqs.weight[0] is 0; it must be a finite number"),
     ],
-    ids=["32 of 64", "not a number", "zero"],
 )
-def test_divisors_of_a_wrong_count_or_that_are_nan_or_0_are_refused(
-    tmp_path: Path, run_pecli, factors: list[float], code: int, problem: str
+def test_divisors_of_a_wrong_count_or_of_0_are_refused_as_wrong_values(
+    tmp_path: Path, run_pecli, name: str, problem: str
 ) -> None:
-    """A Llama with heads of 128 channels has 64 frequencies. NaN is no content of a file, other
-    numbers are wrong values; against a given config each file fails the check.
+    """A file without --config is its own model: a Llama with heads of 128 channels has 64 frequencies,
+    and nothing can be divided by 0. The exit code is that of a wrong value, 2.
     """
-    path = write_gguf(tmp_path / "x.gguf", "llama", LLAMA_3_1_HEADER, {ROPE_FREQS: factors})
+    path = write_llama_with_impossible_divisors(tmp_path / "x.gguf", name)
     outcome = run_pecli("verify", path)
 
-    assert outcome.exit_code == code
+    assert outcome.exit_code == USAGE_ERROR
     assert problem in outcome.err
-    assert run_pecli("verify", path, "--config", "llama-3.1-8b").exit_code == CHECK_FAILED
 
 
-@pytest.mark.parametrize("is_exchanged", [False, True])
-def test_long_and_short_factors_pass_and_fail_with_that_reason_if_they_are_exchanged(
-    tmp_path: Path, run_pecli, is_exchanged: bool
+def test_divisors_that_are_not_a_number_are_refused_as_a_damaged_file(
+    tmp_path: Path, run_pecli
 ) -> None:
-    """The config and the .gguf are the same Phi-3 with 8 / 2 = 4 pairs per head, so that both have
-    four factors of each kind; a converter that writes one list under the name of the other is found.
+    """No converter writes NaN, so the exit code is that of a damaged file, 3, and not that of a wrong
+    value.
     """
-    long = [1.0, 2.0, 8.0, 40.0]
-    short = [1.0, 1.0, 1.5, 2.0]
-    scaling = {"type": "longrope", "long_factor": long, "short_factor": short}
-    lengths = {"max_position_embeddings": 131072, "original_max_position_embeddings": 4096}
-    config = {
-        "model_type": "phi3",
-        "hidden_size": 64,
-        "num_attention_heads": 8,
-        "rope_scaling": scaling,
-        **lengths,
-    }
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    sizes = {"embedding_length": 64, "attention.head_count": 8, "rope.dimension_count": 8}
-    tensors = {LONG_FACTORS: long, SHORT_FACTORS: short}
-    if is_exchanged:
-        tensors = {LONG_FACTORS: short, SHORT_FACTORS: long}
-    path = write_gguf(tmp_path / "m.gguf", "phi3", {**PHI3_HEADER, **sizes}, tensors)
+    path = write_llama_with_impossible_divisors(tmp_path / "x.gguf", "not a number")
+    outcome = run_pecli("verify", path)
+
+    assert outcome.exit_code == FILE_ERROR
+    assert "rope_freqs.weight is [nan, " in outcome.err
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE_DIVISORS)
+def test_impossible_divisors_fail_the_check_against_a_model_that_is_given(
+    tmp_path: Path, run_pecli, name: str
+) -> None:
+    """With --config, the preset Llama 3.1 8B is the model, and the file is only what is checked: its
+    divisors are wrong tensors, which fail (exit code 1) and are no error.
+    """
+    path = write_llama_with_impossible_divisors(tmp_path / "x.gguf", name)
+    outcome = run_pecli("verify", path, "--config", "llama-3.1-8b")
+    assert outcome.exit_code == CHECK_FAILED
+
+
+LONG = [1.0, 2.0, 8.0, 40.0]
+SHORT = [1.0, 1.0, 1.5, 2.0]
+SMALL_PHI3_CONFIG = {
+    "model_type": "phi3",
+    "hidden_size": 64,
+    "num_attention_heads": 8,
+    "max_position_embeddings": 131072,
+    "original_max_position_embeddings": 4096,
+    "rope_scaling": {"type": "longrope", "long_factor": LONG, "short_factor": SHORT},
+}
+"""A Phi-3 with heads of 64 / 8 = 8 channels: four pairs, and so four factors of each kind."""
+SMALL_PHI3_HEADER = {
+    "embedding_length": 64,
+    "attention.head_count": 8,
+    "rope.dimension_count": 8,
+    "rope.scaling.type": "longrope",
+    "rope.scaling.original_context_length": 4096,
+    "rope.scaling.attn_factor": math.sqrt(1 + math.log(131072 / 4096) / math.log(4096)),
+}
+"""The same model in llama.cpp's keys; Phi-3's code computes attn_factor so."""
+
+
+def test_long_and_short_factors_of_a_gguf_pass_against_the_config_that_has_them(
+    tmp_path: Path, run_pecli
+) -> None:
+    """SMALL_PHI3_HEADER and SMALL_PHI3_CONFIG describe one model, and a .gguf has the factors in two
+    tensors.
+    """
+    tensors = {LONG_FACTORS: LONG, SHORT_FACTORS: SHORT}
+    path = write_gguf(tmp_path / "m.gguf", "phi3", SMALL_PHI3_HEADER, tensors)
+    (tmp_path / "config.json").write_text(json.dumps(SMALL_PHI3_CONFIG))
     outcome = run_pecli("verify", path, "--config", tmp_path / "config.json")
 
-    assert outcome.exit_code == (CHECK_FAILED if is_exchanged else SUCCESS)
-    reason = "short_factor is used where long_factor belongs"
-    assert (reason in outcome.out) is is_exchanged
+    assert outcome.exit_code == SUCCESS
+    assert "is used where" not in outcome.out
 
 
-START = b"GGUF" + struct.pack("<I", 3)
-TEXTS = struct.pack("<QQQ", 0, 1, 1) + b"t" + struct.pack("<IIQ", 9, 8, 1 << 26)
-KEY = struct.pack("<Q", 4) + b"%04d" + struct.pack("<I", 8) + struct.pack("<Q", 1 << 20)
-LIST = struct.pack("<Q", 4) + b"%04d" + struct.pack("<IIQ", 9, 0, 4096)
-SPARSE: list[tuple[list[bytes], int, str]] = [
-    ([START + struct.pack("<QQ", 1 << 20, 0)], 1 << 26, "tensors"),
-    ([START + TEXTS], 1 << 30, "more than 16 MB"),
-    (
-        [START + struct.pack("<QQQ", 0, 1, 17) + b"general.alignment" + struct.pack("<II", 4, 0)],
-        0,
-        "alignment 0",
-    ),
-    ([START + struct.pack("<QQ", 0, 1000), *[KEY] * 1000], 1 << 20, "more than 16 MB"),
-    ([START + struct.pack("<QQ", 0, 1000), *[LIST] * 1000], 4096, "more than 16 MB"),
-]
+def test_long_and_short_factors_of_a_gguf_fail_with_that_reason_if_they_are_exchanged(
+    tmp_path: Path, run_pecli
+) -> None:
+    """A converter may write either list under the name of the other. SMALL_PHI3_HEADER and
+    SMALL_PHI3_CONFIG describe one model.
+    """
+    tensors = {LONG_FACTORS: SHORT, SHORT_FACTORS: LONG}
+    path = write_gguf(tmp_path / "m.gguf", "phi3", SMALL_PHI3_HEADER, tensors)
+    (tmp_path / "config.json").write_text(json.dumps(SMALL_PHI3_CONFIG))
+    outcome = run_pecli("verify", path, "--config", tmp_path / "config.json")
+
+    assert outcome.exit_code == CHECK_FAILED
+    assert "short_factor is used where long_factor belongs" in outcome.out
+
+
+def header_start(*, tensors: int, keys: int) -> bytes:
+    """Return the first 24 bytes of a GGUF file of version 3, with the numbers of both that it claims."""
+    return b"GGUF" + struct.pack("<IQQ", 3, tensors, keys)
+
+
+def name_of_key(name: str) -> bytes:
+    return struct.pack("<Q", len(name)) + name.encode()
+
+
+def key_of_a_text(name: str, length: int) -> bytes:
+    """Return the key of a text (type 8) that claims so many bytes, which would follow."""
+    return name_of_key(name) + struct.pack("<IQ", 8, length)
+
+
+def key_of_a_list(name: str, element_type: int, count: int) -> bytes:
+    """Return the key of a list (type 9) that claims so many elements, which would follow."""
+    return name_of_key(name) + struct.pack("<IIQ", 9, element_type, count)
+
+
+BYTE = 0
+TEXT = 8
+MB = 2**20
+
+
+def write_sparse_file(path: Path, start: bytes, keys: list[bytes], gap: int) -> None:
+    """Write the start of a header and its keys, each followed by a gap of so many bytes.
+
+    A gap is read as zeros, and takes no room on the disk.
+    """
+    with path.open("wb") as file:
+        file.write(start)
+        for key in keys:
+            file.write(key)
+            file.seek(gap, os.SEEK_CUR)
+        file.truncate(max(file.tell(), gap))
 
 
 @pytest.mark.parametrize(
-    ("pieces", "gap", "problem"),
-    SPARSE,
-    ids=["2^20 tensors", "2^26 texts", "alignment 0", "1000 long texts", "1000 long lists"],
+    ("keys", "gap"),
+    [
+        pytest.param([key_of_a_list("t", TEXT, 2**26)], 1024 * MB, id="a list of 2^26 texts"),
+        pytest.param(
+            [key_of_a_text(f"{number:04}", MB) for number in range(1000)],
+            MB,
+            id="1000 texts of 1 MB",
+        ),
+        pytest.param(
+            [key_of_a_list(f"{number:04}", BYTE, 4096) for number in range(1000)],
+            4096,
+            id="1000 lists of 4096 numbers, of several bytes each in memory",
+        ),
+    ],
 )
-def test_a_header_that_claims_more_than_16_mb_or_an_alignment_of_0_is_refused(
-    tmp_path: Path, run_pecli, pieces: list[bytes], gap: int, problem: str
+def test_a_header_that_would_take_more_than_16_mb_is_refused(
+    tmp_path: Path, run_pecli, keys: list[bytes], gap: int
 ) -> None:
-    """A broken or hostile header can claim gigabytes of keys, texts or tensors in a sparse file,
-    whose gaps take no room on the disk. It must be refused before anything is allocated.
-
-    The file has these pieces, each but the first followed by a gap of so many bytes; %04d in a
-    piece is its number, so that keys differ.
+    """A broken or hostile header can claim gigabytes of texts and lists in a sparse file, whose gaps
+    take no room on the disk. It must be refused before it fills the memory; real headers have at
+    most a few MB.
     """
     path = tmp_path / "m.gguf"
-    with path.open("wb") as file:
-        file.write(pieces[0])
-        for number, piece in enumerate(pieces[1:]):
-            file.write(piece.replace(b"%04d", b"%04d" % number))
-            file.seek(gap, os.SEEK_CUR)
-        file.truncate(max(file.tell(), gap))
+    write_sparse_file(path, header_start(tensors=0, keys=len(keys)), keys, gap)
     outcome = run_pecli("config", path)
 
     assert outcome.exit_code == FILE_ERROR
-    assert problem in outcome.err
+    assert "has a header of more than 16 MB" in outcome.err
+
+
+def test_a_header_that_claims_more_tensors_than_any_model_has_is_refused(
+    tmp_path: Path, run_pecli
+) -> None:
+    """Models have thousands of tensors, and this broken or hostile header claims 2^20 = 1048576 in a
+    file of 64 MB. It must be refused before entries for them are made.
+    """
+    path = tmp_path / "m.gguf"
+    start = header_start(tensors=2**20, keys=0)
+    write_sparse_file(path, start, keys=[], gap=64 * MB)
+    outcome = run_pecli("config", path)
+
+    assert outcome.exit_code == FILE_ERROR
+    assert "claims 0 keys and 1048576 tensors" in outcome.err
+
+
+def test_a_header_with_an_alignment_of_0_is_refused(tmp_path: Path, run_pecli) -> None:
+    """Tensors begin at multiples of general.alignment, an unsigned number (type 4), and 0 has none."""
+    alignment = name_of_key("general.alignment") + struct.pack("<II", 4, 0)
+    path = tmp_path / "m.gguf"
+    path.write_bytes(header_start(tensors=0, keys=1) + alignment)
+    outcome = run_pecli("config", path)
+
+    assert outcome.exit_code == FILE_ERROR
+    assert "has the alignment 0" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -676,9 +898,9 @@ def test_an_alignment_that_is_no_positive_integer_is_refused(
     """Types 6, 8 and 5 of GGUF are float32, text and int32; general.alignment must be an unsigned
     number.
     """
-    key = struct.pack("<QQQ", 0, 1, 17) + b"general.alignment"
+    key = name_of_key("general.alignment")
     path = tmp_path / "m.gguf"
-    path.write_bytes(START + key + value)
+    path.write_bytes(header_start(tensors=0, keys=1) + key + value)
 
     with pytest.raises(pecli.FileError, match=problem):
         pecli.load(path)

@@ -68,23 +68,32 @@ def test_the_command_of_a_configuration_is_given_and_runs(
     assert run([*without_output_file, "-q"]) == SUCCESS
 
 
+QWEN2_VL_CONFIG = {
+    "model_type": "qwen2_vl",
+    "vision_config": {"model_type": "qwen2_vl", "embed_dim": 1280, "num_heads": 16},
+}
+"""Its tower for images has heads of 1280 / 16 = 80 channels, which are 40 pairs."""
+
+
 def test_the_tower_of_qwen2_vl_rotates_by_rows_and_columns_in_blocks_of_2_x_2(
     tmp_path: Path,
 ) -> None:
-    """The patches of a 4 x 2 grid come in two blocks of 2 x 2. The first half of the pairs rotates
-    by rows, the second, from pair 20 of 40 on, by columns; the first frequency of each is 1, so that
-    the column of cos is the cosine of the row or column.
+    """Qwen2-VL merges 2 x 2 patches, so that its patches come block by block: on a grid of 4 x 4, first
+    the four of the top left block, then those of the top right one. Pairs 0 to 19 of 40 rotate by the
+    row of a patch, and 20 to 39 by its column.
     """
-    config, _ = COMMANDS[-1]
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "config.json").write_text(json.dumps(QWEN2_VL_CONFIG))
     by_config = ["--config", str(tmp_path / "config.json"), "--layer-type", "vision"]
     output = ["-q", "-o", str(tmp_path / "made.npz")]
 
-    assert run(["rope", *by_config, "--grid", "4x2", *output]) == SUCCESS
+    assert run(["rope", *by_config, "--grid", "4x4", *output]) == SUCCESS
 
+    rows = [0, 0, 1, 1] * 2 + [2, 2, 3, 3] * 2
+    columns = [0, 1, 0, 1, 2, 3, 2, 3] * 2
     cos = np.load(tmp_path / "made.npz")["cos"]
-    assert np.allclose(cos[:, 0], np.cos([0, 0, 1, 1, 2, 2, 3, 3]), atol=1e-6)
-    assert np.allclose(cos[:, 20], np.cos([0, 1, 0, 1, 0, 1, 0, 1]), atol=1e-6)
+    # The first frequency of each half is 1: the angle is the row or the column itself.
+    assert np.allclose(cos[:, 0], np.cos(rows), atol=1e-6)
+    assert np.allclose(cos[:, 20], np.cos(columns), atol=1e-6)
 
 
 def test_a_tower_of_an_unknown_model_gives_half_a_head_to_each_axis() -> None:
@@ -131,16 +140,25 @@ def test_flux_has_a_table_over_a_grid_but_none_over_a_sequence() -> None:
     assert run(["rope", "--model", "flux.1-dev", "--grid", "2x2", "-q"]) == SUCCESS
 
 
+def table_made_by_command(config: dict[str, Any], path: Path) -> np.ndarray:
+    """Return the table that the command of a configuration makes.
+
+    The command has all parameters as options, such as «pecli sinusoidal --dim 1152 --grid 64x64
+    -o sinusoidal.npy»; its last word, the output, is replaced by the path.
+    """
+    command = commands(load_config(config), "--config config.json")[0]
+    options = shlex.split(command)[1:-1]
+    assert run([*options, str(path), "-q"]) == SUCCESS
+    return np.load(path)
+
+
 def test_pixart_halves_the_places_of_its_grid(tmp_path: Path) -> None:
     """By diffusers, PixArt's grid of 64 x 64 has its point i at i · (64 / 64) / 2, and 1152 channels:
     sines and cosines of the column, then of the row, with 288 frequencies each.
     """
-    model = load_config({"_class_name": "PixArtTransformer2DModel"})
-    command = commands(model, "--config config.json")[0]
-    without_output_file = shlex.split(command)[1:-1]
-
-    assert run([*without_output_file, str(tmp_path / "pe.npy"), "-q"]) == SUCCESS
-
+    table = table_made_by_command(
+        {"_class_name": "PixArtTransformer2DModel"}, tmp_path / "table.npy"
+    )
     row, column = 63, 5
     frequencies = 10000.0 ** (-np.arange(288) / 288)
     expected = np.concatenate(
@@ -151,4 +169,5 @@ def test_pixart_halves_the_places_of_its_grid(tmp_path: Path) -> None:
             np.cos(row / 2 * frequencies),
         ]
     )
-    assert np.allclose(np.load(tmp_path / "pe.npy")[64 * row + column], expected, atol=1e-6)
+    # The table is float32, whose rounding is far below 1e-6.
+    assert np.allclose(table[64 * row + column], expected, atol=1e-6)

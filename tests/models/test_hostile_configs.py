@@ -159,7 +159,8 @@ CONFIGS_TO_MUTATE: list[dict[str, Any]] = [
         "patch_size": 8,
     },
 ]
-SETTINGS = ("attention_factor", "mscale", "mscale_all_dim", "mrope_section", "alpha")
+OPTIONAL_SETTINGS = ("attention_factor", "mscale", "mscale_all_dim", "mrope_section", "alpha")
+ROPE_SCALINGS: list[dict[str, Any]] = [YARN_SCALING, LLAMA3, {**LONG, "long_factor": [2] * 8}]
 
 
 def with_each_key_replaced_by_junk(config: dict[str, Any]) -> list[dict[str, Any]]:
@@ -167,32 +168,57 @@ def with_each_key_replaced_by_junk(config: dict[str, Any]) -> list[dict[str, Any
     return [{**config, name: value} for name in config for value in JUNK_VALUES]
 
 
-def configs_with_a_junk_value() -> list[dict[str, Any]]:
-    """Return configs of which one key has a value of a kind that no class expects."""
-    mutations = []
+def configs_with_a_junk_key() -> list[dict[str, Any]]:
+    """Return CONFIGS_TO_MUTATE (Llama 4, Falcon, VideoMAE, …) with one key replaced in each copy."""
+    mutated = []
     for config in CONFIGS_TO_MUTATE:
-        mutations += with_each_key_replaced_by_junk(config)
-    for scaling in (YARN_SCALING, LLAMA3, {**LONG, "long_factor": [2] * 8}):
-        settings = {**dict.fromkeys(SETTINGS), **scaling}
-        for mutated in with_each_key_replaced_by_junk(settings):
-            mutations.append({**PLAIN_LLAMA, "rope_scaling": mutated})
-    # The same keys are in many of the stored configs, so that one value for each is enough.
+        mutated += with_each_key_replaced_by_junk(config)
+    return mutated
+
+
+def configs_with_a_junk_setting() -> list[dict[str, Any]]:
+    """Return Llamas with YaRN, llama3 or longrope, one setting of rope_scaling replaced in each."""
+    mutated = []
+    for scaling in ROPE_SCALINGS:
+        settings = {**dict.fromkeys(OPTIONAL_SETTINGS, None), **scaling}
+        for junk_settings in with_each_key_replaced_by_junk(settings):
+            mutated.append({**PLAIN_LLAMA, "rope_scaling": junk_settings})
+    return mutated
+
+
+def public_configs_with_a_junk_key() -> list[dict[str, Any]]:
+    """Return the configs of configurations.jsonl with one key replaced in each copy.
+
+    Five values take turns: the same keys are in many of these configs, so that one value for each
+    is enough.
+    """
     values = cycle([None, "8", [1], 1e308, 0])
+    mutated = []
     for _, config, *_ in stored("configurations.jsonl"):
         for name in config:
-            mutations.append({**config, name: next(values)})
-    return mutations
+            mutated.append({**config, name: next(values)})
+    return mutated
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param(7, id="every 7th"),
+        pytest.param(1, id="all", marks=pytest.mark.thorough),
+    ],
+)
 def test_a_config_with_a_value_of_the_wrong_kind_raises_nothing_but_pecli_errors(
     step: int,
 ) -> None:
-    """One key at a time of many configs is replaced by null, texts, lists and huge numbers, and every
-    7th of these configs (or all) is read. They may be readable or refused; any exception but
-    PecliError, such as TypeError, fails the test.
+    """In each config one key has a value such as null, a text, a list or 10^30. pecli may read it or
+    refuse it with a PecliError; any other exception, such as TypeError, fails the test.
     """
-    for config in configs_with_a_junk_value()[::step]:
+    configs = [
+        *configs_with_a_junk_key(),
+        *configs_with_a_junk_setting(),
+        *public_configs_with_a_junk_key(),
+    ]
+    for config in configs[::step]:
         with contextlib.suppress(pecli.PecliError):
             pecli.load_config(config).as_json()
 
@@ -214,30 +240,73 @@ def test_a_json_file_that_cannot_be_opened_is_no_configuration(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "expected"),
+    "text",
     [
-        ("llama.json", '{"model_type": "llama"}', True),
-        ("model.safetensors.index.json", '{"weight_map": {}}', False),
-        ("tables.json", '{"tensors": {}}', False),
-        ("spec.json", '{"pecli": 1}', False),
-        ("lists.json", '{"cos": [[1, 0.5]], "sin": [[0, 0.8]]}', False),
-        ("layers.json", '{"layers": {"0": {"cos": [[1, 0.5]]}}}', False),
-        ("answer.json", '{"status": "ok", "data": [{"q": [ [[1, 0.5]] ]}]}', False),
-        ("llava.json", '{"model_type": "llava", "image_grid": [[336, 672]]}', True),
-        ("flux.json", '{"_class_name": "Flux", "pairs": {"a": [[1, 2]]}}', True),
-        ("groups.json", '{"head_groups": [["a"]], "model_type": "llama"}', True),
-        ("list.json", "[]", False),
-        ("llama.txt", '{"model_type": "llama"}', False),
+        pytest.param('{"model_type": "llama"}', id="a model_type"),
+        pytest.param('{"hidden_size": 64}', id="an object of numbers"),
+        pytest.param(
+            '{"model_type": "llava", "image_grid": [[336, 672]]}',
+            id="lists of numbers beside a model_type",
+        ),
+        pytest.param(
+            '{"_class_name": "Flux", "pairs": {"a": [[1, 2]]}}',
+            id="lists of numbers beside a _class_name",
+        ),
+        pytest.param(
+            '{"head_groups": [["a"]], "model_type": "llama"}',
+            id="lists of texts beside a model_type",
+        ),
     ],
 )
-def test_a_json_file_describes_a_model_by_its_contents(
-    tmp_path: Path, name: str, text: str, expected: bool
+def test_a_json_file_of_an_object_without_tables_is_a_configuration(
+    tmp_path: Path, text: str
 ) -> None:
-    """Indices of shards, files of tables, specs of pecli and lists are JSON files, but no configs;
-    files without the suffix .json are never configs.
+    """The file may have any name. Lists of lists of numbers are tables, unless a key names the type of
+    the model: LLaVA's config has such a list of image sizes.
     """
+    path = tmp_path / "my-model.json"
+    path.write_text(text)
+    assert config_files.is_config(str(path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('{"cos": [[1, 0.5]], "sin": [[0, 0.8]]}', id="tables"),
+        pytest.param('{"layers": {"0": {"cos": [[1, 0.5]]}}}', id="tables by layer"),
+        pytest.param(
+            '{"status": "ok", "data": [{"q": [ [[1, 0.5]] ]}]}',
+            id="tables in the answer of a server",
+        ),
+        pytest.param('{"tensors": {}}', id="tables that pecli wrote"),
+        pytest.param('{"pecli": 1}', id="a spec that pecli wrote"),
+        pytest.param("[]", id="a list"),
+    ],
+)
+def test_a_json_file_of_tables_or_of_a_list_is_no_configuration(tmp_path: Path, text: str) -> None:
+    """Lists of lists of numbers are tables of cos, sin or activations, and no key names the type of a
+    model here. Configurations are objects.
+    """
+    path = tmp_path / "my-tables.json"
+    path.write_text(text)
+    assert not config_files.is_config(str(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param(
+            "model.safetensors.index.json", '{"weight_map": {}}', id="an index of shards of weights"
+        ),
+        pytest.param("llama.txt", '{"model_type": "llama"}', id="another suffix than .json"),
+    ],
+)
+def test_a_file_with_the_name_of_something_else_is_no_configuration(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    """The suffixes .index.json and .txt decide, whatever the file holds."""
     (tmp_path / name).write_text(text)
-    assert config_files.is_config(str(tmp_path / name)) == expected
+    assert not config_files.is_config(str(tmp_path / name))
 
 
 def test_a_folder_called_llama_json_is_no_configuration(tmp_path: Path) -> None:

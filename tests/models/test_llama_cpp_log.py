@@ -147,17 +147,28 @@ def test_a_log_without_sizes_is_refused(tmp_path: Path) -> None:
         model_of_log(tmp_path, "print_info: arch = llama\nprint_info: freq_base_train = 10000.0\n")
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "Infinity", "[1, 2]", "null"])
-def test_a_scale_of_a_log_that_is_no_number_above_zero_is_ignored(
-    value: str, tmp_path: Path
-) -> None:
-    """Damaged lines of a llama.cpp log must neither be an error nor make a scaling; LOG_OF_LLAMA,
-    which follows them, has none.
-    """
-    lines = f"print_info: freq_scale_train = {value}\nllama_context: freq_scale = {value}\n"
-    model = model_of_log(tmp_path, lines + LOG_OF_LLAMA)
+def log_with_scale(scale: str) -> str:
+    """Return LOG_OF_LLAMA with another scale of positions in its own line and in llama_context's."""
+    log = LOG_OF_LLAMA.replace("freq_scale_train = 1\n", f"freq_scale_train = {scale}\n")
+    return f"{log}llama_context: freq_scale = {scale}\n"
 
-    assert model.one().parameters["scaling"] == "none"
+
+def test_a_scale_of_a_log_divides_positions_by_its_inverse(tmp_path: Path) -> None:
+    """llama.cpp multiplies positions by freq_scale: 0.25 is linear scaling by the factor 4."""
+    encoding = model_of_log(tmp_path, log_with_scale("0.25")).one()
+    assert encoding.parameters["scaling"] == "linear"
+    assert encoding.parameters["factor"] == 4.0
+
+
+@pytest.mark.parametrize("scale", ["0", "-1", "Infinity", "[1, 2]", "null"])
+def test_a_scale_of_a_log_that_is_no_number_above_zero_is_ignored(
+    scale: str, tmp_path: Path
+) -> None:
+    """Damaged lines of a llama.cpp log must neither be an error nor make a scaling. «rope scaling =
+    linear» in LOG_OF_LLAMA is llama.cpp's default, and without a scale it scales nothing.
+    """
+    encoding = model_of_log(tmp_path, log_with_scale(scale)).one()
+    assert encoding.parameters["scaling"] == "none"
 
 
 def test_a_stored_key_names_the_architecture_if_no_info_line_does(tmp_path: Path) -> None:

@@ -61,15 +61,24 @@ def test_the_layout_of_pairs_is_that_of_the_family(
 
 
 @pytest.mark.parametrize(
-    ("preset", "trailing"), [("gpt2", False), ("llama-3-8b", False), ("deepseek-v3", True)]
+    ("preset", "rotates_last_channels"),
+    [("gpt2", False), ("llama-3-8b", False), ("deepseek-v3", True)],
 )
-def test_only_latent_attention_rotates_the_last_channels(preset: str, trailing: bool) -> None:
+def test_only_latent_attention_rotates_the_last_channels(
+    preset: str, rotates_last_channels: bool
+) -> None:
     """DeepSeek-V3's heads have 128 channels without rotation before 64 rotary ones (`trailing`), and
     Llama rotates whole heads; GPT-2 rotates nothing.
     """
-    encoding = load_model(preset).one()
-    assert encoding.trailing is trailing
-    assert encoding.tables_in_halves is False
+    assert load_model(preset).one().trailing is rotates_last_channels
+
+
+@pytest.mark.parametrize("preset", ["gpt2", "llama-3-8b", "deepseek-v3"])
+def test_columns_of_tables_are_in_the_order_of_the_layout_in_most_models(preset: str) -> None:
+    """`tables_in_halves` is for models such as GLM, which rotate interleaved pairs, but store tables
+    with each frequency at columns i and i + d/2. GPT-2, Llama and DeepSeek do not.
+    """
+    assert load_model(preset).one().tables_in_halves is False
 
 
 @pytest.mark.parametrize(
@@ -155,11 +164,13 @@ def test_json_states_no_length_if_frequencies_are_the_same_at_every_length() -> 
 
 
 def test_the_rope_of_a_runtime_has_the_length_that_is_given() -> None:
-    """vLLM's tables depend on the length that the server was started with, so the length must reach
-    the scheme.
+    """vLLM's tables depend on the length that the server was started with (`length`), which must reach
+    the scheme. It may be longer than the table, which has `seq_len` rows.
     """
     encoding = load_config({**SMALL_CONFIG, "model_type": "llama"}).one()
-    assert encoding.rope(4, length=64, runtime="vllm").length == 64
+    rope = encoding.rope(seq_len=4, length=64, runtime="vllm")
+    assert rope.length == 64
+    assert rope.seq_len == 4
 
 
 def test_sections_that_do_not_fit_the_head_are_left_out_of_the_scheme() -> None:
@@ -182,12 +193,24 @@ def test_sections_of_an_option_that_do_not_fit_the_head_are_refused() -> None:
         encoding.rope(8, mrope_section=(8, 8, 8))
 
 
-def test_sections_that_are_not_interleaved_leave_mrope_interleaved_at_its_default() -> None:
-    """None is the default of Rope's parameter; Qwen2-VL's sections come one after the other, so that
-    a command for it needs no option.
+def test_sections_of_qwen2_vl_are_not_interleaved_which_is_the_default_of_rope() -> None:
+    """Qwen2-VL's sections of time, rows and columns come one after the other. Rope's parameter
+    `mrope_interleaved` is then None, its default, and not False.
     """
     encoding = load_config({"model_type": "qwen2_vl", **SMALL_CONFIG, "head_dim": 128}).one()
-    assert encoding.rope(8).mrope_interleaved is None
+    rope = encoding.rope(seq_len=8)
+    assert rope.mrope_section == (16, 24, 24)
+    assert rope.mrope_interleaved is None
+
+
+def test_sections_of_qwen3_vl_are_interleaved() -> None:
+    """Qwen3-VL's code mixes the pairs of time, rows and columns; its published sections are 24, 20
+    and 20 of 64 pairs.
+    """
+    encoding = load_config({"model_type": "qwen3_vl", **SMALL_CONFIG, "head_dim": 128}).one()
+    rope = encoding.rope(seq_len=8)
+    assert rope.mrope_section == (24, 20, 20)
+    assert rope.mrope_interleaved is True
 
 
 @pytest.mark.parametrize(("use_fope", "requested"), [(True, True), (False, False), (None, False)])

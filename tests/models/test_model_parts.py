@@ -111,7 +111,19 @@ def test_a_mapping_that_holds_itself_is_read(key: str) -> None:
 
 
 def test_a_text_config_in_the_file_replaces_the_default_one_of_the_class() -> None:
-    """LLaVA's class has a Llama by default, which would be reported if it were read besides."""
+    """LLaVA's class has a Llama with heads of 128 channels by default. The text_config here has heads
+    of 64 / 4 = 16 channels, and only that one is read.
+    """
+    by_default = load_config({"model_type": "llava"})
+    assert by_default.one().parameters["dim"] == 128
+
+    text_config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
+    (text,) = load_config({"model_type": "llava", "text_config": text_config})
+    assert text.parameters["dim"] == 64 // 4
+
+
+def test_a_text_config_in_the_place_of_the_default_one_is_no_reason_for_a_warning() -> None:
+    """SMALL_CONFIG has the sizes and the base of a Llama: nothing is missing or unknown in it."""
     config = {"model_type": "llava", "text_config": {"model_type": "llama", **SMALL_CONFIG}}
     assert load_config(config).warnings == ()
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import pecli
+from pecli.models.encoding import ModelEncodings
 from pecli.models.find import load_config
 from tests.models.facts import has_facts, only_encoding, stored
 
@@ -87,28 +88,61 @@ def test_speecht5_has_four_tables() -> None:
 
 
 CONFIGS_OF_TOWERS = stored("tables.json")["towers"]
-"""Beside rope, or instead of it; rows of the class token included."""
+"""By the model_type of a model with images: the model_type of its tower, keys beside VISION, and by
+layer type the rows of its learned table, or None for a rope. They were written by hand from the
+model's code:
+
+    "llama4": ["llama4_vision_model", {}, {"vision": null, "vision.patches": 1025}]
+
+Llama 4's tower has a rope, and a table with a row for each of (448 / 14)² patches and one for the
+class token.
+"""
+
+
+def model_with_tower(name: str) -> ModelEncodings:
+    """Return a model of CONFIGS_OF_TOWERS, whose tower has images of 448 and patches of 14 pixels."""
+    model_type, keys, _ = CONFIGS_OF_TOWERS[name]
+    vision = {"model_type": model_type, **VISION, **keys}
+    return load_config({"model_type": name, "vision_config": vision})
 
 
 @pytest.mark.parametrize("name", CONFIGS_OF_TOWERS)
 def test_vision_towers_have_learned_tables_of_their_patches(name: str) -> None:
-    """Each row of tables.json has the model_type and keys of a tower, and by layer type the rows of
-    its table, written by hand from the model's code: (448 / 14)² patches, one more for a class
-    token, or None for a rope. Only Mllama has tables by tile besides, which are warned about.
+    """A table has a row for each patch, (448 / 14)² = 1024 by default, and one more if the model has a
+    class token. A rope, which some towers have beside the table, has no rows: None.
     """
-    model_type, keys, rows_by_hand = CONFIGS_OF_TOWERS[name]
-    vision = {"model_type": model_type, **VISION, **keys}
-    model = load_config({"model_type": name, "vision_config": vision})
-    tower = [encoding for encoding in model if encoding.part == "vision"]
+    *_, rows_by_hand = CONFIGS_OF_TOWERS[name]
+    tower = [encoding for encoding in model_with_tower(name) if encoding.part == "vision"]
     rows = {encoding.layer_type: encoding.parameters.get("max_len") for encoding in tower}
-
     assert rows == rows_by_hand
 
+
+@pytest.mark.parametrize("name", CONFIGS_OF_TOWERS)
+def test_the_learned_table_of_a_vision_tower_is_as_wide_as_its_hidden_states(name: str) -> None:
+    """The table is added to the hidden states, which have VISION's hidden_size, 1152 channels."""
+    model = model_with_tower(name)
     learned = [encoding for encoding in model if encoding.scheme == "learned" and encoding.part]
-    assert {encoding.parameters["dim"] for encoding in learned} == {VISION["hidden_size"]}
+    assert {encoding.parameters["dim"] for encoding in learned} == {1152}
+
+
+@pytest.mark.parametrize("name", CONFIGS_OF_TOWERS)
+def test_one_of_a_vision_tower_is_its_rope_or_else_its_learned_table(name: str) -> None:
+    """`one("vision")` returns a single encoding. Towers with a rope have None for its rows in
+    CONFIGS_OF_TOWERS.
+    """
+    *_, rows_by_hand = CONFIGS_OF_TOWERS[name]
     has_rope = None in rows_by_hand.values()
-    assert model.one("vision").scheme == ("rope" if has_rope else "learned")
-    assert any("tile" in warning for warning in model.warnings) == (name == "mllama")
+    scheme = model_with_tower(name).one("vision").scheme
+    assert scheme == ("rope" if has_rope else "learned")
+
+
+@pytest.mark.parametrize("name", CONFIGS_OF_TOWERS)
+def test_only_mllama_has_a_warning_about_tables_by_tile(name: str) -> None:
+    """Mllama cuts images into tiles, and has a further table by tile and aspect ratio, which no scheme
+    of pecli makes.
+    """
+    has_warning = any("tile" in warning for warning in model_with_tower(name).warnings)
+    assert has_warning == (name == "mllama")
 
 
 DESCRIBED = stored("tables.json")["described"]

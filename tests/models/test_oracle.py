@@ -3,8 +3,8 @@ them, and against what papers and cards of models say.
 
 The expected numbers were computed by those projects and are stored in tests/models/data, whose
 README.md states versions and scripts. Frequencies (inv_freq) are compared to 2e-5 or better,
-because the projects compute them in float32. KNOWN_QUIRKS, UNLIKE and OTHER_PARTS list the classes
-that differ on purpose, each with its reason.
+because the projects compute them in float32. KNOWN_QUIRKS and UNLIKE list the classes that differ on
+purpose, each with its reason.
 """
 
 import json
@@ -27,40 +27,79 @@ MORE_CASES_OF_TRANSFORMERS = stored("rope_families_more.jsonl", "rope_random_mor
 DIALECTS = stored("dialects.json")
 
 
-@pytest.mark.parametrize(
+ALL_CASES_OF_TRANSFORMERS = pytest.mark.parametrize(
     "case", [*CASES_OF_TRANSFORMERS, *MORE_CASES_OF_TRANSFORMERS], ids=lambda case: case["case"]
 )
+"""Each case has a config, and by layer type the `inv_freq` and `attention_scaling` that a module of
+transformers 5.22.2 computed from it in float32 (data/README.md): {"config": {"model_type": "llama",
+…}, "seq_len": null, "tables": {"": {"inv_freq": [1.0, …], "attention_scaling": 1.0}}}.
+"""
+
+
+def ropes_by_layer_type(config: dict[str, Any]) -> dict[str, Encoding]:
+    return {encoding.layer_type: encoding for encoding in load_config(config) if encoding.is_rotary}
+
+
+@ALL_CASES_OF_TRANSFORMERS
 @pytest.mark.sample(60)
 def test_frequencies_and_attention_factors_are_those_of_the_class_in_transformers(
     case: dict[str, Any],
 ) -> None:
-    """Each case has a config, and by layer type the inv_freq and attention_scaling that transformers'
-    own module computed from it in float32 (data/README.md has the script). Encodings that have no
-    such module belong to other parts of the config, and no known class is called unknown.
+    """A case has a config, and by layer type what transformers' own module computed from it in float32.
+    `seq_len` is the length of the prompt that the module had seen, None before any.
     """
-    config = case["config"]
-    model = load_config(config)
-    ropes = {encoding.layer_type: encoding for encoding in model if encoding.is_rotary}
-    length = case.get("seq_len")
+    ropes = ropes_by_layer_type(case["config"])
 
     for layer_type, computed in case["tables"].items():
-        encoding = ropes.pop(layer_type)
+        encoding = ropes[layer_type]
         # The blend of llama3 subtracts numbers of like size, which costs float32 some digits.
         tolerance = 5e-6 if encoding.parameters["scaling"] == "llama3" else 1e-6
-        frequencies = encoding.inverse_frequencies(length)
+        frequencies = encoding.inverse_frequencies(case.get("seq_len"))
         assert frequencies == pytest.approx(computed["inv_freq"], rel=tolerance, abs=0)
-        factor = encoding.attention_factor(length)
+        factor = encoding.attention_factor(case.get("seq_len"))
         assert factor == pytest.approx(computed["attention_scaling"], abs=1e-6)
+
+
+@ALL_CASES_OF_TRANSFORMERS
+@pytest.mark.sample(60)
+def test_the_scheme_of_a_public_config_has_the_frequencies_of_its_encoding(
+    case: dict[str, Any],
+) -> None:
+    """`Encoding.rope` makes the scheme, whose tables have the frequencies that `inverse_frequencies`
+    returns, one per two rotary channels. Exempt are encodings for patches of images, from which no
+    table over positions follows (`no_table`), and models that store frequencies in another order
+    than the table's (`order`).
+    """
+    length = case.get("seq_len")
+    ropes = ropes_by_layer_type(case["config"])
+
+    for layer_type in case["tables"]:
+        encoding = ropes[layer_type]
+        frequencies = encoding.inverse_frequencies(length)
+        assert frequencies is not None
         assert encoding.axis_dim == 2 * len(frequencies)
         if not encoding.no_table and encoding.order is None:
-            rope = encoding.rope(8, length=length or 1)
+            rope = encoding.rope(seq_len=8, length=length or 1)
             assert rope.tables()["inv_freq"].tolist() == frequencies
 
-    for layer_type in ropes:
-        part = layer_type.split(".")[0]
-        assert {part, f"{part}_config"} & config.keys()
+
+@ALL_CASES_OF_TRANSFORMERS
+@pytest.mark.sample(60)
+def test_a_class_of_transformers_is_known_and_other_ropes_are_those_of_parts_of_its_config(
+    case: dict[str, Any],
+) -> None:
+    """A rope that is not in the case's module is that of a part with a section of its own: Music
+    Flamingo's «text» is its `text_config`. A class of transformers must not be called unknown.
+    """
+    config = case["config"]
+    for layer_type in ropes_by_layer_type(config).keys() - case["tables"].keys():
+        part = layer_type.partition(".")[0]
+        assert part in config or f"{part}_config" in config
+
     if "model_type" in config:
-        assert not any(warning.startswith("model_type ") for warning in model.warnings)
+        warnings = load_config(config).warnings
+        # «model_type 'foo' is unknown: …»
+        assert not any(warning.startswith("model_type ") for warning in warnings)
 
 
 def in_keys_of_transformers_4(config: dict[str, Any], key_of_type: str) -> dict[str, Any]:
@@ -97,18 +136,17 @@ def test_a_dialect_means_what_its_own_code_computes(case: dict[str, Any]) -> Non
     projects other than Hugging Face's, with the frequencies (in float32), attention factors and
     layouts that their own code made of them; a layout of None is one that the code leaves open.
     """
-    ropes = {
-        encoding.layer_type: encoding
-        for encoding in load_config(case["config"])
-        if encoding.is_rotary
-    }
+    ropes = ropes_by_layer_type(case["config"])
 
     for expected in case["expected"]["encodings"]:
-        encoding = ropes.pop(expected["layer"].partition("@")[0])
+        # Some names have the module of the project as well: «full_attention@model.rotary_emb».
+        layer_type = expected["layer"].partition("@")[0]
+        encoding = ropes.pop(layer_type)
         np.testing.assert_allclose(encoding.inverse_frequencies(), expected["inv_freq"], rtol=2e-5)
         assert encoding.attention_factor() == pytest.approx(expected["attention_factor"], rel=1e-6)
         assert expected["layout"] in (None, encoding.layout)
-    assert not ropes
+    ropes_that_the_code_lacks = ropes
+    assert not ropes_that_the_code_lacks
 
 
 FREQUENCIES_OF_DIFFUSERS: dict[str, list[float]] = stored("diffusers_frequencies.json")
@@ -217,18 +255,31 @@ def test_well_known_models_have_the_layers_that_their_papers_and_cards_state() -
     assert layers_of_models == CLASSES_WITH_TABLES
 
 
-def test_well_known_models_with_alibi_have_the_largest_bias_8_of_its_paper() -> None:
-    """Only MPT counts distances from the last key (form key-last); the others use biases by the
-    index of the key, which the softmax makes equal.
-    """
-    forms = {}
-    for name, rows in CLASSES_WITH_TABLES.items():
-        if "alibi" in rows.get("", ()):
-            parameters = only_encoding(MODELS_OF_TRANSFORMERS[name]["config"]).parameters
-            assert parameters["max_bias"] == 8
-            forms[name] = parameters["form"]
+ALIBI_MODELS = [
+    "bigscience/bloom",
+    "bigscience/bloom-560m",
+    "mosaicml/mpt-7b",
+    "tiiuae/falcon-rw-1b",
+]
 
-    assert [name for name, form in forms.items() if form != "key"] == ["mosaicml/mpt-7b"]
+
+@pytest.mark.parametrize("name", ALIBI_MODELS)
+def test_a_well_known_model_with_alibi_has_the_largest_bias_8_of_its_paper(name: str) -> None:
+    """By the paper, head h of n has the slope 2^(−8h/n), so that the exponent is 8 at most. The
+    published configs state 8 or nothing.
+    """
+    encoding = only_encoding(MODELS_OF_TRANSFORMERS[name]["config"])
+    assert encoding.scheme == "alibi"
+    assert encoding.parameters["max_bias"] == 8
+
+
+@pytest.mark.parametrize("name", ALIBI_MODELS)
+def test_alibi_of_mpt_counts_back_from_the_last_key_and_others_count_keys(name: str) -> None:
+    """By their code in transformers, biases of key j are slope · j (form «key») in BLOOM and Falcon,
+    and slope · (j − last) in MPT (form «key-last»). The softmax makes both equal.
+    """
+    parameters = only_encoding(MODELS_OF_TRANSFORMERS[name]["config"]).parameters
+    assert parameters["form"] == ("key-last" if name == "mosaicml/mpt-7b" else "key")
 
 
 def test_the_table_of_gpt_2_has_the_spread_of_its_initialisation() -> None:
@@ -268,48 +319,56 @@ KNOWN_QUIRKS = {
     "mistral4/new-partial": "as above",
     "mistral4/head_dim": "a head_dim beside the sizes of its parts",
 }
-ROTATED = ("roformer", "codegen", "gptj", "ctrl")  # whose tables are those of the rotation
 
 
-def class_of(case: str) -> str:
-    """Return the class of a case, such as `afmoe` of `afmoe/linear`."""
-    return case.partition("/")[0]
-
-
-def rotary_by_layer(config: dict[str, Any]) -> dict[str, Encoding]:
-    return {each.layer_type: each for each in load_config(config) if each.is_rotary}
-
-
-def ends_of_frequencies(encoding: Encoding | None) -> list[float]:
+def ends_of_frequencies(encoding: Encoding) -> list[float]:
     """Return the number of frequencies, the second, and the last."""
-    values = (encoding and encoding.inverse_frequencies()) or [0.0]
-    return [len(values), values[min(1, len(values) - 1)], values[-1]]
+    frequencies = encoding.inverse_frequencies()
+    assert frequencies is not None
+    second = frequencies[min(1, len(frequencies) - 1)]  # A single frequency is the second, too.
+    return [len(frequencies), second, frequencies[-1]]
 
 
 def near(ends: list[float]) -> Any:
+    """Return what equals these numbers up to float32's rounding, with which the class makes them."""
     return pytest.approx(ends, rel=2e-5, abs=1e-30)
 
 
-@pytest.mark.parametrize("name", sorted({*map(class_of, DEFAULTS_MADE_BY_TRANSFORMERS["rope"])}))
+CASES_OF_CLASS: dict[str, list[str]] = {}
+for case_name in DEFAULTS_MADE_BY_TRANSFORMERS["rope"]:
+    CASES_OF_CLASS.setdefault(case_name.partition("/")[0], []).append(case_name)
+"""The cases of a class: {"afmoe": ["afmoe/default", "afmoe/theta", "afmoe/linear", …], …}."""
+
+
+@pytest.mark.parametrize("name", sorted(CASES_OF_CLASS))
 @pytest.mark.sample(48)
 def test_a_class_at_its_defaults_has_the_frequencies_that_transformers_makes(name: str) -> None:
-    """class_defaults_made.json has what transformers 5.22.2 makes of each configuration class with
-    few or no keys: count, second and last of the frequencies, and the attention factor. KNOWN_QUIRKS
-    lists the cases that differ on purpose, with reasons.
+    """Of a config with few or no keys, class_defaults_made.json has what transformers 5.22.2 makes by
+    layer type: number of frequencies, the second, the last, and the attention factor. KNOWN_QUIRKS
+    lists the cases that may differ, with reasons.
     """
-    wrong = []
-    for case, made in DEFAULTS_MADE_BY_TRANSFORMERS["rope"].items():
-        if class_of(case) != name:
+    for case in CASES_OF_CLASS[name]:
+        if case in KNOWN_QUIRKS:
             continue
-        ropes = rotary_by_layer(made["config"])
-        for layer, (*ends, factor) in made["tables"].items():
-            encoding = ropes.get(layer) or next(iter(ropes.values()))
-            are_ends_right = ends_of_frequencies(encoding) == near(ends)
-            is_factor_right = encoding.attention_factor() == pytest.approx(factor, rel=1e-5)
-            if not are_ends_right or (factor is not None and not is_factor_right):
-                wrong.append(case)
+        made = DEFAULTS_MADE_BY_TRANSFORMERS["rope"][case]
+        ropes = ropes_by_layer_type(made["config"])
+        for layer_type, (*ends, attention_factor) in made["tables"].items():
+            encoding = ropes[layer_type]
+            assert ends_of_frequencies(encoding) == near(ends), case
+            assert encoding.attention_factor() == pytest.approx(attention_factor, rel=1e-5), case
 
-    assert [case for case in wrong if case not in KNOWN_QUIRKS] == []
+
+@pytest.mark.parametrize("case", KNOWN_QUIRKS)
+def test_a_known_quirk_of_a_class_is_still_a_difference(case: str) -> None:
+    """If pecli's frequencies were those that transformers made, the row of KNOWN_QUIRKS would be
+    outdated. «mistral4/linear» is Mistral 4 with linear scaling.
+    """
+    made = DEFAULTS_MADE_BY_TRANSFORMERS["rope"][case]
+    ropes = ropes_by_layer_type(made["config"])
+    assert not all(
+        ends_of_frequencies(ropes[layer_type]) == near(ends)
+        for layer_type, (*ends, _) in made["tables"].items()
+    )
 
 
 UNLIKE = {
@@ -317,82 +376,147 @@ UNLIKE = {
     "neomme": "the class has another partial factor for each layer type",
     "mimo_v2_flash": "a partial factor of the family counts only where nothing is scaled",
 }
+"""Classes with a quirk that pecli does not follow, with the reason."""
 
 
 SETTINGS: dict[str, list[Any]] = {}
 for class_name, *settings_and_tables in stored("class_settings_made.jsonl"):
     SETTINGS.setdefault(class_name, []).append(settings_and_tables)
+"""Of each class of transformers, configs with linear or YaRN settings, and by layer type what the
+class made of each: number of frequencies, the second and the last. They are read from
+class_settings_made.jsonl by the loop above.
+"""
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+def rope_of_layer(ropes: dict[str, Encoding], layer_type: str) -> Encoding:
+    """Return the rope of a layer type.
+
+    The class of dots3_note has a third type, indexed_attention, with the rope of full attention,
+    which comes first; and a text model beside other parts has «text», not «», for its layer type.
+    """
+    if layer_type in ropes:
+        return ropes[layer_type]
+    assert layer_type in ("indexed_attention", "")
+    return next(iter(ropes.values()))
+
+
+def has_frequencies_of_its_class(name: str, config: dict[str, Any], tables: Any) -> bool:
+    """Return True if a config has the stored ends of frequencies in each layer type."""
+    ropes = ropes_by_layer_type({"model_type": name, **config})
+    return all(
+        ends_of_frequencies(rope_of_layer(ropes, layer_type)) == near(ends)
+        for layer_type, ends in tables.items()
+    )
+
+
+for class_name, *settings_and_tables in stored("class_settings_made.jsonl"):
+    SETTINGS.setdefault(class_name, []).append(settings_and_tables)
+
+
+@pytest.mark.parametrize("name", [name for name in SETTINGS if name not in UNLIKE])
 @pytest.mark.sample(48)
 def test_a_class_with_linear_or_yarn_settings_has_the_frequencies_that_transformers_makes(
     name: str,
 ) -> None:
-    """class_settings_made.jsonl has configs with such settings for each class of transformers, and
-    count, second and last of the frequencies that it made. UNLIKE lists classes with quirks that
-    pecli does not follow; they must still differ, or the list is outdated.
+    """SETTINGS has configs of the class, such as {"rope_parameters": {"rope_type": "linear", "factor":
+    4.0}}, and of the frequencies that transformers made of each, by layer type, their number, the
+    second and the last.
     """
-    wrong = []
-    for config, tables in SETTINGS[name]:
-        ropes = rotary_by_layer({"model_type": name, **config})
-        for layer, ends in tables.items():
-            encoding = ropes.get(layer) or next(iter(ropes.values()))
-            if ends_of_frequencies(encoding) != near(ends):
-                wrong.append(config)
+    wrong = [
+        config
+        for config, tables in SETTINGS[name]
+        if not has_frequencies_of_its_class(name, config, tables)
+    ]
+    assert wrong == []
 
-    if name in UNLIKE:
-        assert wrong != []
-    else:
-        assert wrong == []
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_a_class_with_a_quirk_that_pecli_does_not_follow_still_has_it(name: str) -> None:
+    """UNLIKE lists these classes with the reason. If all frequencies of a class were those that
+    transformers made (SETTINGS), its row would be outdated.
+    """
+    assert not all(
+        has_frequencies_of_its_class(name, config, tables) for config, tables in SETTINGS[name]
+    )
 
 
 PARTS = stored("class_parts_made.json")
-OTHER_PARTS = {
-    "musicflamingo": "a rotation of its own comes first",
-    "mistral_large4": "the class makes zeros",
-}
+"""By the model_type of a larger model, and by layer type of its text model, what transformers 5.23.0
+makes of its `text_config` at class defaults: number of frequencies, the second and the last. The
+layer type is «» if there is one: {"llava": {"": [64, 0.866, 1.15e-4]}}.
+"""
 
 
-@pytest.mark.parametrize("name", PARTS)
+def text_ropes(name: str) -> dict[str, Encoding]:
+    """Return the ropes of a model that only names its class, without those of parts for sound etc."""
+    model = load_config({"model_type": name})
+    return {rope.layer_type: rope for rope in model if rope.is_rotary and not rope.part}
+
+
+@pytest.mark.parametrize("name", [name for name in PARTS if name != "mistral_large4"])
 def test_a_file_that_only_names_a_larger_model_has_the_text_model_of_its_class(
     name: str,
 ) -> None:
-    """class_parts_made.json has count, second and last of the frequencies that transformers 5.23.0
-    makes of the text_config of this model_type, without any other key. OTHER_PARTS lists two classes
-    that differ, with reasons.
+    """{"model_type": "llava"} has no text_config, so that transformers takes the class's default one.
+    PARTS has the number of frequencies that it makes for each layer type, the second and the last.
     """
-    try:
-        model = load_config({"model_type": name})
-        ropes = {each.layer_type: each for each in model if each.is_rotary and not each.part}
-    except pecli.PecliError:
-        ropes = {}
-    wrong = []
-    for layer, ends in PARTS[name].items():
-        encoding = ropes.get(layer) or next(iter(ropes.values()), None)
-        if ends_of_frequencies(encoding) != near(ends):
-            wrong.append(layer)
+    ropes = text_ropes(name)
+    for layer_type, ends in PARTS[name].items():
+        assert ends_of_frequencies(rope_of_layer(ropes, layer_type)) == near(ends)
 
-    assert name in OTHER_PARTS or wrong == []
+
+def test_frequencies_of_mistral_large_4_are_those_of_yarn_and_not_zeros() -> None:
+    """The class makes zeros of its own defaults (PARTS), which are base 10000, 64 rotary channels and
+    YaRN by 2048. By YaRN's formula, the second frequency is kept and the last divided.
+    """
+    assert PARTS["mistral_large4"] == {"": [32, 0.0, 0.0]}
+
+    rope = text_ropes("mistral_large4")[""]
+    kept = 1e4 ** (-2 / 64)
+    divided = 1e4 ** (-62 / 64) / 2048
+    assert ends_of_frequencies(rope) == near([32, kept, divided])
+
+
+CLASSES_WITH_TENSORS_OF_POSITIONS = DEFAULTS_MADE_BY_TRANSFORMERS["tables"]
+"""By model_type, names and shapes of the tensors about positions that a model of the class has in
+transformers 5.22.2: {"albert": {"embeddings.position_embeddings.weight": [512, 128]}, …}.
+"""
+
+
+def has_encoding_or_warning_of_a_table(name: str) -> bool:
+    """Return True if a class has an encoding that is not a rope, or a warning about a table."""
+    model = load_config({"model_type": name})
+    if any(not encoding.is_rotary for encoding in model):
+        return True
+    # «it has tables of positions that are none of pecli's schemes», «it has relative positions …»
+    return any("table" in warning or "relative" in warning for warning in model.warnings)
 
 
 def test_a_class_with_a_table_that_is_not_rotary_has_an_encoding_or_a_warning_about_it() -> None:
-    """class_defaults_made.json lists the classes whose models have a tensor about positions in
-    transformers 5.22.2. ROTATED are classes whose table holds sines and cosines of the rotation.
+    """The configs have only a model_type. RoFormer's table holds the sines and cosines of its rotation;
+    qwen3_omni_moe_thinker is refused, as the test below states.
     """
-    silent = []
-    for name in DEFAULTS_MADE_BY_TRANSFORMERS["tables"]:
-        try:
-            model = load_config({"model_type": name})
-        except pecli.PecliError:  # a shell around parts, which says what it misses
-            continue
-        warnings = " ".join(model.warnings)
-        has_encoding = any(not encoding.is_rotary for encoding in model)
-        has_warning = "table" in warnings or "relative" in warnings
-        if not has_encoding and not has_warning and name not in ROTATED:
-            silent.append(name)
+    rotary_or_refused = {"roformer", "qwen3_omni_moe_thinker"}
+    ignored_in_silence = [
+        name
+        for name in CLASSES_WITH_TENSORS_OF_POSITIONS.keys() - rotary_or_refused
+        if not has_encoding_or_warning_of_a_table(name)
+    ]
+    assert ignored_in_silence == []
 
-    assert silent == []
+
+def test_the_table_of_roformer_is_that_of_its_rope() -> None:
+    """RoFormer (Su et al. 2021) introduced RoPE; its class stores sines and cosines as a table."""
+    assert "roformer" in CLASSES_WITH_TENSORS_OF_POSITIONS
+    assert only_encoding({"model_type": "roformer"}).scheme == "rope"
+
+
+def test_a_class_whose_defaults_make_heads_of_73_channels_is_refused() -> None:
+    """Sizes of its text model that are class defaults of two classes do not go together, and pairs of
+    channels cannot be made of an odd number.
+    """
+    with pytest.raises(pecli.PecliError, match="is 73; it must be an even whole number"):
+        load_config({"model_type": "qwen3_omni_moe_thinker"})
 
 
 def test_every_configuration_class_of_transformers_has_a_family_or_tables() -> None:

@@ -106,91 +106,107 @@ def test_the_ids_of_a_video_model_are_frame_row_and_column_of_each_token() -> No
 
 
 @pytest.mark.parametrize(
+    "segments",
+    [
+        pytest.param("text:2,image:1x3x4", id="odd rows"),
+        pytest.param("image:1x4x3", id="odd columns"),
+    ],
+)
+def test_patches_that_do_not_merge_two_by_two_are_refused(segments: str) -> None:
+    """Qwen2.5-VL makes one token of 2 x 2 patches, which 3 rows or 3 columns do not divide into."""
+    with pytest.raises(pecli.ParameterError, match="multiples of 2, the model's merge size"):
+        pecli.positions("qwen2.5-vl-7b", segments)
+
+
+def test_an_odd_number_of_frames_of_ernie_is_refused() -> None:
+    """ERNIE 4.5 VL merges two frames of a video to one (temporal_merge_size of `config_of`)."""
+    config = config_of("ernie4_5_vl_moe")
+    with pytest.raises(pecli.ParameterError, match="frames must be a multiple of 2"):
+        pecli.positions(config, "video:3x4x4")
+
+
+@pytest.mark.parametrize(
+    ("segments", "rule"),
+    [
+        pytest.param([], "segments is empty", id="no segments"),
+        pytest.param("text:2,picture:4x4", "segments are such as", id="an unknown word"),
+        pytest.param("image:0x4", "no size may be 0", id="a size of 0"),
+        pytest.param("text:99999999", "at most", id="too many tokens"),
+        pytest.param("video:1x2x2@1.2.3", "seconds must be a number", id="two decimal points"),
+    ],
+)
+def test_a_misspelled_prompt_is_refused(segments: Any, rule: str) -> None:
+    """A prompt is spelled «text:2,image:4x4» or «video:2x4x4@0.5», with whole sizes above 0, and
+    seconds after the @.
+    """
+    with pytest.raises(pecli.ParameterError, match=rule):
+        pecli.positions("qwen2.5-vl-7b", segments)
+
+
+@pytest.mark.parametrize(
+    ("segments", "rule"),
+    [
+        pytest.param("image:2x4x4", "an image has a single frame", id="two frames"),
+        pytest.param(
+            "image:4x4@2", "an image has a single frame, and no seconds", id="2 seconds per frame"
+        ),
+    ],
+)
+def test_an_image_of_several_frames_or_with_seconds_is_refused(segments: str, rule: str) -> None:
+    """Several frames, and seconds between them, make a video: «video:2x4x4@2»."""
+    with pytest.raises(pecli.ParameterError, match=rule):
+        pecli.positions("qwen2.5-vl-7b", segments)
+
+
+def test_a_video_of_qwen3_vl_without_the_times_of_its_frames_is_refused() -> None:
+    """Qwen3-VL's prompts have the time of each frame as text before it, and ids follow from that:
+    «video:2x4x4» would be two frames without it.
+    """
+    with pytest.raises(pecli.ParameterError, match="a text with the time before each frame"):
+        pecli.positions("qwen3-vl-4b", "text:2,video:2x4x4")
+
+
+@pytest.mark.parametrize(
     ("model", "segments", "rule"),
     [
         pytest.param(
-            "qwen2.5-vl-7b",
-            "text:2,image:1x3x4",
-            "multiples of 2, the model's merge size",
-            id="odd rows",
-        ),
-        pytest.param(
-            "qwen2.5-vl-7b", "text:2,picture:4x4", "segments are such as", id="an unknown word"
-        ),
-        pytest.param(
-            "qwen2.5-vl-7b",
-            "image:1x4x3",
-            "multiples of 2, the model's merge size",
-            id="odd columns",
-        ),
-        pytest.param(
-            "qwen2.5-vl-7b",
-            "image:2x4x4",
-            "an image has a single frame",
-            id="an image of two frames",
-        ),
-        pytest.param(
-            "qwen2.5-vl-7b",
-            "image:4x4@2",
-            "an image has a single frame, and no seconds",
-            id="an image with seconds",
-        ),
-        pytest.param(
-            "dinov3-vits16",
-            "image:2x2",
-            "positions of the style dinov3 are not whole numbers",
-            id="fractions of positions",
-        ),
-        pytest.param(
-            {"_class_name": "CogView4Transformer2DModel"},
-            "image:2x2",
-            "or are resampled",
-            id="resampled positions",
-        ),
-        pytest.param("qwen2.5-vl-7b", "image:0x4", "no size may be 0", id="a size of 0"),
-        pytest.param("qwen2.5-vl-7b", "text:99999999", "at most", id="too many tokens"),
-        pytest.param(
-            "qwen2.5-vl-7b",
-            "video:1x2x2@1.2.3",
-            "seconds must be a number",
-            id="two decimal points",
-        ),
-        pytest.param(
-            "qwen3-vl-4b",
-            "text:2,video:2x4x4",
-            "a text with the time before each frame",
-            id="a video without times",
-        ),
-        pytest.param(
-            {"model_type": "ernie4_5_vl_moe", **MROPE},
-            "video:3x4x4",
-            "frames must be a multiple of 2",
-            id="odd frames",
-        ),
-        pytest.param("qwen2.5-vl-7b", [], "segments is empty", id="no segments"),
-        pytest.param("llama-3.1-8b", "image:4x4", "no rule is known", id="a model without images"),
-        pytest.param(
-            "flux.1-dev",
-            ["text:2,image:2x2", "text:3,image:2x2"],
-            "ids per prompt",
-            id="two prompts",
+            "llama-3.1-8b", "image:4x4", "no rule is known", id="an image in a model of text"
         ),
         pytest.param(
             "wan2.1-t2v-14b",
             "text:4,video:2x2x2",
             "text has no positions",
-            id="text without positions",
+            id="text in Wan, which rotates only frames",
+        ),
+        pytest.param(
+            "dinov3-vits16",
+            "image:2x2",
+            "positions of the style dinov3 are not whole numbers",
+            id="DINOv3, whose positions are centres of patches as fractions",
+        ),
+        pytest.param(
+            {"_class_name": "CogView4Transformer2DModel"},
+            "image:2x2",
+            "or are resampled",
+            id="CogView4, which resamples positions to the size of the image",
         ),
     ],
 )
-def test_segments_that_a_model_cannot_have_are_refused(
-    model: Any, segments: Any, rule: str
+def test_segments_to_which_a_model_gives_no_whole_positions_are_refused(
+    model: Any, segments: str, rule: str
 ) -> None:
-    """Sizes that do not merge, words that are no segments, images with several frames or seconds,
-    sizes of 0 or beyond the limit, and styles without a rule for text or images.
-    """
+    """Ids are whole numbers, one per axis; the code of these models has none for the segment."""
     with pytest.raises(pecli.ParameterError, match=rule):
         pecli.positions(model, segments)
+
+
+def test_a_batch_of_prompts_of_flux_is_refused() -> None:
+    """Prompts of different lengths would need ids of padding, and diffusers' code for Flux has none: its
+    ids are those of one prompt.
+    """
+    prompts = ["text:2,image:2x2", "text:3,image:2x2"]
+    with pytest.raises(pecli.ParameterError, match="ids per prompt"):
+        pecli.positions("flux.1-dev", prompts)
 
 
 @pytest.mark.parametrize(
@@ -293,22 +309,35 @@ def test_a_sound_is_no_image_of_a_model_with_one_text_and_one_image() -> None:
 @pytest.mark.parametrize(
     ("rules", "first_id_after"),
     [
-        (MropeRules(), 4 + 3),
-        (MropeRules(continues=Continues.LARGEST), 4 + 5),
-        (MropeRules(continues=Continues.TOKENS), 4 + 5 * 2 * 3),
-        (MropeRules(continues=Continues.FIRST), 4 + 1),
-        (MropeRules(merge=1), 4 + 6),
-        (MropeRules(first=1), 5 + 3),
-        (MropeRules(is_flat=True), 4 + 5 * 2 * 3),
+        pytest.param(MropeRules(), 4 + 3, id="by default after the larger of 2 rows and 3 columns"),
+        pytest.param(
+            MropeRules(continues=Continues.LARGEST), 4 + 5, id="LARGEST: after the last of 5 frames"
+        ),
+        pytest.param(
+            MropeRules(continues=Continues.TOKENS), 4 + 30, id="TOKENS: after 5 * 2 * 3 tokens"
+        ),
+        pytest.param(
+            MropeRules(continues=Continues.FIRST),
+            4 + 1,
+            id="FIRST: after the first id of the video",
+        ),
+        pytest.param(MropeRules(merge=1), 4 + 6, id="a token per patch: after 6 columns"),
+        pytest.param(MropeRules(first=1), 5 + 3, id="ids begin at 1 and not at 0"),
+        pytest.param(
+            MropeRules(is_flat=True), 4 + 30, id="flat: all axes count the 5 * 2 * 3 tokens"
+        ),
     ],
-    ids=["rows and columns", "largest id", "tokens", "first id", "merge", "first", "flat"],
 )
 def test_text_after_a_video_continues_by_the_rule(rules: MropeRules, first_id_after: int) -> None:
-    """After 4 tokens of text, 5 frames of 4 × 6 patches are 2 × 3 tokens each, and have the time
-    ids 0 to 4, the rows 0 and 1, and the columns 0 to 2, from 4 on.
+    """Four tokens of text have the ids 0 to 3. A video of 5 frames of 4 × 6 patches, merged 2 × 2, has
+    then 2 × 3 tokens per frame: the time ids 4 to 8, the rows 4 and 5, and the columns 4 to 6. The
+    token of text after it has one id on all three axes.
     """
     ids = rules.ids(parse_prompt("text:4,video:5x4x6,text:1"))
-    assert ids[:, -1].tolist() == [first_id_after] * 3
+    time, row, column = ids[:, -1].tolist()
+    assert time == first_id_after
+    assert row == first_id_after
+    assert column == first_id_after
 
 
 @pytest.mark.parametrize(

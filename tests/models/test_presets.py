@@ -13,28 +13,62 @@ from pecli.models.presets import advice, stands_for
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"),
+    ("part", "presets_with_it"),
     [
-        ("lama-3.1-8b", "did you mean 'llama-3.1-8b'?"),
-        (
+        pytest.param(
             "Qwen/Qwen3-VL",
-            "it could be: qwen3-vl-2b, qwen3-vl-4b, qwen3-vl-8b, qwen3-vl-30b-a3b, qwen3-vl-32b",
+            "qwen3-vl-2b, qwen3-vl-4b, qwen3-vl-8b, qwen3-vl-30b-a3b, qwen3-vl-32b",
+            id="a series, with the owner of its repositories",
         ),
-        ("tiiuae/Falcon-H1-7B-Instruct", "did you mean 'falcon-h1-0.5b'?"),
-        (
+        pytest.param(
             "minimax",
-            "it could be: minimax-text-01, minimax-m1, minimax-m2, minimax-m2.5, minimax-m3",
+            "minimax-text-01, minimax-m1, minimax-m2, minimax-m2.5, minimax-m3",
+            id="a family",
         ),
-        ("starcoder", "it could be: starcoder2-3b, starcoder2-7b, starcoder2-15b"),
-        ("glm-4.8", "did you mean 'glm-4.6'?"),
-        ("bert-large-uncased", "it could be: bert-base"),
-        ("t5-large", "did you mean 't5-base'?"),
-        ("xyzzy", ""),
+        pytest.param(
+            "starcoder", "starcoder2-3b, starcoder2-7b, starcoder2-15b", id="a name without its 2"
+        ),
     ],
 )
-def test_an_unknown_name_is_answered_with_similar_presets(name: str, hint: str) -> None:
-    """A misspelled name gets one suggestion, the name of a series several; nonsense gets none."""
-    assert advice(name) == hint
+def test_a_part_of_several_names_is_answered_with_all_presets_that_contain_it(
+    part: str, presets_with_it: str
+) -> None:
+    """The names are those of pecli's presets, in the order of its list."""
+    assert advice(part) == f"it could be: {presets_with_it}"
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        pytest.param("lama-3.1-8b", "llama-3.1-8b", id="a letter is missing"),
+        pytest.param(
+            "tiiuae/Falcon-H1-7B-Instruct", "falcon-h1-0.5b", id="the only Falcon-H1 of the presets"
+        ),
+        pytest.param("t5-large", "t5-base", id="another size than T5's small and base"),
+        pytest.param(
+            "glm-4.8", "glm-4.6", id="the later of GLM 4.5 and 4.6, which are equally near"
+        ),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_preset_of_its_family_that_is_spelled_most_alike(
+    name: str, nearest: str
+) -> None:
+    """A family is the letters that a name begins with, such as glm. Its presets are nearer than those of
+    other families, such as phi-4; difflib of Python finds the one that is spelled most alike.
+    """
+    assert advice(name) == f"did you mean '{nearest}'?"
+
+
+def test_a_name_that_is_spelled_like_none_of_its_family_is_answered_with_the_family() -> None:
+    """bert-large-uncased has three times as many letters after «bert» as bert-base, the only preset of
+    the family, so that it is no misspelling of it.
+    """
+    assert advice("bert-large-uncased") == "it could be: bert-base"
+
+
+def test_a_name_that_is_like_no_preset_gets_no_hint() -> None:
+    """No preset begins with «xyzzy» or is spelled like it."""
+    assert advice("xyzzy") == ""
 
 
 @pytest.mark.parametrize(

@@ -162,21 +162,25 @@ def test_a_multiplied_softmax_scale_is_warned_about(factor: float, is_warned_abo
 @pytest.mark.parametrize(
     ("factor", "mscale", "magnitude"),
     [
-        (None, 1.0, 1.0),
-        (4.0, None, 1.0),
-        (1.0, 1.0, 1.0),
-        (4.0, 0.5, 1 + 0.1 * 0.5 * math.log(4)),
+        pytest.param(4.0, 1.0, 1 + 0.1 * math.log(4), id="the paper: mscale 1"),
+        pytest.param(4.0, 0.5, 1 + 0.1 * 0.5 * math.log(4), id="mscale 0.5"),
+        pytest.param(1.0, 1.0, 1.0, id="no stretching: ln(1) = 0"),
+        pytest.param(None, 1.0, 1.0, id="no factor"),
+        pytest.param(4.0, None, 1.0, id="no mscale"),
     ],
-    ids=["no factor", "no mscale", "ln(1) = 0", "the formula"],
 )
-def test_the_magnitude_of_yarn_is_that_of_the_paper(
+def test_the_magnitude_of_yarn_is_that_of_deepseeks_code(
     factor: float | None, mscale: float | None, magnitude: float
 ) -> None:
-    """YaRN's paper: 1 + 0.1 · mscale · ln(factor), and 1 if either is missing (None)."""
-    given_factor = None if factor is None else Setting(factor, "")
-    given_mscale = None if mscale is None else Setting(mscale, "")
+    """By `yarn_get_mscale` of DeepSeek-V3's model code, it is 1 + 0.1 · mscale · ln(factor), which is
+    that of YaRN's paper for mscale 1. Without a factor or an mscale the code does not call it, and
+    nothing is multiplied.
+    """
+    source = "model.py"
+    stated_factor = None if factor is None else Setting(factor, source)
+    stated_mscale = None if mscale is None else Setting(mscale, source)
 
-    assert yarn_magnitude(given_factor, given_mscale) == pytest.approx(magnitude)
+    assert yarn_magnitude(stated_factor, stated_mscale) == pytest.approx(magnitude)
 
 
 # ---------------------------------------------------------------- diffusers

@@ -27,8 +27,12 @@ def stored_rows() -> list[Row]:
 
 
 ROWS = stored_rows()
-#: Of all rows, so many must have all of their frequencies and tables.
-LEAST_SHARE_READ = 0.95
+"""A row has a config, and what the project's own code makes of it: of each list of frequencies their
+number, the second and the last, and of each table its shape. For Code Llama in Cerebras' code:
+
+    {"source": "Cerebras/modelzoo:…", "config": {…}, "by": "RotaryPositionEmbeddingHelper.py, …",
+     "frequencies": [[64, 0.80584219, 1.2409378e-06]], "tables": []}
+"""
 
 
 def has_ends(encoding: Encoding, ends: list[float]) -> bool:
@@ -46,6 +50,10 @@ def has_ends(encoding: Encoding, ends: list[float]) -> bool:
 
 
 def is_right(model: ModelEncodings, row: Row) -> bool:
+    """Return True if a model has all frequencies and tables that the project's code makes.
+
+    Frequencies may differ by float32's rounding, and shapes by axes of 1.
+    """
     has_frequencies = [
         any(has_ends(encoding, ends) for encoding in model) for ends in row["frequencies"]
     ]
@@ -70,8 +78,9 @@ def test_a_public_configuration_is_right_or_has_a_warning(row: Row) -> None:
 
 @pytest.mark.thorough
 def test_at_least_95_percent_of_public_configurations_are_right() -> None:
-    """The right ones have all frequencies and shapes that their projects' own code computed; the
-    others are only warned about.
+    """The right ones have the frequencies and the shapes of tables that their projects' own code
+    computed. 12 of 732 were not right when the rows were stored, 98 % were; 95 % leaves room for
+    new rows.
     """
     right = [row for row in ROWS if is_right(model_of(row), row)]
-    assert len(right) >= LEAST_SHARE_READ * len(ROWS)
+    assert len(right) >= 0.95 * len(ROWS)

@@ -139,10 +139,15 @@ def test_telechat_3_has_a_smaller_attention_factor_than_yarn() -> None:
 
 
 def test_the_attention_factor_of_telechat_3_without_a_factor_follows_from_the_lengths() -> None:
-    """LLAMA_CONFIG has 8192 positions, 8192 / 3000 times the original ones."""
-    settings = {"type": "telechat3-yarn", ORIGINAL: 3000}
-    encoding = only_encoding({**LLAMA_CONFIG, "rope_scaling": settings})
-    assert encoding.attention_factor() == pytest.approx(1 + 0.07 * math.log(8192 / 3000), rel=1e-15)
+    """TeleChat 3's code has 1 + 0.07 ln(factor) for its attention factor, and takes the quotient of the
+    lengths for a factor that is missing: here 8192 positions over 3000 original ones.
+    """
+    scaling = {"type": "telechat3-yarn", "original_max_position_embeddings": 3000}
+    config = {**LLAMA_CONFIG, "max_position_embeddings": 8192, "rope_scaling": scaling}
+    encoding = only_encoding(config)
+
+    factor = 8192 / 3000
+    assert encoding.attention_factor() == pytest.approx(1 + 0.07 * math.log(factor), rel=1e-15)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ transformers, or of the models' own code, that the docstrings name; «latent att
 DeepSeek's, whose heads have rotary and other channels (qk_rope_head_dim, qk_nope_head_dim).
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -98,31 +99,61 @@ def test_an_alpha_of_0_counts_as_missing() -> None:
 # ---------------------------------------------------------------- order of frequencies
 
 
+class PairsByAxis(NamedTuple):
+    """The pairs of a head that rotate by each axis."""
+
+    by_row: Sequence[int]
+    by_column: Sequence[int]
+    by_time: Sequence[int]
+
+
 @pytest.mark.parametrize(
-    ("pairs", "section", "order"),
+    ("pairs", "section", "expected"),
     [
-        (8, None, (0, 2, 4, 6, 1, 3, 5, 7)),
-        (24, None, (0, 2, 1, 3, *range(4, 24))),
-        (8, [3, 3, 2], (0, 2, 4, 1, 3, 5, 6, 7)),
-        (8, [0, 0, 8], (0, 1, 2, 3, 4, 5, 6, 7)),
-        (8, [], (0, 2, 4, 6, 1, 3, 5, 7)),
+        pytest.param(
+            24,
+            None,
+            PairsByAxis(by_row=[0, 2], by_column=[1, 3], by_time=range(4, 24)),
+            id="24 pairs: the last 20 are for time",
+        ),
+        pytest.param(
+            8,
+            None,
+            PairsByAxis(by_row=[0, 2, 4, 6], by_column=[1, 3, 5, 7], by_time=[]),
+            id="8 pairs, too few for 20 of time",
+        ),
+        pytest.param(
+            8,
+            [],
+            PairsByAxis(by_row=[0, 2, 4, 6], by_column=[1, 3, 5, 7], by_time=[]),
+            id="an empty section is none",
+        ),
+        pytest.param(
+            8,
+            [3, 3, 2],
+            PairsByAxis(by_row=[0, 2, 4], by_column=[1, 3, 5], by_time=[6, 7]),
+            id="sections with 2 pairs of time",
+        ),
+        pytest.param(
+            8,
+            [0, 0, 8],
+            PairsByAxis(by_row=[], by_column=[], by_time=range(8)),
+            id="sections with only time",
+        ),
     ],
-    ids=["8 pairs", "24 pairs", "2 pairs of time", "only time", "an empty section"],
 )
-def test_ernie_stores_rows_then_columns_then_20_frequencies_of_time(
-    pairs: int, section: list[int] | None, order: tuple[int, ...]
+def test_ernie_stores_frequencies_of_rows_then_of_columns_then_of_time(
+    pairs: int, section: list[int] | None, expected: PairsByAxis
 ) -> None:
-    """By ernie4_5_vl_moe of transformers, even pairs rotate by rows, odd ones by columns, and the last
-    20, or as many as the third section, by time. Frequencies are stored in this order: of 24 pairs,
-    (0, 2) are rows, (1, 3) columns and 4 to 23 time. Heads of fewer than 20 pairs without sections
-    have no time.
+    """By ernie4_5_vl_moe of transformers, the last pairs of a head rotate by time: as many as the third
+    number of mrope_section, or 20. Of the others, even pairs rotate by rows and odd ones by columns.
+    inv_freq has the frequencies axis by axis, and `order` the pair of each.
     """
     settings = {"type": "default", "mrope_section": section}
     encoding = small_encoding(
         model_type="ernie4_5_vl_moe", head_dim=2 * pairs, rope_scaling=settings
     )
-
-    assert encoding.order == order
+    assert encoding.order == (*expected.by_row, *expected.by_column, *expected.by_time)
 
 
 # ---------------------------------------------------------------- layer types

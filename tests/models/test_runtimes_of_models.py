@@ -4,8 +4,6 @@ A runtime is a program that runs models (candle, TensorRT-LLM, exllamav3, vLLM, 
 has the parameters that it changes, and the cause in words. What each does was read from its source.
 """
 
-from typing import NamedTuple
-
 import pytest
 
 from pecli.engine.runtimes import runtime_named
@@ -51,23 +49,54 @@ def test_tensorrt_llm_keeps_the_parameters_of_yarn_if_the_original_length_is_giv
     assert adaptation.parameters == {}
 
 
-@pytest.mark.parametrize(
-    ("settings", "parameters"),
-    [
-        pytest.param(YARN_SCALING, {"beta_fast": None}, id="without beta_fast"),
-        pytest.param({**YARN_SCALING, "beta_fast": 32.0}, {}, id="with beta_fast"),
-    ],
-)
-def test_onnxruntime_genai_applies_yarn_only_if_beta_fast_is_given(
-    settings: Config, parameters: Config
-) -> None:
-    """By its source, the model builder looks for beta_fast to recognise YaRN. An adaptation has the
-    parameters that a runtime changes; None marks the one that it misses.
+MODEL_WITH_YARN: Config = {
+    "model_type": "llama",
+    "head_dim": 128,
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": 8192,
+    "rope_scaling": {
+        "type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 4096,
+    },
+}
+"""YaRN by 4, with an original length that would make 8192 / 4096 = 2; no betas and no mscales."""
+
+
+def with_yarn_settings(**settings: object) -> Config:
+    """Return MODEL_WITH_YARN with other settings of rope_scaling; None removes one."""
+    changed = {**MODEL_WITH_YARN["rope_scaling"], **settings}
+    present = {name: value for name, value in changed.items() if value is not None}
+    return {**MODEL_WITH_YARN, "rope_scaling": present}
+
+
+def slowest_frequency(runtime: str, config: Config) -> float:
+    """Return the last frequency that a runtime computes; unscaled, it is 10000^(−126/128)."""
+    rope = load_config(config).one().rope(seq_len=16, runtime=runtime)
+    return float(rope.tables()["inv_freq"][-1])
+
+
+UNSCALED_SLOWEST = 10000 ** (-126 / 128)
+
+
+def test_onnxruntime_genai_does_not_apply_yarn_if_beta_fast_is_missing() -> None:
+    """By its source, the model builder recognises YaRN by the key beta_fast. transformers fills in 32,
+    and the adaptation removes that (None), so that frequencies stay unscaled.
     """
-    changes = adaptation_by(
-        "onnxruntime-genai", {**LLAMA_CONFIG, "rope_scaling": settings}
-    ).parameters
-    assert changes == parameters
+    config = with_yarn_settings(beta_fast=None)
+    assert adaptation_by("onnxruntime-genai", config).parameters == {"beta_fast": None}
+    slowest = slowest_frequency("onnxruntime-genai", config)
+    assert slowest == pytest.approx(UNSCALED_SLOWEST, rel=1e-6)
+
+
+def test_onnxruntime_genai_applies_yarn_if_beta_fast_is_given() -> None:
+    """YaRN by 4 divides the slowest frequency by 4; nothing is adapted."""
+    config = with_yarn_settings(beta_fast=32.0)
+    assert adaptation_by("onnxruntime-genai", config).parameters == {}
+    slowest = slowest_frequency("onnxruntime-genai", config)
+    assert slowest == pytest.approx(UNSCALED_SLOWEST / 4, rel=1e-6)
 
 
 def without_keys(settings: Config, *names: str) -> Config:
@@ -75,34 +104,50 @@ def without_keys(settings: Config, *names: str) -> Config:
 
 
 def test_exllamav3_goes_by_the_factor_if_the_original_length_is_missing() -> None:
-    """ExLlamaV3 takes YaRN's factor as it is stated, where transformers would divide
-    max_position_embeddings by the original length, and without that takes it for the original one.
-    None in an adaptation marks a parameter that the runtime does not use.
+    """Without an original length there is no quotient of lengths, and ExLlamaV3 takes the factor, 4. The
+    adaptation removes max_position_embeddings (None), of which the quotient would be made.
     """
-    settings = without_keys(YARN_SCALING, "mscale", "original_max_position_embeddings")
-    changes = adaptation_by("exllamav3", {**LLAMA_CONFIG, "rope_scaling": settings}).parameters
+    config = with_yarn_settings(original_max_position_embeddings=None)
+    assert adaptation_by("exllamav3", config).parameters == {"max_position_embeddings": None}
+    slowest = slowest_frequency("exllamav3", config)
+    assert slowest == pytest.approx(UNSCALED_SLOWEST / 4, rel=1e-6)
 
-    assert changes == {"max_position_embeddings": None}
 
-
-def test_exllamav3_keeps_an_original_length_that_is_given() -> None:
-    """Only a missing one is derived differently than in transformers. YARN_SCALING has an original
-    length; its mscale, which exllamav3 reads differently, is left out here.
+def test_exllamav3_keeps_both_lengths_if_the_original_length_is_given() -> None:
+    """By its source, ExLlamaV3 computes YaRN's factor as max_position_embeddings / original length. It
+    needs both as they are in MODEL_WITH_YARN, so that the adaptation changes nothing.
     """
-    changes = adaptation_by(
-        "exllamav3", {**LLAMA_CONFIG, "rope_scaling": without_keys(YARN_SCALING, "mscale")}
-    ).parameters
-    assert changes == {}
+    assert adaptation_by("exllamav3", MODEL_WITH_YARN).parameters == {}
 
 
-def test_exllamav3_takes_the_ratio_of_mscales_only_for_deepseek() -> None:
-    """By exllamav3's source, both mscales are dropped for a Llama: the adaptation changes them, and
-    max_position_embeddings, because the original length is left out here.
+@pytest.mark.parametrize(
+    ("model_type", "changes"),
+    [
+        pytest.param("llama", {"mscale": None, "mscale_all_dim": None}, id="Llama: both removed"),
+        pytest.param("deepseek_v3", {}, id="DeepSeek-V3: both used"),
+    ],
+)
+def test_exllamav3_uses_mscales_only_for_deepseek(model_type: str, changes: Config) -> None:
+    """Two mscales make the attention factor a ratio. By its source, ExLlamaV3 has that for DeepSeek-V3
+    only; the adaptation of any other model removes both (None).
     """
-    settings = without_keys(YARN_SCALING, "original_max_position_embeddings")
-    changes = adaptation_by("exllamav3", {**LLAMA_CONFIG, "rope_scaling": settings}).parameters
+    config = with_yarn_settings(mscale=1.0, mscale_all_dim=0.5)
+    adaptation = adaptation_by("exllamav3", {**config, "model_type": model_type})
+    assert adaptation.parameters == changes
 
-    assert [*changes] == ["max_position_embeddings", "mscale", "mscale_all_dim"]
+
+def test_exllamav3_changes_mscales_and_lengths_of_one_config_independently() -> None:
+    """A Llama has mscales, which ExLlamaV3 does not use, and no original length, so that it goes by the
+    factor and not by max_position_embeddings. None removes a parameter.
+    """
+    config = with_yarn_settings(
+        mscale=1.0, mscale_all_dim=0.5, original_max_position_embeddings=None
+    )
+    assert adaptation_by("exllamav3", config).parameters == {
+        "max_position_embeddings": None,
+        "mscale": None,
+        "mscale_all_dim": None,
+    }
 
 
 FIVE_RUNTIMES = ["transformers", "vllm", "llama.cpp", "mlx-lm", "sglang"]
@@ -133,21 +178,28 @@ def test_of_five_runtimes_only_mlx_lm_has_no_positions_of_images(name: str) -> N
 
 
 @pytest.mark.parametrize("runtime", ["tensorrt-llm", "exllamav3"])
-def test_a_missing_original_length_of_longrope_changes_nothing_in_runtimes_that_derive_yarns(
+def test_only_yarn_without_its_original_length_is_changed_by_tensorrt_llm_and_exllamav3(
     runtime: str,
 ) -> None:
-    """A longrope without the original length is read alike by these runtimes and transformers: the
-    adaptation changes no parameter.
+    """By their source, both have a rule for YaRN without an original length: TensorRT-LLM takes 1024,
+    and ExLlamaV3 goes by the factor. They have none for longrope, which they read as transformers
+    does: the adaptation has no changes.
     """
-    factors = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
-    config = {
+    longrope: Config = {
         "model_type": "phi3",
         "hidden_size": 64,
         "num_attention_heads": 8,
         "max_position_embeddings": 4096,
-        "rope_scaling": {"type": "longrope", **factors},
+        "rope_scaling": {
+            "type": "longrope",
+            "short_factor": [1.0] * 4,
+            "long_factor": [2.0] * 4,
+        },
     }
-    assert adaptation_by(runtime, config).parameters == {}
+    yarn = with_yarn_settings(original_max_position_embeddings=None)
+
+    assert adaptation_by(runtime, longrope).parameters == {}
+    assert adaptation_by(runtime, yarn).parameters != {}
 
 
 LLAMA_3_SCALING = {
@@ -165,63 +217,56 @@ def llama_3_config(top: int | None, nested: int | None) -> Config:
     return {**LLAMA_CONFIG, **lengths, "rope_scaling": scaling}
 
 
-class OriginalLengths(NamedTuple):
-    """Where a Llama 3 states its original length, and the length that each program finds.
-
-    By `Llama3RoPE` of mlx-lm's models/rope_utils.py, mlx-lm reads the key in rope_scaling only. By
-    its conversion/llama.py, llama.cpp reads it at the top of the config only. transformers prefers
-    the one at the top, and takes max_position_embeddings, 16384, without both.
-    """
-
-    top: int | None
-    nested: int | None
-    in_transformers: int
-    in_llama_cpp: int = 8192
-    in_mlx_lm: int = 8192
-
-
-LLAMA_3_ORIGINAL_LENGTHS = [
-    pytest.param(OriginalLengths(None, None, 16384), id="nowhere"),
-    pytest.param(OriginalLengths(4096, None, 4096, in_llama_cpp=4096), id="at the top"),
-    pytest.param(OriginalLengths(8192, None, 8192), id="at the top, the default"),
-    pytest.param(OriginalLengths(None, 4096, 4096, in_mlx_lm=4096), id="nested"),
-    pytest.param(OriginalLengths(None, 8192, 8192), id="nested, the default"),
-    pytest.param(
-        OriginalLengths(4096, 4096, 4096, in_llama_cpp=4096, in_mlx_lm=4096), id="in both places"
-    ),
-    pytest.param(
-        OriginalLengths(4096, 2048, 4096, in_llama_cpp=4096, in_mlx_lm=2048), id="two lengths"
-    ),
-]
-
-
-def changed_length(in_transformers: int, in_runtime: int) -> Config:
-    """Return the parameter that a runtime changes: none if it has the length of transformers."""
-    if in_runtime == in_transformers:
-        return {}
-    return {"original_max_position_embeddings": in_runtime}
-
-
-@pytest.mark.parametrize("lengths", LLAMA_3_ORIGINAL_LENGTHS)
+@pytest.mark.parametrize(
+    ("top", "nested", "length_in_llama_cpp"),
+    [
+        pytest.param(None, None, 8192, id="nowhere: transformers has 16384, the whole context"),
+        pytest.param(None, 4096, 8192, id="nested: transformers has 4096"),
+        pytest.param(None, 8192, None, id="nested, and llama.cpp's default"),
+        pytest.param(4096, None, None, id="at the top"),
+        pytest.param(8192, None, None, id="at the top, and llama.cpp's default"),
+        pytest.param(4096, 4096, None, id="in both places"),
+        pytest.param(4096, 2048, None, id="in both places, of which both prefer the top"),
+    ],
+)
 def test_llama_cpp_takes_8192_for_an_original_length_that_is_not_at_the_top(
-    lengths: OriginalLengths,
+    top: int | None, nested: int | None, length_in_llama_cpp: int | None
 ) -> None:
-    """OriginalLengths has the lengths by the source of llama.cpp and transformers."""
-    config = llama_3_config(lengths.top, lengths.nested)
-    expected = changed_length(lengths.in_transformers, lengths.in_llama_cpp)
+    """By its conversion/llama.py, llama.cpp reads a Llama 3's original length at the top of the config,
+    and takes 8192 if it is not there, also if rope_scaling has it. None: it has the length that
+    transformers has, and the adaptation changes nothing.
+    """
+    changes = adaptation_by("llama.cpp", llama_3_config(top, nested)).parameters
+    if length_in_llama_cpp is None:
+        assert changes == {}
+    else:
+        assert changes == {"original_max_position_embeddings": length_in_llama_cpp}
 
-    assert adaptation_by("llama.cpp", config).parameters == expected
 
-
-@pytest.mark.parametrize("lengths", LLAMA_3_ORIGINAL_LENGTHS)
+@pytest.mark.parametrize(
+    ("top", "nested", "length_in_mlx_lm"),
+    [
+        pytest.param(None, None, 8192, id="nowhere: transformers has 16384, the whole context"),
+        pytest.param(4096, None, 8192, id="at the top: transformers has 4096"),
+        pytest.param(8192, None, None, id="at the top, and mlx-lm's default"),
+        pytest.param(None, 4096, None, id="nested"),
+        pytest.param(None, 8192, None, id="nested, and mlx-lm's default"),
+        pytest.param(4096, 4096, None, id="in both places"),
+        pytest.param(4096, 2048, 2048, id="in both places, of which transformers prefers the top"),
+    ],
+)
 def test_mlx_lm_takes_8192_for_an_original_length_that_is_not_in_rope_scaling(
-    lengths: OriginalLengths,
+    top: int | None, nested: int | None, length_in_mlx_lm: int | None
 ) -> None:
-    """OriginalLengths has the lengths by the source of mlx-lm and transformers."""
-    config = llama_3_config(lengths.top, lengths.nested)
-    expected = changed_length(lengths.in_transformers, lengths.in_mlx_lm)
-
-    assert adaptation_by("mlx-lm", config).parameters == expected
+    """By `Llama3RoPE` of its models/rope_utils.py, mlx-lm reads a Llama 3's original length in
+    rope_scaling, and takes 8192 if it is not there. None: it has the length that transformers has,
+    and the adaptation changes nothing.
+    """
+    changes = adaptation_by("mlx-lm", llama_3_config(top, nested)).parameters
+    if length_in_mlx_lm is None:
+        assert changes == {}
+    else:
+        assert changes == {"original_max_position_embeddings": length_in_mlx_lm}
 
 
 def test_a_missing_original_length_of_llama_3_is_a_cause() -> None:

@@ -25,6 +25,16 @@ ROWS = [
     json.loads(line)
     for line in (Path(__file__).parent / "data" / "server_flags.jsonl").read_text().splitlines()
 ]
+"""A row is a command line of a public thread, and what the server makes of it by its source:
+
+    {"source": "https://github.com/ggml-org/llama.cpp/pull/2054", "model": {…}, "dim": 128,
+     "flags": "server --rope-freq-scale 0.25 -c 8192", "server": "llama.cpp",
+     "base": 10000, "scaling": "linear", "factor": 4, "problems": [],
+     "scale": 0.25, "ext": 0, "original": null, "own": null}
+
+The last line has arguments of ggml_rope_ext: freq_scale, ext_factor (above 0 for YaRN), the original
+length (null without YaRN); `own` is «llama3» for models with Llama 3.1's divisors.
+"""
 
 
 def name_of(row: dict[str, Any]) -> str:
@@ -49,17 +59,15 @@ def model_of_line(line: str) -> ModelEncodings:
     return pecli.load_model(row["model"], row["flags"])
 
 
-def full_layers(model: ModelEncodings) -> Encoding:
-    return max(model.ropes(), key=lambda encoding: encoding.parameters["base"])
+def rope_with_flags(row: dict[str, Any]) -> Encoding:
+    """Return the only rope of a row's model, as the flags change it."""
+    (rope,) = model_with_flags(row).ropes()
+    return rope
 
 
 @dataclass(frozen=True)
 class Ggml:
-    """The arguments of `ggml_rope_ext`, of which every server's frequencies are a case.
-
-    See rope_yarn and ggml_rope_yarn_corr_dims in ggml/src/ggml-cpu/ops.cpp of llama.cpp b10586.
-    Linear scaling has ext_factor 0, an NTK base has freq_scale 1, and YaRN has ext_factor 1.
-    """
+    """Arguments of `ggml_rope_ext`, with the formula of its frequencies."""
 
     dim: int
     freq_base: float
@@ -82,8 +90,15 @@ class Ggml:
         return frequencies
 
     def corrected_dim(self, turns: float) -> float:
-        wavelengths = self.n_ctx_orig / (turns * 2 * math.pi)
-        return self.dim * math.log(wavelengths) / (2 * math.log(self.freq_base))
+        turns_of_one_radian = self.n_ctx_orig / (turns * 2 * math.pi)
+        return self.dim * math.log(turns_of_one_radian) / (2 * math.log(self.freq_base))
+
+
+"""rope_yarn and ggml_rope_yarn_corr_dims in ggml/src/ggml-cpu/ops.cpp of llama.cpp b10586.
+
+Linear scaling has ext_factor 0, an NTK base has freq_scale 1, and YaRN has ext_factor 1. `low` and
+`high` are the pairs that turn beta_fast and beta_slow times in the original length.
+"""
 
 
 def llama3_factors() -> list[float]:
@@ -117,9 +132,9 @@ def test_flags_are_recognised_as_those_of_their_server(row: dict[str, Any]) -> N
 
 def test_flags_make_the_base_of_the_server(row: dict[str, Any]) -> None:
     """Each row has a command line of a server, the model, and the base that the server computes of
-    them for full-attention layers, read from its source (see data/README.md).
+    them, read from its source (see data/README.md).
     """
-    base = full_layers(model_with_flags(row)).parameters["base"]
+    base = rope_with_flags(row).parameters["base"]
     assert base == pytest.approx(row["base"], rel=2e-6)
 
 
@@ -127,15 +142,16 @@ def test_flags_make_the_scaling_of_the_server(row: dict[str, Any]) -> None:
     """Each row has a command line of a server and the scaling that the server computes from its
     flags, read from its source (see data/README.md).
     """
-    assert full_layers(model_with_flags(row)).parameters["scaling"] == row["scaling"]
+    assert rope_with_flags(row).parameters["scaling"] == row["scaling"]
 
 
 def test_flags_make_the_factor_of_the_server(row: dict[str, Any]) -> None:
-    """Each row has a command line of a server and the factor of the scaling that the server computes
-    from its flags, read from its source (see data/README.md); None is no scaling by a factor.
+    """Each row of ROWS has a command line, such as «server --rope-freq-scale 0.25», and the factor of
+    the scaling that the server makes of it by its source, here 4; null is no scaling by a factor.
     """
-    factor = full_layers(model_with_flags(row)).parameters.get("factor")
-    assert factor == (None if row["factor"] is None else pytest.approx(row["factor"]))
+    factor = rope_with_flags(row).parameters.get("factor")
+    expected = row["factor"]
+    assert factor == (None if expected is None else pytest.approx(expected))
 
 
 def test_flags_have_the_problems_that_were_found_by_hand(row: dict[str, Any]) -> None:
@@ -148,21 +164,23 @@ def test_flags_have_the_problems_that_were_found_by_hand(row: dict[str, Any]) ->
 
 
 def test_flags_make_the_frequencies_that_ggml_computes(row: dict[str, Any]) -> None:
-    """Each row has a command line of a server and the arguments of `ggml_rope_ext` that it leads to,
-    read from the server's source; `Ggml` is ggml's formula. Models with llama3 scaling have divisors
-    in a tensor besides. Dynamic scaling, which depends on the prompt, is not applied.
+    """Each row of ROWS has a command line, and the arguments of `ggml_rope_ext` that it leads to by the
+    server's source, such as a scale of 0.25; `Ggml` is ggml's formula. Models with llama3 scaling
+    have divisors in a tensor besides. Dynamic scaling, which depends on the prompt, is not applied.
     """
-    encoding = full_layers(model_with_flags(row))
     ggml = Ggml(
         dim=row["dim"],
         freq_base=row["base"],
         freq_scale=row["scale"],
         ext_factor=row["ext"],
+        # Without YaRN (ext 0) no original length is stated, and it has no effect: 4096 is any.
         n_ctx_orig=row["original"] or 4096,
     )
     divisors = llama3_factors() if row["own"] == "llama3" else [1.0] * (row["dim"] // 2)
 
-    assert encoding.inverse_frequencies() == pytest.approx(ggml.frequencies(divisors), rel=2e-5)
+    frequencies = rope_with_flags(row).inverse_frequencies()
+    # Servers compute bases and scales in float32.
+    assert frequencies == pytest.approx(ggml.frequencies(divisors), rel=2e-5)
 
 
 def problems_with_flags(model: str, flags: str) -> set[str]:
@@ -225,24 +243,33 @@ def test_an_ext_factor_of_one_half_blends_half_of_yarn_as_ggml_does(base: float)
 
 @pytest.mark.parametrize(
     "betas",
-    ["", "--yarn-beta-fast -1 --yarn-beta-slow -1"],
-    ids=["no flags", "negative flags"],
+    [
+        pytest.param("", id="no flags of betas"),
+        pytest.param("--yarn-beta-fast -1 --yarn-beta-slow -1", id="negative betas"),
+    ],
 )
-def test_half_of_yarn_has_the_betas_of_the_model(betas: str) -> None:
-    """llama.cpp takes the betas of the model's metadata if a flag is absent or negative. `Ggml` is
-    its formula, written again in this module.
+def test_betas_that_no_flag_states_are_those_of_the_model(betas: str) -> None:
+    """YaRN's ramp begins at the pair that turns beta_fast times in the original length, and ends at that
+    of beta_slow. llama.cpp takes the model's betas, 16 and 2 here, if a flag is absent or negative.
+    --yarn-ext-factor 0.5 halves the blend, and `Ggml` is llama.cpp's formula, written again in this
+    module.
     """
-    yarn = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 16.0, "beta_slow": 2.0}
     config = {
         "model_type": "llama",
         "hidden_size": 512,
         "num_attention_heads": 4,
         "max_position_embeddings": 16384,
-        "rope_scaling": {**yarn, "original_max_position_embeddings": 4096},
+        "rope_scaling": {
+            "rope_type": "yarn",
+            "factor": 4.0,
+            "beta_fast": 16.0,
+            "beta_slow": 2.0,
+            "original_max_position_embeddings": 4096,
+        },
     }
     encoding = pecli.load_model(config, f"llama-server --yarn-ext-factor 0.5 {betas}").one()
     ggml = Ggml(
-        dim=128,
+        dim=512 // 4,
         freq_base=10000,
         freq_scale=1 / 4,
         ext_factor=0.5,
@@ -250,8 +277,9 @@ def test_half_of_yarn_has_the_betas_of_the_model(betas: str) -> None:
         beta_fast=16,
         beta_slow=2,
     )
+    no_divisors = [1.0] * 64
 
-    assert encoding.inverse_frequencies() == pytest.approx(ggml.frequencies([1.0] * 64), rel=1e-12)
+    assert encoding.inverse_frequencies() == pytest.approx(ggml.frequencies(no_divisors), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -325,7 +353,7 @@ def test_a_warning_that_flags_put_right_is_no_longer_given(tmp_path: Path) -> No
 
 
 def test_two_overrides_with_keys_after_dots_make_one_object_of_settings() -> None:
-    """vLLM makes {"rope_parameters": {"rope_type": "linear", "factor": 2}} of two flags, one per key."""
+    """vLLM makes {"rope_scaling": {"rope_type": "linear", "factor": 2}} of two flags, one per key."""
     flags = (
         "vllm serve --hf-overrides.rope_scaling.rope_type linear"
         " --hf-overrides.rope_scaling.factor 2"
@@ -412,28 +440,33 @@ def test_overrides_need_a_configuration() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "values"),
+    ("text", "value"),
     [
-        pytest.param("--rope-scale 2", ("2",), id="a blank"),
-        pytest.param("--rope-scale=2", ("2",), id="an equals sign"),
-        pytest.param("rope_scale=2", ("2",), id="no dashes"),
-        pytest.param("model:\n  rope_scale: 2", ("2",), id="YAML"),
-        pytest.param('{"rope_scale": 2}', ("2",), id="JSON"),
-        pytest.param("llama-server ^\n --rope-scale ^\n 2", ("2",), id="lines of Windows"),
-        pytest.param('--rope-scale {"factor": 2}', ('{"factor": 2}',), id="JSON with a blank"),
-        pytest.param(
-            '--rope-scale={"a": {"b": "it\'s"}} x', ('{"a": {"b": "it\'s"}}', "x"), id="nested JSON"
-        ),
-        pytest.param("--rope-scale {a,b}", ("{a,b}",), id="braces that are no JSON"),
+        pytest.param("--rope-scale 2", "2", id="a blank"),
+        pytest.param("--rope-scale=2", "2", id="an equals sign"),
+        pytest.param("rope_scale=2", "2", id="no dashes"),
+        pytest.param("model:\n  rope_scale: 2", "2", id="YAML"),
+        pytest.param('{"rope_scale": 2}', "2", id="JSON"),
+        pytest.param("llama-server ^\n --rope-scale ^\n 2", "2", id="lines of Windows, ended by ^"),
+        pytest.param('--rope-scale {"factor": 2}', '{"factor": 2}', id="a value of JSON"),
+        pytest.param("--rope-scale {a,b}", "{a,b}", id="braces that are no JSON"),
     ],
 )
-def test_a_flag_is_found_in_every_spelling(text: str, values: tuple[str, ...]) -> None:
-    """Command lines, YAML, JSON, lines continued as in Windows (^), and JSON values with blanks:
-    key and values are the same. {a,b} is no JSON, and stays a word.
+def test_a_flag_is_found_in_every_spelling(text: str, value: str) -> None:
+    """Users paste command lines and files of settings. However rope_scale is spelled there, its key and
+    value are the same, and blanks within JSON do not end the value.
     """
-    flag = parse_command_line(text, {"rope_scale"}).flags[-1]
+    (flag,) = parse_command_line(text, {"rope_scale"}).flags
     assert flag.key == "rope_scale"
-    assert flag.values == values
+    assert flag.values == (value,)
+
+
+def test_all_words_up_to_the_next_flag_are_values_of_a_flag() -> None:
+    """A flag may have several values. JSON is one word, with quotes and braces in it or not."""
+    text = """--rope-scale={"a": {"b": "it's"}} x"""
+    (flag,) = parse_command_line(text, {"rope_scale"}).flags
+    assert flag.key == "rope_scale"
+    assert flag.values == ("""{"a": {"b": "it's"}}""", "x")
 
 
 @pytest.mark.parametrize(

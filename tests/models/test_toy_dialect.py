@@ -18,9 +18,11 @@ from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys
 
 CONFIG = {"toy_base": 12345.0, "hidden_size": 64, "num_attention_heads": 4}
+"""A config of the toy dialect, recognised by `toy_base`: the base, and heads of 16 channels."""
 
 
 def read_toy(keys: Keys) -> ParsedEncodings:
+    """Read the keys of CONFIG: toy_base stands for rope_theta, and two keys are Hugging Face's."""
     settings = hugging_face_settings(keys, rope_theta="toy_base")
     unrenamed_keys = ("hidden_size", "num_attention_heads")
     return translated_ropes(
@@ -30,6 +32,11 @@ def read_toy(keys: Keys) -> ParsedEncodings:
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> ModelEncodings:
+    """CONFIG as a model, after the toy dialect was added.
+
+    A dialect is a module in pecli.models.dialects with a function `read`, here made of `read_toy`,
+    and a row in the list of dialects.
+    """
     module = ModuleType("pecli.models.dialects.toy")
     monkeypatch.setattr(module, "read", read_toy, raising=False)
     monkeypatch.setitem(sys.modules, module.__name__, module)
@@ -54,10 +61,13 @@ def test_the_source_of_the_base_is_the_key_of_the_toy_dialect(model: ModelEncodi
 
 
 def test_no_key_of_the_toy_dialect_is_left_unread(model: ModelEncodings) -> None:
-    """The dialect of configs that this module adds reads each key of CONFIG; a key about positions
-    that was not read would have a warning.
+    """A key about positions that a dialect does not read has a warning. The toy dialect reads all keys
+    of CONFIG: toy_base, hidden_size and num_attention_heads.
     """
     assert model.warnings == ()
+
+    (warning,) = load_model({**CONFIG, "rope_wibble": 3}).warnings
+    assert "rope_wibble" in warning
 
 
 def test_a_config_of_another_dialect_is_read_as_before(model: ModelEncodings) -> None:
