@@ -13,13 +13,26 @@ from pecli.checks.recorded.run_tensors import RecordedCall
 from pecli.checks.verify.batch_tables import count_rows_per_sequence
 
 
-@pytest.mark.parametrize(("rows", "options"), [(4, {"offset": 7}), (16, {})])
-def test_only_a_table_with_a_row_per_token_begins_where_the_tokens_do(
+@pytest.mark.parametrize(
+    ("rows", "options"),
+    [
+        pytest.param(4, {"offset": 7}, id="a row for each token"),
+        pytest.param(16, {}, id="a row for each position"),
+    ],
+)
+def test_a_recorded_table_with_a_row_per_token_is_checked_from_the_first_tokens_position(
     rows: int, options: dict[str, int]
 ) -> None:
-    """The call has four tokens at 7, 8, 9, 10; a table of 16 rows is that of all positions."""
-    tokens = CallTokens(RecordedCall(positions=np.arange(7, 11)[None]), axes=1)
-    assert tokens.options(np.zeros((rows, 8))) == options
+    """A model was called with four tokens at positions 7, 8, 9, 10. A table of 4 rows is that of these
+    tokens, and is verified with the option `offset=7`. A table of 16 rows has those of all positions
+    from 0 on, which needs no option of `pecli.verify`.
+    """
+    call = RecordedCall(positions=np.array([[7, 8, 9, 10]]))
+    tokens = CallTokens(call, axes=1)  # one number per position; M-RoPE has three
+    table = np.zeros((rows, 8))
+
+    options_of_verify = tokens.options(table)
+    assert options_of_verify == options
 
 
 @pytest.mark.parametrize(
@@ -35,18 +48,24 @@ def test_a_check_is_labelled_by_its_module_and_layer_type(layer_type: str, label
     assert check.label == label
 
 
-def test_rows_are_counted_in_every_sequence_if_their_cosines_differ() -> None:
-    """A search for the positions starts from 0, 1, 2 in both sequences."""
-    cosines = np.cos(np.arange(24.0)).reshape(2, 3, 4)
-    counted = count_rows_per_sequence({"cos": cosines})
+COSINES_OF_A_SEQUENCE = np.cos(np.arange(12.0)).reshape(3, 4)  # 3 rows, all different
+COSINES_OF_ANOTHER = np.cos(np.arange(12.0, 24.0)).reshape(3, 4)
+
+
+def test_cosines_that_differ_by_sequence_have_rows_that_are_counted_in_each() -> None:
+    """A model that heeds left padding makes other cosines for each sequence of a batch: here two of
+    3 rows each. The search for their positions starts from 0, 1, 2 in both.
+    """
+    batch = np.stack([COSINES_OF_A_SEQUENCE, COSINES_OF_ANOTHER])
+    counted = count_rows_per_sequence({"cos": batch})
 
     assert counted is not None
     assert counted.ids.tolist() == [[0, 1, 2], [0, 1, 2]]
 
 
-def test_rows_are_not_counted_if_all_sequences_are_alike() -> None:
-    """Two sequences of a batch have other positions, hence other tables, each of 3 rows. Two equal
-    tables may as well be two heads or two copies, so that nothing is said about sequences.
+def test_equal_cosines_are_not_counted_as_those_of_sequences() -> None:
+    """The array has the same 3 rows twice. These may be two heads or two copies as well as two
+    sequences, so that no positions are supposed for sequences.
     """
-    cosines = np.cos(np.arange(12.0)).reshape(1, 3, 4)
-    assert count_rows_per_sequence({"cos": np.repeat(cosines, 2, axis=0)}) is None
+    copies = np.stack([COSINES_OF_A_SEQUENCE, COSINES_OF_A_SEQUENCE])
+    assert count_rows_per_sequence({"cos": copies}) is None

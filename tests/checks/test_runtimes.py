@@ -7,6 +7,7 @@ llama.cpp and mlx-lm computed themselves (tests/engine/runtimes/data). `rows` ar
 a runtime has, if fewer than the context.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -51,7 +52,10 @@ def departing_runtimes(found: dict[str, RuntimeResult]) -> list[str]:
 
 
 def measured_error(case: str, runtime: str) -> np.ndarray[Any, Any]:
-    """Return the recorded difference to transformers, which defines the model, by position."""
+    """Return the largest difference to transformers at each of POSITIONS, over pairs, cosines and sines.
+
+    Both tables were computed by the runtimes' own code, not by pecli, and recorded.
+    """
     parts = [
         COMPUTED_BY_RUNTIMES[f"{runtime}/{case}.{part}"]
         - COMPUTED_BY_RUNTIMES[f"transformers/{case}.{part}"]
@@ -60,51 +64,106 @@ def measured_error(case: str, runtime: str) -> np.ndarray[Any, Any]:
     return np.abs(parts).max(axis=(0, 2))
 
 
+YARN_OF_GPT_OSS = {
+    "base": 150000,
+    "head_dim": 64,
+    "original_length": 4096,
+    "attention_factor": 1.3466,
+}
+"""YaRN blends frequencies between two pairs, its limits; the factor, 0.1 · ln(32) + 1, multiplies
+cosines and sines."""
+
+
+def limit_of_yarn(turns: int) -> float:
+    """Return the pair of gpt-oss that turns so often over the original length, by YaRN's formula."""
+    base = YARN_OF_GPT_OSS["base"]
+    half = YARN_OF_GPT_OSS["head_dim"] / 2
+    return (
+        half * math.log(YARN_OF_GPT_OSS["original_length"] / (2 * math.pi * turns)) / math.log(base)
+    )
+
+
 @pytest.mark.parametrize("runtime", ["llama.cpp", "mlx-lm"])
-def test_llama_cpp_and_mlx_lm_depart_from_gpt_oss_as_measured(runtime: str) -> None:
-    """They round YaRN's limits, which changes the frequencies of pairs 9 to 17. `measured_error`
-    are differences of tables that the runtimes' own code and transformers computed at some
-    positions: 4 is the first of these beyond the tolerance of 1e-3.
+def test_runtimes_that_round_yarns_limits_depart_in_the_pairs_between_them(runtime: str) -> None:
+    """gpt-oss has YaRN's limits at 8.1 (32 turns) and 17.4 (1 turn). These runtimes round them to 8
+    and 18: pairs up to 8 and from 18 on keep their frequencies, and those between have others.
     """
     found = results_of_runtimes("gpt-oss-20b", names=[runtime])[runtime]
-    error = measured_error("gpt-oss-20b", runtime)
 
+    assert limit_of_yarn(turns=32) == pytest.approx(8.09, abs=0.01)
+    assert limit_of_yarn(turns=1) == pytest.approx(17.40, abs=0.01)
     assert found.departs
-    assert found.first_beyond == 4
-    assert POSITIONS[np.argmax(error > 1e-3)] == 4
     assert found.pairs == (9, 17)
 
 
 @pytest.mark.parametrize("runtime", ["llama.cpp", "mlx-lm"])
-def test_the_departure_of_a_runtime_is_the_largest_up_to_the_context(runtime: str) -> None:
-    """Cosines and sines of gpt-oss-20b have the attention factor 0.1 · ln(32) + 1 = 1.35, so that
-    two of opposite signs differ by up to 2 · 1.35 = 2.7. `measured_error` is that of the runtimes'
-    own code at some positions, which may miss the largest by 6e-3.
+def test_a_departure_begins_at_the_first_position_beyond_the_tolerance(runtime: str) -> None:
+    """Expected is the first position at which tables of gpt-oss that the runtime's own code computed
+    differ by more than 1e-3 from those of transformers: the recorded errors grow by 3e-4 a position.
     """
     found = results_of_runtimes("gpt-oss-20b", names=[runtime])[runtime]
-    error = measured_error("gpt-oss-20b", runtime)
+    is_beyond = measured_error("gpt-oss-20b", runtime) > 1e-3
 
-    assert found.departure == pytest.approx(2.7, abs=0.05)
-    assert found.max_abs_error >= error.max() - 6e-3
+    assert POSITIONS[np.argmax(is_beyond)] == 4
+    assert found.first_beyond == 4
 
 
 @pytest.mark.parametrize("runtime", ["llama.cpp", "mlx-lm"])
-def test_the_curve_of_a_runtime_follows_the_measured_errors(runtime: str) -> None:
-    """The curve is the error by position of gpt-oss-20b; `measured_error` are differences of tables
-    that the runtimes' own code computed. Both agree within 5e-4, the rounding of float32. From 10
-    on, a point of the curve stands for many positions, of which it has the largest error.
+def test_the_departure_of_a_runtime_is_the_largest_up_to_the_context(runtime: str) -> None:
+    """`departure` is the largest error of any position below 131,072, so at least that of the few
+    recorded ones, 2.68. Cosines of gpt-oss are between −1.3466 and 1.3466, its attention factor:
+    they differ by 2.6931 at most. That limit is nearly reached, since the other frequencies let
+    cosines fall out of step until they are opposite.
     """
-    found = results_of_runtimes("gpt-oss-20b", None, [runtime])[runtime]
+    found = results_of_runtimes("gpt-oss-20b", names=[runtime])[runtime]
+    largest_recorded = measured_error("gpt-oss-20b", runtime).max()
+    limit = 2 * YARN_OF_GPT_OSS["attention_factor"]
+
+    assert largest_recorded == pytest.approx(2.68, abs=0.01)
+    assert largest_recorded <= found.departure <= limit
+
+
+@pytest.mark.parametrize("runtime", ["llama.cpp", "mlx-lm"])
+def test_the_largest_error_of_a_runtime_is_its_departure_and_the_rounding_of_float32(
+    runtime: str,
+) -> None:
+    """`departure` is the error by other frequencies only, `max_abs_error` that of the float32 numbers
+    computed with them. A float32 angle below 131,072 = 2^17 is off by 2^-7 = 0.008 at most.
+    """
+    found = results_of_runtimes("gpt-oss-20b", names=[runtime])[runtime]
+
+    assert found.max_abs_error == pytest.approx(found.departure, abs=0.008)
+    assert found.max_abs_error >= measured_error("gpt-oss-20b", runtime).max()
+
+
+@pytest.mark.parametrize("runtime", ["llama.cpp", "mlx-lm"])
+def test_the_error_curve_of_a_runtime_has_the_measured_errors_of_the_first_positions(
+    runtime: str,
+) -> None:
+    """The curve has points (position, error). Up to position 9 each is of one position, and has the
+    error of gpt-oss that was measured there, 3e-4 to 3e-3, but for 1e-6 of float32 arithmetic.
+    """
+    curve = results_of_runtimes("gpt-oss-20b", names=[runtime])[runtime].curve
     error = measured_error("gpt-oss-20b", runtime)
 
-    assert found.curve is not None
+    assert curve is not None
+    assert curve.positions[:9].tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert POSITIONS[1:10].tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert curve.errors[:9] == pytest.approx(error[1:10], abs=1e-6)
 
-    places, errors = found.curve
-    near = POSITIONS[(POSITIONS > 0) & (POSITIONS < 10)]
-    at_near = errors[np.searchsorted(places, near)]
 
-    assert at_near == pytest.approx(error[np.isin(POSITIONS, near)], abs=5e-4)
-    assert errors[places < 8192].max() >= error[POSITIONS < 8192].max() - 5e-4
+@pytest.mark.parametrize("runtime", ["llama.cpp", "mlx-lm"])
+def test_the_error_curve_of_a_runtime_misses_no_error_before_position_8192(runtime: str) -> None:
+    """pecli computes every position below 8192, and a point of the curve is the largest error of many.
+    So no measured error of gpt-oss there exceeds the curve, but for 5e-4 of float32: an angle of
+    8192 = 2^13 is off by 2^-11. It may have larger errors, at positions that were not recorded.
+    """
+    curve = results_of_runtimes("gpt-oss-20b", names=[runtime])[runtime].curve
+    error = measured_error("gpt-oss-20b", runtime)
+
+    assert curve is not None
+    largest_of_curve = curve.errors[curve.positions < 8192].max()
+    assert largest_of_curve >= error[POSITIONS < 8192].max() - 5e-4
 
 
 def test_all_runtimes_agree_on_llama_up_to_float32_rounding() -> None:
@@ -166,39 +225,46 @@ def test_the_error_of_a_runtime_is_that_of_its_own_float32_angles(
 
 
 PHI3 = "phi-3-mini-128k, context 4096"
+"""The recorded tables of Phi-3 mini 128k up to 4096. Its config has a context of 131,072, and an
+original length of 4096: LongRoPE has short factors for prompts up to that, and long ones beyond."""
 
 
 def test_only_mlx_lm_departs_from_phi_3_up_to_its_original_length() -> None:
-    """LongRoPE of Phi-3 has short factors up to 4096 positions, and long ones beyond. mlx-lm uses
-    the long ones for any length; the error was measured with its own code.
+    """Served with 4096 tokens, Phi-3 has the short factors. mlx-lm uses the long ones for any length;
+    the expected error was measured with its own code at some positions, which miss the largest by
+    less than 0.1.
     """
-    found = results_of_runtimes(PHI3, 4096)
+    found = results_of_runtimes(PHI3, length=4096)
     assert departing_runtimes(found) == ["mlx-lm"]
 
     expected = measured_error(PHI3, "mlx-lm").max()
     assert found["mlx-lm"].departure == pytest.approx(expected, abs=0.1)
 
 
-def test_three_runtimes_depart_from_phi_3_for_short_prompts_in_a_long_context() -> None:
-    """LongRoPE of Phi-3 has two lists of factors, for prompts of up to 4,096 tokens and for longer
-    ones. transformers chooses by the length of each prompt; these three choose once, by the context
-    of 131,072, and so depart for short prompts.
+def test_three_runtimes_depart_from_phi_3_for_short_prompts_in_its_whole_context() -> None:
+    """transformers chooses between short and long factors by the length of each prompt. By their
+    sources, these three choose once, by the context of 131,072: right for long prompts, so that they
+    have no cause of other tables, and wrong for those of up to 4,096 tokens.
     """
-    found = results_of_runtimes(PHI3)
+    found = results_of_runtimes(PHI3, length=None)  # the whole context
     assert departing_runtimes(found) == ["vllm", "llama.cpp", "mlx-lm"]
     for name in departing_runtimes(found):
         assert "up to 4,096 tokens" in found[name].short_prompts
         assert found[name].causes == ()
 
 
-def test_llama_cpp_departs_from_phi_4_minis_longrope_at_its_full_context() -> None:
-    """llama.cpp computes frequencies in float32, whose rounding times 131,072 positions exceeds the
-    tolerance of 1e-3. transformers, which defines the model, does not depart.
+def test_llama_cpp_departs_from_phi_4_mini_for_short_prompts_only() -> None:
+    """Phi-4 mini has LongRoPE as Phi-3 has it. By its source, llama.cpp chooses the long factors for
+    the context of 131,072, also for prompts of up to 4,096 tokens. Its tables for long prompts are
+    right: their departure is 0. transformers defines the model and departs nowhere.
     """
-    names = ["transformers", "llama.cpp"]
-    found = pecli.runtimes("phi-4-mini", 131072, names=names).layers[""]
+    llama_cpp = result_of("phi-4-mini", length=131072, runtime="llama.cpp")
+    transformers = result_of("phi-4-mini", length=131072, runtime="transformers")
 
-    assert [result.departs for result in found] == [False, True]
+    assert llama_cpp.departs
+    assert "up to 4,096 tokens" in llama_cpp.short_prompts
+    assert llama_cpp.departure == 0
+    assert not transformers.departs
 
 
 def test_mlx_lm_is_as_defined_for_the_text_of_an_m_rope_model() -> None:
@@ -227,33 +293,65 @@ def test_the_option_layer_type_leaves_the_results_of_one_layer_type() -> None:
     assert list(found.layers) == ["full_attention"]
 
 
+DYNAMIC = "dynamic-2, context 8192"
+"""Llama with base 10,000, 4096 positions and dynamic NTK scaling by 2: in longer prompts, a larger
+base, which depends on the length. Tables were recorded for a context of 8192."""
+
+
 def test_dynamic_scaling_is_absent_in_llama_cpp() -> None:
-    """The model has 4096 positions and dynamic scaling by 2. llama.cpp's source has no such scaling."""
-    found = results_of_runtimes("dynamic-2, context 8192", length=8192)
+    """By its source, llama.cpp has no dynamic scaling."""
+    found = results_of_runtimes(DYNAMIC, length=8192)
     assert "no dynamic scaling" in found["llama.cpp"].lacks
 
 
-def test_dynamic_scaling_is_constant_in_vllm_and_ends_after_the_trained_rows() -> None:
-    """Transformers has a base for 8192 positions, vLLM's source one for all lengths: from position 1
-    on, the first with an angle other than 0, it departs. It has rows for the 4096 trained ones.
+def test_vllm_departs_from_dynamic_scaling_from_position_1_on() -> None:
+    """transformers has a larger base for 8192 positions, and vLLM the same for all lengths. In the
+    tables that both computed, position 0 is equal, and 1 is off by 0.02, beyond the tolerance of
+    1e-3.
     """
-    vllm = results_of_runtimes("dynamic-2, context 8192", length=8192)["vllm"]
-    assert vllm.first_beyond == 1
+    vllm = results_of_runtimes(DYNAMIC, length=8192)["vllm"]
+    error = measured_error_of_vllm()
+
+    assert error[0] == 0
+    assert error[1] > 1e-3
+    assert vllm.first_beyond == 1  # the first position beyond the tolerance
+
+
+def measured_error_of_vllm() -> np.ndarray[Any, Any]:
+    """Return the recorded difference of vLLM to transformers with dynamic scaling, by position."""
+    computed_by_vllm = COMPUTED_BY_RUNTIMES[f"vllm/{DYNAMIC}.sin"]
+    computed_by_transformers = COMPUTED_BY_RUNTIMES[f"transformers/{DYNAMIC}.sin"]
+    return np.abs(computed_by_vllm - computed_by_transformers[: len(computed_by_vllm)]).max(axis=1)
+
+
+def test_the_table_of_vllm_with_dynamic_scaling_ends_after_the_trained_positions() -> None:
+    """vLLM's DynamicNTKScalingRotaryEmbedding here has max_position_embeddings = 4096 rows: its
+    recorded table ends with position 4095, although the context is 8192.
+    """
+    vllm = results_of_runtimes(DYNAMIC, length=8192)["vllm"]
+    recorded_rows = len(COMPUTED_BY_RUNTIMES[f"vllm/{DYNAMIC}.cos"])
+
+    assert POSITIONS[recorded_rows - 1] == 4095
     assert vllm.rows == 4096
 
 
 def test_only_vllm_and_llama_cpp_depart_with_dynamic_scaling() -> None:
-    """The model has 4096 positions and dynamic scaling by 2, and 8192 are compared."""
-    found = results_of_runtimes("dynamic-2, context 8192", length=8192)
+    """Beyond 4096 positions, vLLM keeps the base that it has for shorter prompts, and llama.cpp has no
+    dynamic scaling, by its source. Tables that mlx-lm computed equal those of transformers.
+    """
+    runtimes = ["transformers", "vllm", "llama.cpp", "mlx-lm"]
+    found = results_of_runtimes(DYNAMIC, length=8192, names=runtimes)
+
     assert departing_runtimes(found) == ["vllm", "llama.cpp"]
+    assert measured_error(DYNAMIC, "mlx-lm").max() < 1e-3
 
 
 def test_dynamic_scaling_changes_nothing_up_to_the_original_length() -> None:
     """The model was trained with 4096 positions, and dynamic NTK changes only longer sequences: at
-    4096, vLLM, which departs at 8192, computes as the config means.
+    4096, vLLM, which departs at 8192, computes as the config means, and has no cause of another table.
     """
-    found = results_of_runtimes("dynamic-2, context 8192", length=4096)
-    assert found["vllm"].causes == ()
+    assert results_of_runtimes(DYNAMIC, length=4096)["vllm"].causes == ()
+    assert results_of_runtimes(DYNAMIC, length=8192)["vllm"].causes != ()
 
 
 def test_only_sglang_computes_the_rope_type_ntk() -> None:
@@ -354,9 +452,13 @@ def test_an_error_within_the_tolerance_has_no_place_where_it_begins() -> None:
 
 
 def test_an_error_within_the_tolerance_has_its_cause() -> None:
-    """What llama.cpp does differently is true in any tolerance. The model's own code does not round
-    the limits: its configuration has `truncate: false`.
+    """The cause of an error is reported in any tolerance. By YaRN's formula, the limits of gpt-oss
+    are 8.09 and 17.40. llama.cpp rounds the lower one down and the upper one up, and the model's own
+    code does not: its configuration has `truncate: false`.
     """
+    assert math.floor(limit_of_yarn(turns=32)) == 8
+    assert math.ceil(limit_of_yarn(turns=1)) == 18
+
     found = llama_cpp_on_gpt_oss(tolerance=0.1)
     assert found.causes == ("rounds YaRN's limits to 8 and 18; the config has truncate: false",)
 
@@ -381,27 +483,35 @@ LONGROPE_FROM_64 = {
         "long_factor": [2.0] * 4,
     },
 }
-"""LongRoPE for heads of 8 channels, trained on 64 positions; the context is added by each test."""
+"""LongRoPE with an original length of 64: short factors for prompts up to that, all 1, and long ones
+beyond, all 2. Each test states the context of the model, max_position_embeddings."""
 
 
-def test_exllamav3_gives_no_prompt_the_long_factors_if_the_context_is_the_original_length() -> None:
-    """Served with 128 tokens, the model has the long factors, and the short ones for prompts of up to
-    64. exllamav3's source compares the context of the model, 64, with the original length, 64.
+def test_exllamav3_has_no_long_factors_if_the_context_is_the_original_length() -> None:
+    """exllamav3 uses the long factors if the context in the config exceeds the original length: 64 is
+    not above 64, so that all prompts have the short ones, as its source states. For the 128 tokens
+    that are served, the model needs the long ones. Short prompts are right: nothing is said of them.
     """
     model = {**LONGROPE_FROM_64, "max_position_embeddings": 64}
-    found = result_of(model, 128, "exllamav3")
+    found = result_of(model, length=128, runtime="exllamav3")
 
     assert found.departs
     assert found.causes[0].startswith("uses the short factors at any length")
     assert found.short_prompts == ""
 
 
-def test_exllamav3_takes_the_long_factors_by_the_context_of_a_config_with_a_factor() -> None:
-    """The context, 128, exceeds the original length, 64, so that exllamav3 has the long factors also
-    for a served context of 32 tokens. The factor does not hide the context.
+@pytest.mark.parametrize("factor", [{"factor": 2.0}, {}], ids=["with a factor", "without a factor"])
+def test_exllamav3_has_only_long_factors_if_the_context_exceeds_the_original_length(
+    factor: dict[str, float],
+) -> None:
+    """The context in the config, 128, is above 64, so that exllamav3 uses the long factors also for
+    the 32 tokens that are served. It makes no difference whether the config states the factor of
+    the extension, 128 / 64 = 2, as well.
     """
-    model = {**LONGROPE_FROM_64, "max_position_embeddings": 128}
-    found = result_of(model, 32, "exllamav3")
+    lists = {"type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+    scaling = {**lists, **factor}
+    model = {**LONGROPE_FROM_64, "max_position_embeddings": 128, "rope_scaling": scaling}
+    found = result_of(model, length=32, runtime="exllamav3")
 
     assert found.causes == (
         "uses the long factors from position 0 on; the model uses the short ones up to 64",
@@ -530,22 +640,27 @@ def test_the_first_8192_positions_and_the_last_are_compared() -> None:
 
 
 def test_a_departure_after_thousands_of_positions_is_found_to_the_position() -> None:
-    """llama.cpp rounds YaRN's limits, which with a factor near 1 shows only beyond position 8192,
-    from where on few positions are compared. Computed here for all of the 300 positions before the
-    reported one, errors exceed 1e-3 only at the reported one.
+    """From position 8192 on, only 256 positions per doubling are compared at first; the one where a
+    departure begins is then searched for between two of them. llama.cpp rounds YaRN's limits, which
+    with the factor 1.0001 is off by 1e-3 only there. Tables of the 300 positions before the reported
+    one, 44,017, show no earlier error: from one compared position to the next it is 119 there.
     """
-    model = config_of_case("gpt-oss-20b")
-    model = {**model, "rope_scaling": {**model["rope_scaling"], "factor": 1.0001}}
-    found = result_of(model, 131072, "llama.cpp")
+    gpt_oss = config_of_case("gpt-oss-20b")
+    config = {**gpt_oss, "rope_scaling": {**gpt_oss["rope_scaling"], "factor": 1.0001}}
+    reported = result_of(config, length=131072, runtime="llama.cpp").first_beyond
 
-    assert found.first_beyond is not None
-    assert found.first_beyond > 8192
+    assert reported is not None
+    assert reported > 8192
+    before = np.arange(reported - 300, reported)
+    assert errors_of_llama_cpp(config, before).max() <= 1e-3
+    assert errors_of_llama_cpp(config, np.array([reported])).max() > 1e-3
 
-    encoding = pecli.load_config(model).one()
-    positions = np.arange(found.first_beyond - 300, found.first_beyond + 1)
+
+def errors_of_llama_cpp(config: Any, positions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the largest error of cosines and sines at each position, apart from float32 arithmetic."""
+    encoding = pecli.load_config(config).one()
     expected = encoding.rope(1).at(positions)
-    computed = as_read(encoding.rope(1, runtime="llama.cpp")).at(positions)
-    cos_error = np.abs(computed["cos"].astype(float) - expected["cos"]).max(axis=1)
-    sin_error = np.abs(computed["sin"].astype(float) - expected["sin"]).max(axis=1)
-
-    assert np.flatnonzero(np.maximum(cos_error, sin_error) > 1e-3).tolist() == [300]
+    read_by_llama_cpp = as_read(encoding.rope(1, runtime="llama.cpp"))  # its limits, in float64
+    found = read_by_llama_cpp.at(positions)
+    errors = [np.abs(found[part].astype(float) - expected[part]) for part in ("cos", "sin")]
+    return np.max(errors, axis=(0, 2))

@@ -20,7 +20,6 @@ from tests.checks.rope_dumps import (
     DUMPS,
     OTHERS,
     ROPE,
-    ROTATED,
     SIN,
     as_cos_sin_cache,
     cosines_and_sines,
@@ -28,49 +27,105 @@ from tests.checks.rope_dumps import (
     matrices,
     with_wrong_element,
 )
-from tests.checks.waves import Array, doubled_as_halves, doubled_as_neighbours
+from tests.checks.waves import (
+    Array,
+    cos_and_sin_tables,
+    doubled_as_halves,
+    doubled_as_neighbours,
+    inverse_frequencies,
+)
 
-#: Right dumps of one tensor, which holds cosines and sines in some arrangement.
-SINGLE_RIGHT_DUMPS = {
-    name: dump for name, (dump, right) in DUMPS.items() if right and len(dump) == 1
+RIGHT_DUMPS = {name: dump for name, (dump, is_right) in DUMPS.items() if is_right}
+"""The table by NumPy, cos and sin of position · 500000^(−2i/16), in 36 shapes of programs, by name.
+
+Shapes for a rotation of halves are right: one column per frequency or c0 c1 … c0 c1 …, with axes for
+batches and heads, flat, transposed, [cos | sin], complex numbers, rotation matrices, float16, int16.
+"""
+WRONG_DUMPS = {name: dump for name, (dump, is_right) in DUMPS.items() if not is_right}
+"""Such shapes with a mistake in each, by its name: base 10000, cosines and sines exchanged, all rows
+at position 0, columns c0 c0 c1 c1 … (for neighbours), an element that is 0.01 off, NaN, wrong
+frequencies, int8 (which is coarser than the tolerance of 1e-3).
+"""
+SINGLE_RIGHT_DUMPS = {name: dump for name, dump in RIGHT_DUMPS.items() if len(dump) == 1}
+"""Right dumps with cosines and sines in one tensor, such as complex numbers."""
+TABLES_IN_HALVES = {
+    "cos": doubled_as_halves(COS),
+    "sin": doubled_as_halves(SIN),
+    "inv_freq": (500000.0 ** (-np.arange(8) / 8)).astype(np.float32),
 }
+"""The table with columns c0 c1 … c0 c1 …, and its frequencies, by NumPy."""
+PAIRS_OF_BASE_10000 = {
+    "cos_sin_cache": np.stack(
+        [*cos_and_sin_tables(12, inverse_frequencies(10000.0, 16)).values()], axis=-1
+    )
+}
+"""Cosines and sines of 12 positions and base 10000 side by side: (positions, frequencies, 2)."""
 SIZES_OF_HEADS = {**CONFIG, "head_dim": 16, "partial_rotary_factor": 1.0}
 """A configuration with heads of 16 channels, all of which are rotated. GLM's families rotate half of
 them by default.
 """
 
 
-@pytest.mark.parametrize("name", DUMPS)
-@pytest.mark.sample(18)
-def test_a_dump_passes_against_a_scheme_if_it_is_right(name: str) -> None:
-    """DUMPS has, by name, tables of base 500000 in the shapes in which programs dump them, and
-    whether they are right: «vLLM: cosines, then sines» is, for example, and «interleaved, where the
-    model rotates halves» is not. The scheme rotates halves; the tolerance is 1e-3.
+@pytest.mark.parametrize("name", RIGHT_DUMPS)
+@pytest.mark.sample(10)
+def test_a_table_passes_against_its_scheme_in_every_shape_of_a_program(name: str) -> None:
+    """The scheme has 12 positions, 16 channels and base 500000, and rotates halves; RIGHT_DUMPS are
+    its cosines and sines by NumPy.
     """
-    arrays, is_right = DUMPS[name]
-    assert pecli.verify(arrays, ROTATED, atol=ATOL, reasons=False).passed == is_right
+    scheme = pecli.Rope(seq_len=12, dim=16, theta=500000.0, layout="halves")
+    assert pecli.verify(RIGHT_DUMPS[name], scheme, atol=1e-3, reasons=False).passed
 
 
-@pytest.mark.parametrize("name", DUMPS)
-@pytest.mark.sample(18)
-def test_a_dump_passes_against_another_file_if_it_is_right(name: str) -> None:
-    """DUMPS has, by name, tables of base 500000 in the shapes in which programs dump them, and
-    whether they are right: «vLLM: cosines, then sines» is, for example, and «another base» is not.
-    The other file has columns c0 c1 … c0 c1 …; the tolerance is 1e-3.
+@pytest.mark.parametrize("name", WRONG_DUMPS)
+@pytest.mark.sample(8)
+def test_a_wrong_table_fails_against_a_scheme_in_every_shape_of_a_program(name: str) -> None:
+    """The scheme has 12 positions, 16 channels and base 500000, and rotates halves; WRONG_DUMPS differ
+    from its tables by more than 1e-3, each by the mistake in its name.
     """
-    arrays, is_right = DUMPS[name]
-    assert pecli.diff(arrays, ROTATED.tables(), atol=ATOL, reasons=False).passed == is_right
+    scheme = pecli.Rope(seq_len=12, dim=16, theta=500000.0, layout="halves")
+    assert not pecli.verify(WRONG_DUMPS[name], scheme, atol=1e-3, reasons=False).passed
 
 
-@pytest.mark.parametrize("name", DUMPS)
-@pytest.mark.sample(40)
-def test_a_dump_passes_against_a_model_if_it_is_right(name: str) -> None:
-    """DUMPS has, by name, tables of base 500000 in the shapes in which programs dump them, and
-    whether they are right: «vLLM: cosines, then sines» is, for example, and «interleaved, where the
-    model rotates halves» is not. The model is a Llama of that base; the tolerance is 1e-3.
+@pytest.mark.parametrize("name", RIGHT_DUMPS)
+@pytest.mark.sample(10)
+def test_files_of_one_table_are_equal_in_every_shape_of_a_program(name: str) -> None:
+    """The other file has the same cosines and sines by NumPy, with columns c0 c1 … c0 c1 …"""
+    assert pecli.diff(RIGHT_DUMPS[name], TABLES_IN_HALVES, atol=1e-3, reasons=False).passed
+
+
+@pytest.mark.parametrize("name", WRONG_DUMPS)
+@pytest.mark.sample(8)
+def test_a_file_of_a_wrong_table_differs_in_every_shape_of_a_program(name: str) -> None:
+    """The other file has the right cosines and sines by NumPy, with columns c0 c1 … c0 c1 …"""
+    assert not pecli.diff(WRONG_DUMPS[name], TABLES_IN_HALVES, atol=1e-3, reasons=False).passed
+
+
+LLAMA_OF_16_CHANNELS = {
+    "model_type": "llama",  # Hugging Face's Llama rotates halves.
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "rope_theta": 500000.0,
+}
+
+
+@pytest.mark.parametrize("name", RIGHT_DUMPS)
+@pytest.mark.sample(23)
+def test_a_table_passes_against_its_model_in_every_shape_of_a_program(name: str) -> None:
+    """The model is a Llama with heads of 64 / 4 = 16 channels and base 500000; RIGHT_DUMPS are its
+    cosines and sines by NumPy.
     """
-    arrays, is_right = DUMPS[name]
-    assert pecli.verify(arrays, CONFIG, atol=ATOL, reasons=False).passed == is_right
+    dump = RIGHT_DUMPS[name]
+    assert pecli.verify(dump, LLAMA_OF_16_CHANNELS, atol=1e-3, reasons=False).passed
+
+
+@pytest.mark.parametrize("name", WRONG_DUMPS)
+@pytest.mark.sample(17)
+def test_a_wrong_table_fails_against_a_model_in_every_shape_of_a_program(name: str) -> None:
+    """The model is a Llama with heads of 64 / 4 = 16 channels and base 500000; WRONG_DUMPS differ from
+    its tables by more than 1e-3, each by the mistake in its name.
+    """
+    dump = WRONG_DUMPS[name]
+    assert not pecli.verify(dump, LLAMA_OF_16_CHANNELS, atol=1e-3, reasons=False).passed
 
 
 @pytest.mark.parametrize("second", ["vLLM, flat", "rotation matrices of a batch"])
@@ -88,13 +143,11 @@ def test_two_arrangements_of_one_table_are_equal_in_both_orders(first: str, seco
 
 @pytest.mark.parametrize("name", SINGLE_RIGHT_DUMPS)
 def test_tables_of_two_bases_differ_in_any_arrangement(name: str) -> None:
-    """Every right dump that has cosines and sines of base 500000 in one tensor, such as complex
-    numbers, against those of base 10000, kept as pairs (cos, sin).
+    """Each right dump has base 500000, in one tensor such as complex numbers, and the other file base
+    10000, as pairs (cos, sin): the numbers differ, however they are arranged.
     """
-    pairs_of_base_10000, is_right = DUMPS["another base, pairs"]
-
-    assert not is_right
-    assert not pecli.diff(SINGLE_RIGHT_DUMPS[name], pairs_of_base_10000, reasons=False).passed
+    dump_of_base_500000 = SINGLE_RIGHT_DUMPS[name]
+    assert not pecli.diff(dump_of_base_500000, PAIRS_OF_BASE_10000, reasons=False).passed
 
 
 @pytest.mark.parametrize("row", [0, 1])

@@ -1,12 +1,11 @@
 """Checks of position ids of texts with images and videos: right ids pass, and a mistake is named.
 
 The prompt is text of 5 tokens, an image of 8 × 12 patches (4 × 6 tokens, as 2 × 2 patches are
-merged), and text of 4. Right ids are those of pecli.positions, which
-tests/models/test_position_ids.py tests; mistakes are made here by NumPy, as a wrong port would. Ids
-have the axes time, rows, columns.
+merged), and text of 4. Right ids of it and mistakes are made by NumPy, as a port would; those of
+other prompts are of pecli.positions, which tests/models/test_position_ids.py tests. Ids have the
+axes time, rows, columns.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,38 +18,53 @@ from tests.exit_codes import CHECK_FAILED, SUCCESS
 
 QWEN2_5_VL_7B = "qwen2.5-vl-7b"
 TEXT_IMAGE_TEXT = "text:5,image:1x8x12,text:4"
+"""5 tokens of text, an image of 8 × 12 patches, which are merged to 4 × 6 tokens, and 4 of text."""
 
 
-def right_ids() -> np.ndarray:
-    return pecli.positions(QWEN2_5_VL_7B, TEXT_IMAGE_TEXT)
+def ids_of_prompt(image: np.ndarray, text_after: int) -> np.ndarray:
+    """Return ids (3, tokens) of text at 0 to 4, an image, and text at `text_after` and the next three."""
+    first_text = np.tile(np.arange(5), (3, 1))  # the same on all axes
+    last_text = np.tile(np.arange(text_after, text_after + 4), (3, 1))
+    return np.concatenate([first_text, image, last_text], axis=1)
 
 
-def with_text_at(start: int) -> np.ndarray:
-    """Return the ids of the prompt with its last text at another number."""
-    ids = right_ids()
-    ids[:, -4:] = np.arange(start, start + 4)
-    return ids
-
-
-def patches_as_tokens() -> np.ndarray:
-    text = np.tile(np.arange(5), (3, 1))
-    grids = np.meshgrid([0], np.arange(8), np.arange(12), indexing="ij")
-    image = np.stack(grids).reshape(3, -1) + 5
-    end = np.tile(np.arange(4), (3, 1)) + 17
-    return np.concatenate([text, image, end], axis=1)
-
-
-def column_by_column() -> np.ndarray:
-    ids = right_ids()
-    image = ids[:, 5:29].reshape(3, 4, 6)
-    ids[:, 5:29] = image.transpose(0, 2, 1).reshape(3, 24)
-    return ids
-
-
-def image_at_zero() -> np.ndarray:
-    ids = right_ids()
-    ids[:, 5:29] -= 5
-    return ids
+IMAGE = 5 + np.indices((1, 4, 6)).reshape(3, 24)
+"""The right ids of the image: time 5, rows 5 to 8, columns 5 to 10, row by row."""
+RIGHT_IDS = ids_of_prompt(IMAGE, text_after=11)  # after the largest id
+WRONG_IDS = {
+    "8 × 12 patches, not merged": (
+        ids_of_prompt(5 + np.indices((1, 8, 12)).reshape(3, 96), text_after=5 + 12),
+        "the merge size is ignored",
+    ),
+    "the axes time, columns, rows": (RIGHT_IDS[[0, 2, 1]], "time, columns, rows"),
+    "the axes columns, rows, time": (
+        RIGHT_IDS[[2, 1, 0]],
+        "another order: columns, rows, time",
+    ),
+    "tokens before axes": (RIGHT_IDS.T, "they are transposed"),
+    "text after a number for each of 4 · 6 tokens": (
+        ids_of_prompt(IMAGE, text_after=5 + 4 * 6),
+        "after as many numbers as it has tokens",
+    ),
+    "text after one number for the image": (
+        ids_of_prompt(IMAGE, text_after=5 + 1),
+        "one after the image's first id",
+    ),
+    "text at another number": (
+        ids_of_prompt(IMAGE, text_after=13),
+        "segment 2 (text:4) begins at 13, not at 11",
+    ),
+    "the image column by column": (
+        ids_of_prompt(
+            5 + np.indices((1, 4, 6)).transpose(0, 1, 3, 2).reshape(3, 24), text_after=11
+        ),
+        "column by column",
+    ),
+    "the image from 0 on": (ids_of_prompt(IMAGE - 5, text_after=11), "images begin at 0"),
+    "all ids from 1 on": (RIGHT_IDS + 1, "they start at 1"),
+    "plain numbers of tokens": (np.tile(np.arange(33), (3, 1)), "all axes count tokens"),
+}
+"""Ids of TEXT_IMAGE_TEXT that a wrong port makes, and the reason that is to be named."""
 
 
 def test_the_ids_of_a_prompt_with_an_image_pass() -> None:
@@ -58,53 +72,17 @@ def test_the_ids_of_a_prompt_with_an_image_pass() -> None:
     patches, merged to 4 × 6 tokens, shares time 5 and has rows 5 to 8 and columns 5 to 10. Text
     goes on after the largest id, at 11.
     """
-    first_text = np.tile(np.arange(5), (3, 1))
-    image = 5 + np.indices((1, 4, 6)).reshape(3, 24)
-    last_text = np.tile(np.arange(11, 15), (3, 1))
-    ids = np.concatenate([first_text, image, last_text], axis=1)
-
-    assert np.array_equal(ids, right_ids())
-    assert verify_positions(ids, QWEN2_5_VL_7B, TEXT_IMAGE_TEXT).passed
+    assert np.array_equal(pecli.positions(QWEN2_5_VL_7B, TEXT_IMAGE_TEXT), RIGHT_IDS)
+    assert verify_positions(RIGHT_IDS, QWEN2_5_VL_7B, TEXT_IMAGE_TEXT).passed
 
 
-@pytest.mark.parametrize(
-    ("mistaken_ids", "reason"),
-    [
-        pytest.param(patches_as_tokens, "the merge size is ignored", id="merge size ignored"),
-        pytest.param(
-            lambda: right_ids()[[0, 2, 1]], "time, columns, rows", id="rows and columns exchanged"
-        ),
-        pytest.param(
-            lambda: right_ids()[[2, 1, 0]], "another order: columns, rows, time", id="columns first"
-        ),
-        pytest.param(lambda: right_ids().T, "they are transposed", id="transposed"),
-        pytest.param(
-            lambda: with_text_at(29),
-            "after as many numbers as it has tokens",
-            id="text after tokens",
-        ),
-        pytest.param(
-            lambda: with_text_at(6), "one after the image's first id", id="text one after"
-        ),
-        pytest.param(
-            lambda: with_text_at(13),
-            "segment 2 (text:4) begins at 13, not at 11",
-            id="text elsewhere",
-        ),
-        pytest.param(column_by_column, "column by column", id="column by column"),
-        pytest.param(image_at_zero, "images begin at 0", id="image at 0"),
-        pytest.param(lambda: right_ids() + 1, "they start at 1", id="from 1"),
-        pytest.param(lambda: np.tile(np.arange(33), (3, 1)), "all axes count tokens", id="1-D"),
-    ],
-)
-def test_a_mistake_of_position_ids_is_named(
-    mistaken_ids: Callable[[], np.ndarray], reason: str
-) -> None:
-    """The prompt of Qwen2.5-VL is 5 tokens of text, an image of 8 × 12 patches, which are merged to
-    4 × 6 tokens, and 4 tokens of text. The right ids have the axes time, rows, columns; they are
-    changed as a wrong port would: without merging, for example, the image has 8 × 12 ids.
+@pytest.mark.parametrize("mistake", WRONG_IDS)
+def test_a_mistake_of_position_ids_is_named(mistake: str) -> None:
+    """Each case of WRONG_IDS has the ids, by NumPy, that a port of Qwen2.5-VL with this mistake makes
+    for 5 tokens of text, an image, and 4 tokens of text, and the reason that must be reported.
     """
-    check = verify_positions(mistaken_ids(), QWEN2_5_VL_7B, TEXT_IMAGE_TEXT)
+    ids, reason = WRONG_IDS[mistake]
+    check = verify_positions(ids, QWEN2_5_VL_7B, TEXT_IMAGE_TEXT)
 
     assert not check.passed
     assert reason in check.reasons[0]
@@ -150,10 +128,19 @@ def test_the_representation_of_a_failed_check_states_the_reason() -> None:
 
 
 def test_exchanged_prompts_of_a_model_without_m_rope_are_no_exchanged_axes() -> None:
-    """A position of Llama is one number, and the first axis of the ids (2, 5) is the batch."""
-    left_padded = np.array([[0, 0, 0, 1, 2], [0, 1, 2, 3, 4]])
-    check = verify_positions(left_padded[::-1], "llama-3-8b", ["text:3", "text:5"], padding="left")
+    """A position of Llama is one number, so that the ids (2, 5) are those of two prompts, not of two
+    axes. They are swapped here: all but the first id of each prompt is wrong, 2 · 4, and exchanged
+    axes are no reason.
+    """
+    ids_of_3_tokens = [0, 0, 0, 1, 2]  # after two tokens of left padding
+    ids_of_5_tokens = [0, 1, 2, 3, 4]
+    prompts = ["text:3", "text:5"]
+    right = np.array([ids_of_3_tokens, ids_of_5_tokens])
+    swapped = np.array([ids_of_5_tokens, ids_of_3_tokens])
 
+    assert verify_positions(right, "llama-3-8b", prompts, padding="left").passed
+
+    check = verify_positions(swapped, "llama-3-8b", prompts, padding="left")
     assert check.mismatched == 8
     assert check.reasons == ()
 
@@ -206,7 +193,9 @@ def test_text_after_a_video_may_follow_the_largest_id_with_a_note() -> None:
 
 def test_a_failed_check_of_ids_names_the_first_wrong_one() -> None:
     """The last four text tokens begin at 13 instead of 11, on all three axes: 12 of 3 · 33 ids."""
-    check = verify_positions(with_text_at(13), QWEN2_5_VL_7B, TEXT_IMAGE_TEXT, subject="ids.npy")
+    ids = ids_of_prompt(IMAGE, text_after=13)
+    check = verify_positions(ids, QWEN2_5_VL_7B, TEXT_IMAGE_TEXT, subject="ids.npy")
+
     assert "12 of 99 differ, the first at [0, 29]: expected 11, found 13" in str(check)
     assert check.as_json()["worst_index"] == [0, 29]
 
@@ -241,7 +230,7 @@ def test_the_option_verify_of_the_command_positions_names_a_mistake(
     it goes on at 5 + 24 = 29, as if the image had taken a number for each token.
     """
     path = tmp_path / "ids.npy"
-    np.save(path, with_text_at(29))
+    np.save(path, ids_of_prompt(IMAGE, text_after=5 + 4 * 6))
     outcome = run_pecli("positions", QWEN2_5_VL_7B, "--segments", TEXT_IMAGE_TEXT, "--verify", path)
 
     assert outcome.exit_code == CHECK_FAILED

@@ -1,8 +1,8 @@
 """Queries with rows of zeros after the prompt, and padding that holds NaN or infinity.
 
-Random queries (2 sequences, 2 heads, 33 positions, 128 channels) are rotated by this package as
-Llama 2 does; zeros, NaN and infinities are put in by NumPy. A mask hides 5 tokens of padding at the
-beginning of the second sequence.
+Random queries (2 sequences, 2 heads, 33 positions, 128 channels) are rotated by NumPy as Llama 2
+does, and zeros, NaN and infinities are put in. A mask hides 5 tokens of padding at the beginning of
+the second sequence.
 """
 
 from typing import Any
@@ -14,8 +14,20 @@ import pecli
 
 LLAMA_2_7B = "llama-2-7b"
 RANDOM_QUERIES = np.random.default_rng(0).normal(size=(2, 2, 33, 128)).astype("f4")
-ROTATED_QUERIES = pecli.apply(RANDOM_QUERIES, LLAMA_2_7B)
-QUERIES_BY_BASE_500 = pecli.apply(RANDOM_QUERIES, pecli.Rope(33, 128, base=500.0), layout="halves")
+"""2 sequences, 2 heads, 33 positions, 128 channels."""
+
+
+def rotate_in_halves(queries: np.ndarray, positions: Any, base: float = 10000.0) -> np.ndarray:
+    """Return queries rotated at positions (33,) or (2, 33), with channels (i, i + 64) as pairs."""
+    angles = np.multiply.outer(positions, base ** (-np.arange(64) / 64))
+    rotations = np.exp(1j * angles)[..., None, :, :]  # the same for both heads
+    rotated = (queries[..., :64] + 1j * queries[..., 64:]) * rotations
+    return np.concatenate([rotated.real, rotated.imag], axis=-1).astype(np.float32)
+
+
+ROTATED_QUERIES = rotate_in_halves(RANDOM_QUERIES, np.arange(33))
+"""Rotated as Llama 2 does, with base 10000."""
+QUERIES_BY_BASE_500 = rotate_in_halves(RANDOM_QUERIES, np.arange(33), base=500.0)
 WAYS_TO_STATE_POSITIONS: list[dict[str, Any]] = [
     {},
     {"positions": np.arange(33)},
@@ -78,72 +90,100 @@ def test_a_mistake_in_the_rows_before_the_zeros_is_named(is_zero_before: bool) -
     assert any("base is 500" in line for line in result.diagnosis)
 
 
-MASK = np.ones((2, 33), int)
-MASK[1, :5] = 0
+MASK = np.array([[1] * 33, [0] * 5 + [1] * 28])
+"""Two sequences of 33 tokens; the second begins with five tokens of padding."""
+POSITIONS_AFTER_PADDING = np.array([[*range(33)], [0] * 5 + [*range(28)]])
+"""The positions that MASK implies; those of padding are 0, and of no consequence."""
 NAN_AND_INFINITIES = [np.nan, np.inf, -np.inf]
+"""Values that attention, which multiplies padding by 0, turns into NaN for all tokens."""
+
+
+def test_padding_of_queries_may_have_any_finite_values() -> None:
+    """The second of two sequences begins with five tokens of padding, which a mask hides. After the
+    rotation they may be anything finite, such as 7; with another mask, they are compared and fail.
+    """
+    after = rotate_in_halves(RANDOM_QUERIES, POSITIONS_AFTER_PADDING)
+    after[1, :, :5] = 7
+    check: dict[str, Any] = {"before": RANDOM_QUERIES, "atol": 1e-5, "reasons": False}
+
+    assert pecli.verify(after, LLAMA_2_7B, attention_mask=MASK, **check).passed
+    assert not pecli.verify(after, LLAMA_2_7B, attention_mask=np.ones_like(MASK), **check).passed
 
 
 @pytest.mark.parametrize("value", NAN_AND_INFINITIES)
 def test_padding_of_queries_that_is_not_finite_fails(value: float) -> None:
-    """The second of two sequences begins with five tokens of padding, which `MASK` hides. After the
-    rotation they may hold anything finite, such as 7; NaN there spreads through softmax.
+    """One number in the five tokens of padding of the second sequence is NaN or infinite after the
+    rotation: a product with the weight 0 of attention is NaN then, and spoils the other tokens.
     """
-    positions_after_padding = np.maximum(np.arange(33) - 5, 0)
-    after = ROTATED_QUERIES.copy()
-    after[1] = pecli.apply(RANDOM_QUERIES[1], LLAMA_2_7B, positions=positions_after_padding)
-    options: dict[str, Any] = {"before": RANDOM_QUERIES, "attention_mask": MASK, "atol": 1e-5}
-    after[1, :, :5] = 7
+    after = rotate_in_halves(RANDOM_QUERIES, POSITIONS_AFTER_PADDING)
+    after[1, 1, 3, 0] = value  # sequence 1, head 1, token 3 of the padding, channel 0
+    result = pecli.verify(after, LLAMA_2_7B, before=RANDOM_QUERIES, attention_mask=MASK, atol=1e-5)
 
-    assert pecli.verify(after, LLAMA_2_7B, **options).passed
-
-    after[1, 1, 3, 0] = value
-    result = pecli.verify(after, LLAMA_2_7B, **options)
     assert result.diagnosis == ("array: 1 of its values in padding are infinite or not numbers",)
+
+
+def tables_after_padding() -> dict[str, np.ndarray]:
+    """Return NumPy's cosines and sines of Llama 2, (2, 33, 64), with 7 in the cosines of padding."""
+    angles = POSITIONS_AFTER_PADDING[..., None] * 10000.0 ** (-np.arange(64) / 64)
+    cos = np.cos(angles).astype(np.float32)
+    cos[1, :5] = 7
+    return {"cos": cos, "sin": np.sin(angles).astype(np.float32)}
+
+
+def test_padding_of_tables_may_have_any_finite_values() -> None:
+    """Tables have a row for each token of two sequences. The five rows of padding in the second one,
+    which a mask hides, have the cosine 7.
+    """
+    tables = tables_after_padding()
+    assert pecli.verify(tables, LLAMA_2_7B, attention_mask=MASK, atol=1e-5).passed
 
 
 @pytest.mark.parametrize("value", NAN_AND_INFINITIES)
 def test_padding_of_tables_that_is_not_finite_fails(value: float) -> None:
-    """Tables have cosines and sines of two sequences, the second of which begins with five tokens
-    of padding, which `MASK` hides. These may hold anything finite, such as 7; NaN there spreads
-    through softmax.
+    """One cosine in the five rows of padding of the second sequence is NaN or infinite: queries of
+    padding become NaN by it, and spoil the other tokens in attention.
     """
-    positions = np.stack([np.arange(33), np.maximum(np.arange(33) - 5, 0)])
-    angles = positions[..., None] * 1e4 ** (-np.arange(64) / 64)
-    dump = {"cos": np.cos(angles).astype("f4"), "sin": np.sin(angles).astype("f4")}
-    dump["cos"][1, :5] = 7
+    tables = tables_after_padding()
+    tables["cos"][1, 0, 0] = value  # sequence 1, token 0 of the padding, pair 0
+    result = pecli.verify(tables, LLAMA_2_7B, attention_mask=MASK, atol=1e-5)
 
-    assert pecli.verify(dump, LLAMA_2_7B, attention_mask=MASK, atol=1e-5).passed
-
-    dump["cos"][1, 0, 0] = value
-    result = pecli.verify(dump, LLAMA_2_7B, attention_mask=MASK, atol=1e-5)
     assert result.problems == ("cos: 1 of its values in padding are infinite or not numbers",)
+
+
+LEARNED_TABLE = np.random.default_rng(1).normal(size=(40, 16)).astype(np.float32)
+INPUTS = np.random.default_rng(2).normal(size=(2, 33, 16)).astype(np.float32)
+
+
+def test_sums_with_a_learned_table_pass_at_positions_after_padding() -> None:
+    """The model adds the row of each token's position to its input, and counts positions after the
+    five tokens of padding, which a mask hides.
+    """
+    sums = INPUTS + LEARNED_TABLE[POSITIONS_AFTER_PADDING]
+    result = pecli.verify(sums, LEARNED_TABLE, before=INPUTS, attention_mask=MASK, atol=1e-5)
+
+    assert result.passed
 
 
 @pytest.mark.parametrize("value", NAN_AND_INFINITIES)
 def test_padding_of_sums_that_is_not_finite_fails(value: float) -> None:
-    """Rows of a learned table were added to inputs of two sequences, the second of which begins
-    with five tokens of padding, which `MASK` hides. NaN there spreads through softmax.
+    """Rows of a learned table were added to inputs. One of the sums in the five tokens of padding of
+    the second sequence is NaN or infinite, which spoils the other tokens in attention.
     """
-    table = np.random.default_rng(1).normal(size=(40, 16)).astype("f4")
-    before = np.random.default_rng(2).normal(size=(2, 33, 16)).astype("f4")
-    positions = np.maximum(np.cumsum(MASK, axis=1) - 1, 0)
-    after = before + table[positions]
-    after[1, 2, 3] = value
-    result = pecli.verify(after, table, before=before, attention_mask=MASK, atol=1e-5)
+    sums = INPUTS + LEARNED_TABLE[POSITIONS_AFTER_PADDING]
+    sums[1, 2, 3] = value  # sequence 1, token 2 of the padding, channel 3
+    result = pecli.verify(sums, LEARNED_TABLE, before=INPUTS, attention_mask=MASK, atol=1e-5)
 
     assert result.problems == ("array: 1 of its values in padding are infinite or not numbers",)
 
 
 @pytest.mark.parametrize("value", NAN_AND_INFINITIES)
 def test_padding_that_was_not_finite_before_the_rotation_passes_weakly(value: float) -> None:
-    """The second of two sequences begins with five tokens of padding, which `MASK` hides. They are
-    NaN or infinite before and after the rotation, so the rotation is not to blame: the check
-    passes, with a remark.
+    """The five tokens of padding of the second sequence are NaN or infinite before and after the
+    rotation, so that the rotation is not to blame: the check passes, with a remark.
     """
     before = RANDOM_QUERIES.copy()
     before[1, :, :5] = value
-    positions = np.maximum(np.cumsum(MASK, axis=1) - 1, 0)
-    after = pecli.apply(RANDOM_QUERIES, LLAMA_2_7B, positions=positions)
+    after = rotate_in_halves(RANDOM_QUERIES, POSITIONS_AFTER_PADDING)
     after[1, :, :5] = value
     result = pecli.verify(after, LLAMA_2_7B, before=before, attention_mask=MASK, atol=1e-5)
 
