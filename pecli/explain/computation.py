@@ -408,6 +408,14 @@ class Computation(ABC):
         """Return the index of a head along the axes of sequences and heads that a tensor has: a table has none."""
         return ()
 
+    def row_number(self, row: int) -> int:
+        """Return the number of a row in the whole tensor: the same, unless rows were left out."""
+        return row
+
+    def element_index(self, head: int, row: int, column: int) -> tuple[int, ...]:
+        """Return the index of an element in the array of a file: (3, 5) in row 3 of a table."""
+        return (*self.head_index(head), self.row_number(row), column)
+
     @property
     def reading(self) -> tuple[object, ...]:
         """The key under which measured frequencies are kept: everything that they depend on."""

@@ -11,6 +11,7 @@ from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices
 from pecli.engine.schemes.rope import Rope
 from pecli.explain import measure
 from pecli.explain.computation import FLOAT32_FUNCTION, WaveComputation, unit_phasors
+from pecli.explain.element_places import ElementPlaces
 from pecli.explain.measure import MeasuredFrequencies
 from pecli.explain.observations import Observations
 from pecli.explain.rotated_heads import ConvertedHeads, RotaryChannels, RotatedHeads
@@ -52,7 +53,7 @@ class RotatedComputation(WaveComputation):
     _: KW_ONLY
     tokens: TokenRows
     dtype: str  # of the tensor: phasors that are measured in it are as uncertain
-    head_shape: tuple[int, ...]  # the axes before positions and channels
+    places: ElementPlaces  # the heads and rows in the tensor as it was given
 
     @property
     def heads(self) -> RotatedHeads:
@@ -203,7 +204,15 @@ class RotatedComputation(WaveComputation):
 
     def head_index(self, head: int) -> tuple[int, ...]:
         """Return the index of a head in the axes of the tensor: (1, 0) for head 8 of (2, 8) heads."""
-        return tuple(int(index) for index in np.unravel_index(head, self.head_shape))
+        return self.places.heads[head]
+
+    def row_number(self, row: int) -> int:
+        """Return the number of a row in the tensor, in which rows of padding are counted as well."""
+        return self.places.rows[row]
+
+    def element_index(self, head: int, row: int, column: int) -> tuple[int, ...]:
+        """Return the index of an element in the tensor: (0, 2, 10, 7) for row 10 of head 2."""
+        return self.places.element(head, row, column)
 
 
 def rotated_computation(
@@ -211,7 +220,7 @@ def rotated_computation(
     before: ConvertedHeads,
     tokens: TokenRows,
     dtype: str,
-    head_shape: tuple[int, ...],
+    places: ElementPlaces,
 ) -> RotatedComputation:
     """Return the computation of queries or keys that are rotated without a mistake.
 
@@ -224,7 +233,7 @@ def rotated_computation(
         before: Queries or keys before the rotation, without rows of padding.
         tokens: The expected position of each row, and which rows are padding.
         dtype: The dtype of the tensor after the rotation.
-        head_shape: Its axes before positions and channels: (batch, heads), for example.
+        places: The heads and rows in the tensor as it was given.
     """
     waves = computation_of(plan.rope, ("cos", "sin"))
     assert waves is not None  # A rotary scheme has cosines and sines.
@@ -237,7 +246,7 @@ def rotated_computation(
         schedule=waves.schedule,
         tokens=tokens,
         dtype=dtype,
-        head_shape=head_shape,
+        places=places,
     )
 
 

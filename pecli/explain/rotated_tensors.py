@@ -12,6 +12,7 @@ from pecli.engine.arrays import Array, Flags, Floats, Indices
 from pecli.engine.edits import Edit, Misplacement, Parameter, Recipe, RowsWrong
 from pecli.explain.catalogue import MISTAKES
 from pecli.explain.catalogue.token_positions import OtherTokenPositions
+from pecli.explain.element_places import ElementPlaces
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import (
     MAX_MISTAKES,
@@ -64,7 +65,7 @@ class RotatedTensor:
     is_token: Flags  # (sequences, rows): False for padding
     are_stated: bool  # whether somebody stated where tokens stand
     dtype: str
-    head_shape: tuple[int, ...]  # the axes before positions and channels, as they were given
+    places: ElementPlaces  # the heads and rows in the tensor as it was given
 
     @property
     def sequences(self) -> int:
@@ -102,8 +103,13 @@ class RotatedTensor:
             is_token=is_token,
             # No command rotates only some heads. If positions count as stated, none is suggested.
             are_stated=True,
-            head_shape=(len(selection.heads),),
+            places=self.places.at_heads(self._numbers_of(selection)),
         )
+
+    def _numbers_of(self, selection: "SomeHeads") -> list[int]:
+        """Return the numbers of some heads among those of all sequences: 8 + 3 for (1, [3]), with 8 each."""
+        first_head = selection.sequence * self.heads
+        return [first_head + head for head in selection.heads]
 
     def at_rows(self, rows: Flags) -> "RotatedTensor":
         """Return the tensor with only some rows of all heads, True in a flag per row: 3 of 5 for 1 1 0 1 0."""
@@ -113,6 +119,7 @@ class RotatedTensor:
             after=self.after[:, :, rows],
             positions=self.positions[:, :, rows],
             is_token=self.is_token[:, rows],
+            places=self.places.at_rows(rows),
         )
 
     @property
@@ -198,7 +205,7 @@ class RotatedTensor:
             tokens: The expected positions; as many rows of them are tokens as this tensor has rows.
         """
         before = ConvertedHeads(self.before)
-        return rotated_computation(self.plan, before, tokens, self.dtype, self.head_shape)
+        return rotated_computation(self.plan, before, tokens, self.dtype, self.places)
 
     @cached_property
     def case(self) -> Case:
@@ -233,8 +240,7 @@ class RotatedTensor:
     @property
     def _may_have_exchanged_axes(self) -> bool:
         """True if there are several heads and rows, and nobody stated the positions of the rows."""
-        has_heads = len(self.head_shape) > 0
-        return has_heads and not self.are_stated and min(self.heads, self.rows) > 1
+        return self.places.have_head_axis and not self.are_stated and min(self.heads, self.rows) > 1
 
     @property
     def _edit_of_exchanged_axes(self) -> Parameter:
@@ -253,7 +259,6 @@ class RotatedTensor:
         (1, 8, 32, 128) with 8 heads of 32 rows becomes (1, 32, 8, 128) with 32 heads of 8 rows. Nothing states
         the positions of the new rows: they are consecutive, 0 to 7.
         """
-        heads = self.rows  # 32
         rows = self.heads  # 8
         positions = np.arange(rows) + self.plan.rope.offset
         axes_of_positions = len(self.positions)
@@ -264,7 +269,7 @@ class RotatedTensor:
             # All sequences have these positions, along all axes.
             positions=np.broadcast_to(positions, (axes_of_positions, 1, rows)),
             is_token=np.ones((1, rows), bool),
-            head_shape=(*self.head_shape[:-1], heads),
+            places=self.places.with_axes_exchanged(),
         )
 
 
@@ -369,10 +374,14 @@ def _explain_finite(tensor: RotatedTensor, tolerance: float) -> list[Explanation
 def _explain_wrong_heads(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
     """Return why some heads are wrong, and others right: one explanation per sequence that has wrong heads.
 
-    An empty list is returned unless the wrong heads of all these sequences are explained.
+    An empty list is returned unless the wrong heads of all these sequences are explained, and all
+    other heads are right.
     """
+    wrong_parts = [*_find_wrong_heads(tensor, tolerance)]
+    if not wrong_parts or not _are_other_sequences_right(tensor, wrong_parts, tolerance):
+        return []
     explanations: list[Explanation] = []
-    for wrong_heads in _find_wrong_heads(tensor, tolerance):
+    for wrong_heads in wrong_parts:
         explanation = _explain_heads(tensor, wrong_heads, tolerance)
         if explanation is None:
             return []  # A mistake of the whole tensor is likelier, and is searched for by the caller.
@@ -495,8 +504,28 @@ def _are_other_heads_right(tensor: RotatedTensor, wrong_heads: SomeHeads, tolera
     other_heads = [head for head in range(tensor.heads) if head not in wrong_heads.heads]
     if not other_heads:
         return True
-    others = tensor.with_only(SomeHeads(wrong_heads.sequence, other_heads))
-    return accept(others.case.within(tolerance)) is not None
+    return _are_right(tensor, SomeHeads(wrong_heads.sequence, other_heads), tolerance)
+
+
+def _are_other_sequences_right(
+    tensor: RotatedTensor, wrong_parts: Sequence[SomeHeads], tolerance: float
+) -> bool:
+    """Return True if every element of the sequences without wrong heads is right.
+
+    Only a few rows were compared until now, and they may be wrong in others.
+    """
+    sequences_with_wrong_heads = {part.sequence for part in wrong_parts}
+    for sequence in range(tensor.sequences):
+        is_other = sequence not in sequences_with_wrong_heads
+        if is_other and not _are_right(tensor, tensor.all_heads(sequence), tolerance):
+            return False
+    return True
+
+
+def _are_right(tensor: RotatedTensor, selection: SomeHeads, tolerance: float) -> bool:
+    """Return True if every element of some heads is right; padding is not compared."""
+    part = tensor.with_only(selection)
+    return not part.is_token.any() or accept(part.case.within(tolerance)) is not None
 
 
 def _name_of(selection: SomeHeads, tensor: RotatedTensor) -> str:

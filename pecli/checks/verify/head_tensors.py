@@ -47,11 +47,9 @@ class HeadTensor(NamedTuple):
     def part(self, expected: Array) -> Part:
         """Return the tensor after the rotation beside the expected one, so that they can be compared.
 
-        The axis before the channels counts the rows of a result. If a dump has all heads in a row,
-        (L, heads · D), wrong rows are to be positions, so that (heads, L, D) is compared.
+        The axis before the channels counts the rows of a result, which are to be positions. So of a
+        dump (L, heads, D), (heads, L, D) is compared.
         """
-        if not self.is_unfolded:
-            return Part(expected, self.view)
         row_axis = -2
         view = self.view.with_axis_moved(self.axis, row_axis)
         return Part(np.moveaxis(expected, self.axis, row_axis), view)

@@ -23,11 +23,13 @@ from pecli.checks.verify.head_tensors import HeadTensor
 from pecli.checks.verify.rotation_advice import ModelOptions, WrongRotation
 from pecli.checks.verify.rotation_job import LLAMA_CPP, RotationJob, has_permuted_weights
 from pecli.compare.comparison import Comparison, are_far_apart, compare_arrays, compare_parts
+from pecli.compare.factors import Index
 from pecli.compare.problems import CopiesDiffer, NotFinite, PaddingNotFinite, Problem
 from pecli.engine.application import LAYOUTS, PairLayouts
 from pecli.engine.arrays import AnyArray, Array, Flags, Floats, as_dtype, widened
 from pecli.engine.edits import Layout, Parameter, Positions, Rotation
 from pecli.errors import counted
+from pecli.explain.element_places import ElementPlaces
 from pecli.explain.explanation import Explanation
 from pecli.explain.rotated_computation import HeadRotation
 from pecli.explain.rotated_tensors import RotatedTensor, explain_rotated, undetected_mistakes
@@ -279,10 +281,28 @@ class RotatedCheck:
             return []
         if isinstance(self.result.finding, CopiesDiffer):
             return []
-        reasons = explain_rotated(self.searched_tensor, self.job.tolerance.atol)
+        reasons = [
+            reason.with_elements_at(self._find_in_file)
+            for reason in explain_rotated(self.searched_tensor, self.job.tolerance.atol)
+        ]
         if not self.tensor.pair.is_one_of_several:
             return reasons
         return [reason.renamed((self.name, *_list_heads_named(reason))) for reason in reasons]
+
+    def _find_in_file(self, index: Index) -> Iterator[Index]:
+        """Yield the indices in the file of an element of (…, L, D), one for each copy of its head.
+
+        In a dump (L, heads · 64), the element (20, 3, 7) of (heads, L, 64) is (3, 1287), since
+        20 · 64 + 7 is 1287.
+        """
+        view = self.tensor.view
+        *heads, position, channel = index
+        index_in_view = [*heads, channel]
+        index_in_view.insert(self.tensor.axis % len(index), position)
+        shape_of_copies = view.values.shape[: -len(index)]
+        for copy in np.ndindex(shape_of_copies):
+            place = np.ravel_multi_index((*copy, *index_in_view), view.values.shape)
+            yield view.index_of(int(place))
 
     @cached_property
     def searched_tensor(self) -> RotatedTensor:
@@ -302,7 +322,7 @@ class RotatedCheck:
             is_token=self.is_token,
             are_stated=self.job.tokens.are_stated,  # by the user, who may be wrong
             dtype=self.tensor.pair.dtype,
-            head_shape=tuple(shape_of_heads),
+            places=ElementPlaces.of_whole(tuple(shape_of_heads), rows),
         )
 
     @property

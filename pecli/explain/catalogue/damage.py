@@ -217,8 +217,7 @@ def _indices_of_elements(elements: Flags, computation: Computation) -> Iterator[
         computation: The steps that make the tensor: they state which columns are which head's.
     """
     for head, row, column in np.argwhere(computation.by_head(elements)).tolist():
-        axes_before_rows = computation.head_index(head)  # none in a table
-        yield (*axes_before_rows, row, column)
+        yield computation.element_index(head, row, column)
 
 
 class DamagedSlices(Damage):
@@ -250,7 +249,7 @@ class DamagedRows(DamagedSlices):
     extent = (HEADS, COLUMNS)
 
     def edit_of_slices(self, slices: list[int], computation: Computation) -> Edit:
-        return RowsWrong(tuple(slices))
+        return RowsWrong(tuple(map(computation.row_number, slices)))
 
 
 class DamagedColumns(DamagedSlices):

@@ -75,7 +75,9 @@ class OnlyInRows(Mistake):
         """Return None: no scheme has two regimes."""
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        return *self.mistake.edits(case), RowRange(self.first, self.last)
+        row_number = case.specification.row_number
+        rows = RowRange(row_number(self.first), row_number(self.last))
+        return *self.mistake.edits(case), rows
 
     @property
     def numbers(self) -> tuple[float, ...]:

@@ -550,7 +550,8 @@ class ZeroRows(RotationMistake):
             yield cls(tuple(rows.tolist()))
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        return (RowsZero(self.rows),)
+        rows = map(case.specification.row_number, self.rows)
+        return (RowsZero(tuple(rows)),)
 
 
 @dataclass(frozen=True)
@@ -578,7 +579,8 @@ class ZeroRowsBefore(RotationMistake):
             yield cls(tuple(rows.tolist()))
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        return (RowsZero(self.rows, "before"),)
+        rows = map(case.specification.row_number, self.rows)
+        return (RowsZero(tuple(rows), "before"),)
 
 
 def has_several_axes(rotated: RotatedComputation) -> bool:

@@ -6,6 +6,7 @@ by the textbook formula, and then transposed, folded or repeated by NumPy. The m
 6 heads, base 10000.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.edits import RowsWrong
+from pecli.engine.edits import ElementsWrong, RowsWrong
 from pecli.errors import ParameterError
 
 HEADS, KEY_HEADS, DIM, LENGTH, BATCH = 6, 2, 8, 5, 3
@@ -182,6 +183,68 @@ def test_a_wrong_element_of_folded_heads_is_located_by_batch_head_and_position()
     assert tensor.where["rows"] == [(3, 3)]
     assert tensor.where["heads"] == [(2, 2)]
     assert tensor.where["batch"] == [(1, 1)]
+
+
+def test_a_wrong_element_of_positions_before_heads_is_located_by_head_and_position() -> None:
+    """The dump is (batch, positions, heads, channels). Its wrong element is in batch 1, position 3,
+    head 2 and channel 4; rows are positions, whatever the order of axes is.
+    """
+    wrong = rotated_by_formula(QUERIES).swapaxes(1, 2).copy()
+    wrong[1, 3, 2, 4] += 1
+    (tensor,) = pecli.verify(
+        wrong, LLAMA_CONFIG, before=QUERIES.swapaxes(1, 2), atol=1e-9, reasons=False
+    ).tensors
+
+    assert tensor.where["rows"] == [(3, 3)]
+    assert tensor.where["heads"] == [(2, 2)]
+    assert tensor.where["batch"] == [(1, 1)]
+
+
+def positions_before_heads(x: np.ndarray) -> np.ndarray:
+    """Return (batch, heads, positions, channels) as (batch, positions, heads, channels)."""
+    return x.swapaxes(1, 2).copy()
+
+
+def three_copies_of_each_head(x: np.ndarray) -> np.ndarray:
+    """Return keys of 2 heads as those of 6: 0 0 0 1 1 1."""
+    return np.repeat(x, 3, axis=1)
+
+
+@pytest.mark.parametrize(
+    ("dumped_before", "dumped_after", "indices"),
+    [
+        pytest.param(np.copy, np.copy, [(1, 0, 3, 4)], id="the same axes"),
+        pytest.param(
+            positions_before_heads, positions_before_heads, [(1, 3, 0, 4)], id="positions first"
+        ),
+        pytest.param(np.copy, positions_before_heads, [(1, 3, 0, 4)], id="transposed after"),
+        pytest.param(
+            np.copy, heads_folded_into_columns, [(1, 3, 4)], id="heads folded into columns after"
+        ),
+        pytest.param(
+            np.copy,
+            three_copies_of_each_head,
+            [(1, 0, 3, 4), (1, 1, 3, 4), (1, 2, 3, 4)],
+            id="heads repeated after",
+        ),
+    ],
+)
+def test_the_reason_names_a_wrong_element_by_its_indices_in_the_dump(
+    dumped_before: Callable[[np.ndarray], np.ndarray],
+    dumped_after: Callable[[np.ndarray], np.ndarray],
+    indices: list[tuple[int, ...]],
+) -> None:
+    """After the rotation, channel 4 at position 3 of head 0 in sequence 1 is changed; then the keys
+    are dumped in another order of axes. A head that is repeated has the element once per copy.
+    """
+    wrong = rotated_by_formula(KEYS)
+    wrong[1, 0, 3, 4] += 1
+    verification = pecli.verify(
+        dumped_after(wrong), LLAMA_CONFIG, before=dumped_before(KEYS), atol=1e-9
+    )
+    (explanation,) = verification.explanations
+
+    assert explanation.edits == (ElementsWrong(tuple(indices)),)
 
 
 def test_repeated_heads_that_differ_are_a_problem() -> None:
