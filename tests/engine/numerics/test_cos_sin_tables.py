@@ -30,6 +30,11 @@ ALL_DTYPES = ("float32", "float16", "bfloat16", "float64")
 def exact_filler(
     width: int, count: int, base: float = 10000.0, amplitude: float = 1.0
 ) -> ExactFiller:
+    """Return what makes tables of the frequencies base^(-i/width), i = 0 … width − 1.
+
+    `count` is about how many positions are needed: it decides how long the small tables are whose
+    products are the elements.
+    """
     return ExactFiller(
         lambda: ExactWaves.from_frequencies(
             geometric(base, oracle.Fraction(width), width), amplitude=amplitude
@@ -41,6 +46,7 @@ def exact_filler(
 def filled_table(
     made: ExactFiller, part: str, first: int, rows: int, columns: int, dtype: str
 ) -> np.ndarray:
+    """Return the rows of the positions first, first + 1, … of a table of sines or cosines, or both."""
     out = np.empty((rows, columns), oracle.DTYPES[dtype])
     made.fill(part, first, out, dtype)
     return out
