@@ -2,8 +2,8 @@
 
 The expected numbers are NumPy's, from the same call with the loops forbidden (PECLI_KERNELS=0); the
 tables of NumPy are held against arbitrary precision in test_cos_sin_tables.py. The fixture `uses`
-counts how often the loops are fetched, and `rotations` how often they rotate, so that a test cannot
-pass because NumPy was used twice.
+counts how often the loops are fetched, and `layouts_by_loop` lists what they rotate, so that a test
+cannot pass because NumPy was used twice.
 """
 
 import subprocess
@@ -86,25 +86,26 @@ def uses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.fixture
-def rotations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that grows by a layout whenever a compiled loop rotates."""
+def layouts_by_loop(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows by a layout whenever a compiled loop rotates queries of that layout.
+
+    Loops for interleaved pairs exist only on processors that compute a·b + c with one rounding.
+    This fixture pretends that the processor does.
+    """
     layouts: list[str] = []
     loops = kernels._loaded()
     assert loops is not None
+    monkeypatch.setattr(loops, "_numpy_fuses_products", lambda: True)
     loop_for = loops.rotation_loop
 
-    def counted_loop_for(layout: str) -> Callable[..., None] | None:
-        loop = loop_for(layout)
-        if loop is None:
-            return None
-
-        def counted(*arguments: object) -> None:
+    def recording_loop_for(layout: str) -> Callable[..., None]:
+        def recording_loop(*arguments: object) -> None:
             layouts.append(layout)
-            loop(*arguments)
+            loop_for(layout)(*arguments)
 
-        return counted
+        return recording_loop
 
-    monkeypatch.setattr(loops, "rotation_loop", counted_loop_for)
+    monkeypatch.setattr(loops, "rotation_loop", recording_loop_for)
     return layouts
 
 
@@ -181,65 +182,123 @@ def test_samples_of_a_hundred_million_elements_are_correctly_rounded(
     np.testing.assert_array_equal(oracle.bits(table[rows, columns]), expected)
 
 
-@pytest.mark.parametrize("name", ROTATIONS)
-@pytest.mark.parametrize("layout", ["halves", "interleaved"])
-@pytest.mark.parametrize("in_place", [False, True])
-def test_compiled_loops_rotate_to_the_same_bytes(
-    name: str, layout: str, in_place: bool, rotations: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Among the inputs are infinity, a number near the largest float32, and both zeros. The expected
-    bytes are NumPy's (PECLI_KERNELS=0); the fixture `rotations` counts those by loops. Without a
-    fused instruction there is no loop for interleaved pairs.
+def rotated_queries(name: str, layout: str, *, in_place: bool) -> AnyArray:
+    """Return random queries (3, 2, 90 positions, channels), rotated by a random angle per pair.
+
+    Among them are infinity, a number near the largest float32, and both zeros.
     """
     rotation = ROTATIONS[name]
     random = np.random.default_rng(8)
     x = random.standard_normal((3, 2, 90, rotation.channels)).astype(rotation.dtype)
     x[0, 0, 5, :4] = [np.inf, 1e38, 0, -0.0]
-    factors = np.exp(1j * random.uniform(0, 6, (90, 32))).astype(rotation.dtype_of_factors)
+    pairs = 32  # 64 channels rotate.
+    factors = np.exp(1j * random.uniform(0, 6, (90, pairs))).astype(rotation.dtype_of_factors)
+    return application.rotate(
+        x,
+        lambda start, stop: factors[start:stop],
+        layout,
+        layout,
+        first_channel=rotation.first_channel,
+        out=x if in_place else None,
+    )
 
-    def rotated() -> AnyArray:
-        source = x.copy()
-        return application.rotate(
-            source,
-            lambda start, stop: factors[start:stop],
-            layout,
-            layout,
-            first_channel=rotation.first_channel,
-            out=source if in_place else None,
-        )
 
+@pytest.mark.parametrize("name", ROTATIONS)
+@pytest.mark.parametrize("layout", ["halves", "interleaved"])
+@pytest.mark.parametrize("in_place", [False, True], ids=["to a new array", "in place"])
+def test_rotated_queries_do_not_depend_on_whether_loops_are_compiled(
+    name: str, layout: str, in_place: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The expected numbers are NumPy's (PECLI_KERNELS=0 forbids compiled loops). The dtypes of
+    queries and of factors, and the channels that rotate, are those of ROTATIONS.
+    """
     monkeypatch.setenv("PECLI_KERNELS", "0")
-    expected = rotated()
+    expected = rotated_queries(name, layout, in_place=in_place)
     monkeypatch.setenv("PECLI_KERNELS", "1")
-    found = rotated()
+    found = rotated_queries(name, layout, in_place=in_place)
 
-    is_complex_product = layout == "interleaved" and x.itemsize == factors.real.itemsize
-    is_loop_faster = not is_complex_product  # NumPy's product is as fast.
-    has_loop = kernels._loaded().rotation_loop(layout) is not None
-    assert bool(rotations) == (has_loop and is_loop_faster)
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("layout", ["halves", "interleaved"])
-def test_compiled_loops_rotate_read_only_memory_by_one_angle_for_all_positions(
-    layout: str, rotations: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ROTATIONS)
+@pytest.mark.parametrize("in_place", [False, True], ids=["to a new array", "in place"])
+def test_a_compiled_loop_rotates_halves(
+    name: str, in_place: bool, layouts_by_loop: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A shift of a KV cache rotates every row by the same angles, and a file that is mapped into
-    memory cannot be written to. The expected numbers are NumPy's.
+    """NumPy needs several calls for pairs (i, i + d/2), so that a loop is always faster; it is used
+    unless PECLI_KERNELS=0 forbids it.
+    """
+    monkeypatch.setenv("PECLI_KERNELS", "0")
+    rotated_queries(name, "halves", in_place=in_place)
+    assert layouts_by_loop == []
+
+    monkeypatch.setenv("PECLI_KERNELS", "1")
+    rotated_queries(name, "halves", in_place=in_place)
+    assert set(layouts_by_loop) == {"halves"}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_by_loop"),
+    [
+        ("float32", False),
+        ("float64", False),
+        ("channels-that-stay", False),
+        ("rounded-once-from-float64", True),
+        ("last-channels", True),
+    ],
+)
+@pytest.mark.parametrize("in_place", [False, True], ids=["to a new array", "in place"])
+def test_a_compiled_loop_rotates_interleaved_pairs_only_if_factors_are_wider_than_queries(
+    name: str,
+    is_by_loop: bool,
+    in_place: bool,
+    layouts_by_loop: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Interleaved pairs are complex numbers. NumPy multiplies them by factors of the same width as
+    fast as a loop would; float32 queries and factors in complex128 it would have to convert.
+    """
+    monkeypatch.setenv("PECLI_KERNELS", "1")
+    rotated_queries(name, "interleaved", in_place=in_place)
+
+    assert bool(layouts_by_loop) == is_by_loop
+
+
+def shifted_read_only_queries(layout: str) -> AnyArray:
+    """Return queries (2, 3, 40 positions, 16 channels) of a read-only array, rotated by the same 8
+    angles, one per pair, at all positions.
     """
     random = np.random.default_rng(9)
     x = random.standard_normal((2, 3, 40, 16)).astype(np.float32)
     x.flags.writeable = False
-    one_row = np.exp(1j * random.uniform(0, 6, (1, 8)))
+    one_row_of_factors = np.exp(1j * random.uniform(0, 6, (1, 8)))
+    return application.rotate(x, lambda start, stop: one_row_of_factors, layout, layout)
 
+
+@pytest.mark.parametrize("layout", ["halves", "interleaved"])
+def test_a_shift_of_read_only_memory_does_not_depend_on_whether_loops_are_compiled(
+    layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shift of a KV cache rotates all positions by the same angles, and a file that is mapped
+    into memory cannot be written to. The expected numbers are NumPy's (PECLI_KERNELS=0).
+    """
     monkeypatch.setenv("PECLI_KERNELS", "0")
-    expected = application.rotate(x, lambda start, stop: one_row, layout, layout)
+    expected = shifted_read_only_queries(layout)
     monkeypatch.setenv("PECLI_KERNELS", "1")
-    found = application.rotate(x, lambda start, stop: one_row, layout, layout)
+    found = shifted_read_only_queries(layout)
 
-    has_loop = kernels._loaded().rotation_loop(layout) is not None
-    assert bool(rotations) == has_loop
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("layout", ["halves", "interleaved"])
+def test_a_compiled_loop_shifts_read_only_memory(
+    layout: str, layouts_by_loop: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither read-only queries nor one row of factors for all positions need NumPy."""
+    monkeypatch.setenv("PECLI_KERNELS", "1")
+    shifted_read_only_queries(layout)
+
+    assert set(layouts_by_loop) == {layout}
 
 
 @pytest.mark.parametrize("layout", ["halves", "interleaved"])
@@ -312,17 +371,15 @@ def test_no_loop_rotates_interleaved_pairs_where_numpy_rounds_them_differently(
     assert loops.rotation_loop("halves") is loops.rotate_halves
 
 
-def test_loops_are_loaded_only_after_much_work(
-    uses: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Importing numba takes longer than a small table: up to LOAD_AFTER elements no loops are
-    returned, with one more they are.
+def test_loops_are_loaded_only_after_much_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Importing numba takes longer than making a small table. `compiled_loops(n)` adds n elements to
+    the work done so far and returns the loops if the sum exceeds LOAD_AFTER, else None (for NumPy).
     """
     monkeypatch.delenv("PECLI_KERNELS", raising=False)
-    monkeypatch.setattr(kernels, "_elements", 0)
+    monkeypatch.setattr(kernels, "_elements", 0)  # No work is done yet.
 
     assert kernels.compiled_loops(kernels.LOAD_AFTER) is None
-    assert kernels.compiled_loops(1) is not None
+    assert kernels.compiled_loops(1) is not None  # The sum is LOAD_AFTER + 1.
 
 
 def test_a_small_table_does_not_import_numba() -> None:

@@ -9,6 +9,7 @@ position `first` on, at base 10000.
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,11 @@ ALL_DTYPES = ("float32", "float16", "bfloat16", "float64")
 def exact_filler(
     width: int, count: int, base: float = 10000.0, amplitude: float = 1.0
 ) -> ExactFiller:
+    """Return what makes tables of the frequencies base^(-i/width), i = 0 … width − 1.
+
+    `count` is about how many positions are needed: it decides how long the small tables are whose
+    products are the elements.
+    """
     return ExactFiller(
         lambda: ExactWaves.from_frequencies(
             geometric(base, oracle.Fraction(width), width), amplitude=amplitude
@@ -40,6 +46,7 @@ def exact_filler(
 def filled_table(
     made: ExactFiller, part: str, first: int, rows: int, columns: int, dtype: str
 ) -> np.ndarray:
+    """Return the rows of the positions first, first + 1, … of a table of sines or cosines, or both."""
     out = np.empty((rows, columns), oracle.DTYPES[dtype])
     made.fill(part, first, out, dtype)
     return out
@@ -98,120 +105,173 @@ def test_rows_do_not_depend_on_the_table_they_are_in(width, count, first, row, d
     assert by_itself.tobytes() == whole[row : row + 1].tobytes()
 
 
+def rows_per_segment(filler: ExactFiller, width: int, part: str) -> int:
+    """Return how many rows of a float32 table share one starting angle."""
+    factors = tiles.Factors(filler.waves, slice(0, width), part, filler._count)
+    return factors.sizes.rows_per_segment
+
+
 @pytest.mark.parametrize("dtype", ALL_DTYPES)
 @pytest.mark.parametrize("part", ["cos", "sin", "cos,sin", "sin,cos"])
-@pytest.mark.parametrize("size", [1 << 15, 1 << 16])
+@pytest.mark.parametrize("elements_per_tile", [1 << 15, 1 << 16])
 @pytest.mark.sample(5)
-def test_a_table_across_several_segments_has_the_rows_that_are_made_one_by_one(
-    monkeypatch, size, part, dtype
+def test_rows_do_not_depend_on_the_segments_of_their_table(
+    monkeypatch, elements_per_tile, part, dtype
 ):
-    """A segment is a run of positions that share one starting angle. With tiles this small a segment is
-    shorter than half the table, which begins and ends within one. The rows made one by one are held
-    against Arb above.
+    """A segment is a run of positions whose angles are sums with one starting angle. A table of 2,600
+    rows lies on both sides of position 2^33, at which a segment begins; some of its rows are held
+    against the same rows made alone, which another test compares with Arb.
     """
-    monkeypatch.setattr(phases, "TILE", size)
+    monkeypatch.setattr(phases, "TILE", elements_per_tile)
     width, first, rows = 300, 2**33 - 700, 2600
     columns = width * len(part.split(","))
-    made = exact_filler(width, 4000)
-    alone = exact_filler(width, 1)
+    filler = exact_filler(width, count=4000)
+    filler_of_one_row = exact_filler(width, count=1)
 
-    assert (
-        dtype == "float64"
-        or tiles.Factors(made.waves, slice(0, width), part, 4000).sizes.rows_per_segment < rows // 2
-    )
+    # float64 has segments of its own, of 4,096 rows.
+    if dtype != "float64":
+        assert rows_per_segment(filler, width, part) < rows // 2  # There are at least three.
 
-    whole = filled_table(made, part, first, rows, columns, dtype)
+    table = filled_table(filler, part, first, rows, columns, dtype)
     for row in (0, 1, *range(150, rows, 197), rows - 1):
-        assert (
-            whole[row].tobytes()
-            == filled_table(alone, part, first + row, 1, columns, dtype).tobytes()
-        )
+        alone = filled_table(filler_of_one_row, part, first + row, 1, columns, dtype)
+        assert table[row].tobytes() == alone.tobytes(), f"row {row}"
+
+
+def unrounded_tiles(
+    filler: ExactFiller, width: int, part: str, position: int
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield the first position and the values (rows, columns), before they are rounded to float32,
+    of all tiles of the segment after a position.
+
+    An anchor is a position whose cosines and sines are kept: those of the rows after it are products
+    with them. Values are scaled by a power of two, which is undone here.
+    """
+    factors = tiles.Factors(filler.waves, slice(0, width), part, filler._count)
+    sizes = factors.sizes
+    segment = position // sizes.rows_per_segment + 1
+    start = factors.starts(range(segment, segment + 1))[0]
+    tile = tiles.Tile(factors, columns=width * len(part.split(",")), dtype="float32")
+    tile._compute_anchors(segment, start)
+
+    anchors_per_tile = sizes.rows_per_tile // sizes.rows_per_anchor
+    for anchor in range(0, sizes.anchors_per_segment, anchors_per_tile):
+        tile._multiply_anchors(anchor, anchors_per_tile)
+        first = segment * sizes.rows_per_segment + anchor * sizes.rows_per_anchor
+        yield first, tile._values / factors.test_scale
 
 
 @pytest.mark.parametrize("part", ["cos", "sin", "cos,sin", "sin,cos"])
-def test_products_are_off_by_at_most_four_fifths_of_the_proven_bound(part):
-    """A table is a product of factors for segments (runs of positions that share a starting angle) and
-    for rows within them. Before rounding, an element may be off by ERROR = 1.7e-15, which was
-    proven and on which the search for doubtful elements rests. The exact values are float64 tables,
-    which another test compares with Arb; the segment is at position 2^39.
+def test_elements_before_rounding_are_within_the_proven_bound(part):
+    """Elements are products in float64, off by at most tiles.ERROR = 1.7e-15, as its comment proves;
+    those nearer than that to a tie are computed again. 0.8 keeps a fifth of it in reserve. Expected
+    values are the float64 table of 4,096 positions from 2^39 on, which another test compares with Arb.
     """
-    made, width = exact_filler(40, 4096), 40
-    columns = width * len(part.split(","))
-    factors = tiles.Factors(made.waves, slice(0, width), part, 4096)
-    tile = tiles.Tile(factors, columns, "float32")
-    segment = 2**39 // factors.sizes.rows_per_segment + 1
-    tile._compute_anchors(segment, factors.starts(range(segment, segment + 1))[0])
-    together = factors.sizes.rows_per_tile // factors.sizes.rows_per_anchor
+    width = 40
+    filler = exact_filler(width, count=4096)
 
-    for k in range(factors.sizes.anchors_per_segment // together):
-        tile._multiply_anchors(k * together, together)
-        found = tile._values / factors.test_scale
-        first = segment * factors.sizes.rows_per_segment + k * factors.sizes.rows_per_tile
-        exact = filled_table(made, part, first, factors.sizes.rows_per_tile, columns, "float64")
-        assert np.abs(found - exact).max() <= tiles.ERROR * 0.8
+    for first, found in unrounded_tiles(filler, width, part, position=2**39):
+        rows, columns = found.shape
+        expected = filled_table(filler, part, first, rows, columns, "float64")
+        assert np.abs(found - expected).max() <= 0.8 * tiles.ERROR
 
 
 HARD_CASES = json.loads(Path(__file__).with_name("hard_cases.json").read_text())
-"""The hardest of 1.1e10 elements of tables with well-known bases and dims, positions to 2^20 and below 2^40: made in
-float64 from products of two small tables of flint's, those that look like ties of a dtype computed
-again as balls (some come within 1e-10 ulp of a tie). And of 60,000 amplitudes for each dtype that
-bring an element close to a tie, the best.
+"""Elements amplitude · sin or cos(position · base^(-2·wave/dim)) that lie next to the middle between
+two numbers of the dtype. Each is a dictionary with these six names, and `part` ("sin" or "cos").
+
+Those of amplitude 1 are the hardest of 1.1e10 elements, with well-known bases and dims and positions
+below 2^40; some come within 1e-10 ULP of a tie. The others have the best of 60,000 amplitudes.
 """
 NARROW_DTYPES = ("float32", "float16", "bfloat16")
 
 
 def name_of(case: dict) -> str:
-    return
-    f"{case['dtype']}-{case['base']:g}-{case['dim']}-{case['position']}-{case['wave']}{case['part']}"
+    """Return a test id such as `float32-500000-128-548383-19cos`."""
+    return (
+        f"{case['dtype']}-{case['base']:g}-{case['dim']}-{case['position']}-"
+        f"{case['wave']}{case['part']}"
+    )
 
 
-def truth(case: dict) -> int:
-    sine = np.array([case["part"] == "sin"])
-    place = (case["base"], oracle.Fraction(case["dim"], 2), [case["position"]], [case["wave"]])
-    return int(oracle.wave_bits(case["dtype"], sine, *place, amplitude=case["amplitude"])[0])
+def arb_bits(case: dict) -> int:
+    """Return the bits of a hard case, computed by Arb and rounded once."""
+    return int(
+        oracle.wave_bits(
+            case["dtype"],
+            np.array([case["part"] == "sin"]),
+            case["base"],
+            oracle.Fraction(case["dim"], 2),
+            [case["position"]],
+            [case["wave"]],
+            amplitude=case["amplitude"],
+        )[0]
+    )
 
 
-@pytest.mark.parametrize("before", [0, 1, 70])
+@pytest.mark.parametrize("rows_before", [0, 1, 70])
 @pytest.mark.parametrize("case", HARD_CASES, ids=name_of)
 @pytest.mark.sample(10)
-def test_the_elements_nearest_to_ties_are_correctly_rounded(case, before):
-    """hard_cases.json lists elements of well-known tables whose true values come nearest to the
-    middle between two floats, some within 1e-10 ulp. Each is made alone, and in a table that begins
-    1 or 70 rows before it; the oracle is Arb.
+def test_the_elements_nearest_to_ties_are_correctly_rounded(case, rows_before):
+    """Each of HARD_CASES is made as the last row of a table that begins 0, 1 or 70 rows before it
+    (or at position 0); the expected bits are those of Arb (python-flint).
     """
-    before = min(before, case["position"])
-    numbers = {name: case[name] for name in ("base", "amplitude", "dtype")}
-    scheme = Sinusoidal(before + 1, case["dim"], offset=case["position"] - before, **numbers)
+    rows_before = min(rows_before, case["position"])
+    scheme = Sinusoidal(
+        rows_before + 1,
+        case["dim"],
+        offset=case["position"] - rows_before,
+        base=case["base"],
+        amplitude=case["amplitude"],
+        dtype=case["dtype"],
+    )
+    # The columns are sin 0, cos 0, sin 1, cos 1, ….
     column = 2 * case["wave"] + (case["part"] == "cos")
 
-    assert oracle.bits(scheme.tables()["pe"][before])[column] == truth(case)
+    last_row = scheme.tables()["pe"][-1]
+    assert oracle.bits(last_row)[column] == arb_bits(case)
 
 
-def every_element(dtype: str, amplitude: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """Elements settled one by one, and the oracle's."""
+SINES_OF_ZERO = 9
+"""Of the 400 elements of `scattered_elements`, those that are sines at position 0."""
+
+
+def scattered_elements(dtype: str, amplitude: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bits of 400 elements of a table, computed one by one, and those of Arb.
+
+    Elements are sines and cosines of any of 24 frequencies at positions up to 2^40; the first 40 are
+    at the positions 0, 1 and 2.
+    """
     rng = np.random.default_rng(8)
     count = 400
-    position = rng.integers(0, 2**40, count)
-    column = rng.integers(0, 24, count)
-    position[:40] = rng.integers(0, 3, 40)
-    sine = rng.random(count) < 0.5
+    positions = rng.integers(0, 2**40, count)
+    columns = rng.integers(0, 24, count)
+    positions[:40] = rng.integers(0, 3, 40)
+    is_sine = rng.random(count) < 0.5
 
-    def some() -> ExactWaves:
-        return phases.ExactWaves.from_frequencies(
-            geometric(10000.0, oracle.Fraction(24), 24), amplitude=amplitude
-        )
+    assert np.count_nonzero(is_sine & (positions == 0)) == SINES_OF_ZERO
+
+    def make_waves() -> ExactWaves:
+        frequencies = geometric(10000.0, oracle.Fraction(24), 24)
+        return ExactWaves.from_frequencies(frequencies, amplitude=amplitude)
 
     found = correct_rounding.round_waves(
-        some(), some, position.astype(np.uint64), column, sine, dtype
+        make_waves(),
+        make_waves,  # called again for more bits
+        positions=positions.astype(np.uint64),
+        wave_indices=columns,
+        is_sine=is_sine,
+        dtype=dtype,
     )
-    true = oracle.wave_bits(
-        dtype, sine, 10000.0, 24, position.tolist(), column.tolist(), amplitude=amplitude
+    expected = oracle.wave_bits(
+        dtype, is_sine, 10000.0, 24, positions.tolist(), columns.tolist(), amplitude=amplitude
     )
-    return oracle.bits(found), true
+    return oracle.bits(found), expected
 
 
 @pytest.fixture
 def by_integers(monkeypatch):
+    """Return a list that grows by every element that is rounded by integers of many bits."""
     elements = []
     compute = correct_rounding._round_by_integers
 
@@ -225,31 +285,40 @@ def by_integers(monkeypatch):
 
 @pytest.mark.parametrize("dtype", [*NARROW_DTYPES, "float64"])
 @pytest.mark.parametrize("amplitude", [1.0, 0.3])
-def test_elements_one_by_one_are_decided_in_floats_and_correctly_rounded(
+def test_single_elements_are_correctly_rounded_without_integers_of_many_bits(
     by_integers, dtype, amplitude
 ):
-    """`every_element` computes 400 elements up to position 2^40 one by one, with Arb's bits beside
-    them. Fewer than 20 need the slower integers of more digits, which `by_integers` lists.
+    """The error of floats, 2^-50 of a value (2^-91 for float64), leaves one element in 2^25 in doubt;
+    none of these 400 is. Arb gives the expected bits.
     """
-    found, expected = every_element(dtype, amplitude)
+    found, expected = scattered_elements(dtype, amplitude)
 
     np.testing.assert_array_equal(found, expected)
-    assert len(by_integers) < 20
+    assert by_integers == []
 
 
-@pytest.mark.parametrize("dtype", [*NARROW_DTYPES, "float64"])
+@pytest.mark.parametrize(
+    ("dtype", "error_bound"),
+    [
+        ("float32", "FLOAT64_ERROR"),
+        ("float16", "FLOAT64_ERROR"),
+        ("bfloat16", "FLOAT64_ERROR"),
+        ("float64", "PRODUCT_ERROR"),
+    ],
+)
 @pytest.mark.parametrize("amplitude", [1.0, 0.3])
-def test_elements_that_floats_leave_in_doubt_are_correctly_rounded_by_integers(
-    monkeypatch, by_integers, dtype, amplitude
+def test_single_elements_that_floats_leave_in_doubt_are_correctly_rounded_by_integers(
+    monkeypatch, by_integers, dtype, error_bound, amplitude
 ):
-    """If floats claim a relative error of a half, they decide next to nothing: more than 350 of
-    400 elements are then computed in integers. Arb gives the expected bits.
+    """`error_bound` is the relative error that floats claim for a dtype. If it is a half instead of
+    2^-50, all of the 400 elements are in doubt except sines at position 0, which are exactly 0; then
+    integers of many bits decide. Arb gives the expected bits.
     """
-    monkeypatch.setattr(phases, "PRODUCT_ERROR" if dtype == "float64" else "FLOAT64_ERROR", 0.5)
-    found, expected = every_element(dtype, amplitude)
+    monkeypatch.setattr(phases, error_bound, 0.5)
+    found, expected = scattered_elements(dtype, amplitude)
 
     np.testing.assert_array_equal(found, expected)
-    assert len(by_integers) > 350
+    assert len(by_integers) == 400 - SINES_OF_ZERO
 
 
 def test_an_element_that_no_number_of_bits_decides_is_an_error():
@@ -278,25 +347,40 @@ def test_an_element_that_no_number_of_bits_decides_is_an_error():
         )
 
 
+@pytest.fixture
+def elements_in_doubt(monkeypatch):
+    """Return a list that grows by the indices of elements that a table computes again."""
+    elements = []
+    round_again = correct_rounding.round_waves
+
+    def counted(waves, make_waves, positions, wave_indices, is_sine, dtype):
+        elements.extend(wave_indices)
+        return round_again(waves, make_waves, positions, wave_indices, is_sine, dtype)
+
+    monkeypatch.setattr(cos_sin_tables, "round_waves", counted)
+    return elements
+
+
 @pytest.mark.parametrize("dtype", NARROW_DTYPES)
 @pytest.mark.parametrize("amplitude", [1.0, 0.3])
-def test_a_table_whose_elements_are_nearly_all_in_doubt_has_the_same_bytes(
-    monkeypatch, dtype, amplitude
+def test_a_table_whose_elements_are_all_in_doubt_has_the_same_bytes(
+    monkeypatch, elements_in_doubt, dtype, amplitude
 ):
-    """A scale of 2^6 instead of 2^47 in the test for doubt puts more than 90 % of the elements in
-    doubt, so that they are computed one by one; the bytes do not change.
+    """Elements are multiplied by 2^47 and rounded to integers; one that ends in as many zeros as a tie
+    of the dtype does is in doubt, and computed again. Multiplied by 2^6 instead, all are integers up
+    to 64, which have no more digits than a tie, so that all 90 × 14 elements are in doubt.
     """
     scheme = Sinusoidal(90, 14, offset=999_000, amplitude=amplitude, dtype=dtype)
-    usual = scheme.tables()["pe"].tobytes()
-    seen = []
-    monkeypatch.setattr(tiles, "_TEST_SCALE", 2.0**6)
-    settle = correct_rounding.round_waves
-    monkeypatch.setattr(
-        cos_sin_tables, "round_waves", lambda *args: seen.append(len(args[2])) or settle(*args)
-    )
+    expected = scheme.tables()["pe"]
 
-    assert scheme.tables()["pe"].tobytes() == usual
-    assert sum(seen) > 90 * 14 * 0.9
+    assert elements_in_doubt == []
+
+    monkeypatch.setattr(tiles, "_TEST_SCALE", 2.0**6)
+    elements_in_doubt.clear()
+    found = scheme.tables()["pe"]
+
+    assert found.tobytes() == expected.tobytes()
+    assert len(elements_in_doubt) == 90 * 14
 
 
 @pytest.mark.parametrize(

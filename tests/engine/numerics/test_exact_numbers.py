@@ -235,8 +235,8 @@ def test_exact_sums_and_products_of_two_floats_have_no_error(a, b):
     assert exact(DoubleDouble.plain(x) * DoubleDouble.plain(y)) == [Fraction(a) * Fraction(b)]
 
 
-def some(seed: int, count: int = 2000) -> DoubleDouble:
-    """Numbers of 106 bits between 2^-40 and 2^40, of both signs."""
+def random_numbers(seed: int, count: int = 2000) -> DoubleDouble:
+    """Return numbers hi + lo of 106 bits, between 2^-41 and 2^39, of both signs."""
     rng = np.random.default_rng(seed)
     hi = (
         rng.uniform(0.5, 1, count)
@@ -246,7 +246,18 @@ def some(seed: int, count: int = 2000) -> DoubleDouble:
     return DoubleDouble(hi, np.spacing(hi) * rng.uniform(-0.49, 0.49, count))
 
 
+def nearly_opposite(values: DoubleDouble) -> DoubleDouble:
+    """Return −values · (1 + 2^-30), plus numbers of many sizes below 2^-53.
+
+    In a sum with the values, the first 30 bits cancel, and the small numbers have to be rounded.
+    """
+    opposite = -values.hi * (1 + 2.0**-30)
+    small_numbers = random_numbers(4).lo * 2.0**-40
+    return numerics.exact_sum(opposite, small_numbers)
+
+
 def is_normal(value: DoubleDouble) -> bool:
+    """Return True if lo is less than the last bit of hi, so that no bits are lost to an overlap."""
     return bool(np.all(value.hi + value.lo == value.hi))
 
 
@@ -254,8 +265,8 @@ def test_products_of_double_doubles_keep_100_bits():
     """A DoubleDouble is the sum of two floats. 2000 random products are off by at most 2^-101 of
     themselves; `exact` turns DoubleDoubles into fractions.
     """
-    a = some(1)
-    b = some(2)
+    a = random_numbers(1)
+    b = random_numbers(2)
     product = a * b
 
     assert is_normal(product)
@@ -263,20 +274,22 @@ def test_products_of_double_doubles_keep_100_bits():
         assert abs(result - x * y) <= abs(x * y) / 2**101
 
 
-def test_sums_of_double_doubles_keep_100_bits_even_when_terms_cancel():
-    """A DoubleDouble is the sum of two floats. 2000 random sums, once of terms of all sizes and once
-    of a and about −a, are off by at most 2^-104 of the terms; `exact` turns DoubleDoubles into
-    fractions.
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        pytest.param(random_numbers(3), random_numbers(5), id="terms of all sizes"),
+        pytest.param(random_numbers(3), nearly_opposite(random_numbers(3)), id="terms that cancel"),
+    ],
+)
+def test_sums_of_double_doubles_keep_104_bits_even_when_terms_cancel(a, b):
+    """A DoubleDouble is the sum of two float64 numbers, of 106 bits together. 2,000 sums are off by at
+    most 2^-104 of themselves. `exact` turns DoubleDoubles into fractions, which Python adds exactly.
     """
-    a = some(3)
-    b = DoubleDouble(-a.hi * (1 + 2.0**-30), some(4).lo * 2.0**-40)
-    b = numerics.exact_sum(b.hi, b.lo)
+    total = a + b
 
-    for terms in ((a, some(5)), (a, b)):
-        total = terms[0] + terms[1]
-        assert is_normal(total)
-        for x, y, found in zip(exact(terms[0]), exact(terms[1]), exact(total), strict=True):
-            assert abs(found - (x + y)) <= (abs(x) + abs(y)) / 2**104 + abs(x + y) / 2**104
+    assert is_normal(total)
+    for x, y, found in zip(exact(a), exact(b), exact(total), strict=True):
+        assert abs(found - (x + y)) <= abs(x + y) / 2**104
 
 
 @pytest.mark.parametrize("numerator", [0, 1, -1, 3**100, -(7**70), 1 << 199])
@@ -291,13 +304,13 @@ def test_a_fixed_point_number_becomes_two_floats_of_105_bits(numerator):
 
 def test_negation_of_a_double_double_is_exact():
     """A DoubleDouble is the sum of two floats, which `exact` turns into a fraction."""
-    values = some(6, 4)
+    values = random_numbers(6, 4)
     assert exact(-values) == [-x for x in exact(values)]
 
 
 def test_a_slice_of_a_double_double_takes_the_same_elements_of_both_floats():
     """A DoubleDouble holds two arrays, whose sums `exact` turns into fractions."""
-    values = some(6, 4)
+    values = random_numbers(6, 4)
     assert exact(values[1:3]) == exact(values)[1:3]
 
 
@@ -305,40 +318,46 @@ NARROW_DTYPES = ("float32", "float16", "bfloat16")
 
 
 def awkward(dtype: str, seed: int = 0) -> np.ndarray:
-    """float64 numbers at, beside and far from ties of the dtype; subnormal ones and ones too large among them."""
+    """Return float64 numbers at, beside and far from ties of a dtype (middles between two numbers).
+
+    They have both signs; some are subnormal numbers of the dtype or beyond its range.
+    """
     rng = np.random.default_rng(seed)
     precision, exponent_bits = FORMATS[dtype]
-    limit = 1 << (exponent_bits - 1)
-    exponents = rng.integers(-limit - precision - 3, min(limit + 2, 1000), 800)
-    near = rng.integers(1 << precision, 1 << (precision + 1), 800) * 2.0 ** (
-        exponents - precision
-    )  # floats and ties
-    beside = np.concatenate([np.nextafter(near, 0), near, np.nextafter(near, np.inf)])
-    anywhere = rng.uniform(0.5, 1, 800) * 2.0 ** rng.integers(
-        -limit - precision, min(limit + 2, 1000), 800
-    )
-    positive = np.concatenate([beside, anywhere, [0.0, 5e-324, 1.7e308]])
+    most = 1 << (exponent_bits - 1)  # Numbers of the dtype are below 2^most.
+    highest = min(most + 2, 1000)
+
+    # Of integers with one bit more than the dtype has, even ones are its numbers, odd ones are ties.
+    exponents = rng.integers(-most - precision - 3, highest, 800)
+    integers = rng.integers(1 << precision, 1 << (precision + 1), 800)
+    ties = integers * 2.0 ** (exponents - precision)
+    beside_ties = [np.nextafter(ties, 0), np.nextafter(ties, np.inf)]
+    anywhere = rng.uniform(0.5, 1, 800) * 2.0 ** rng.integers(-most - precision, highest, 800)
+
+    positive = np.concatenate([ties, *beside_ties, anywhere, [0.0, 5e-324, 1.7e308]])
     return np.concatenate([positive, -positive[positive != 0]])
 
 
 def oracle_bits(values: list[Fraction], dtype: str) -> np.ndarray:
+    """Return the bits of exact values that are rounded once, to nearest even, by Arb's oracle."""
     return rounded(lambda: [rational(value) for value in values], dtype)
 
 
 @pytest.mark.parametrize("dtype", NARROW_DTYPES)
-@pytest.mark.sample(2)
-def test_rounding_to_a_narrow_dtype_is_to_nearest_even(dtype):
-    """Values are ties of the dtype, floats beside them, subnormal and too large ones; Arb rounds
-    the exact fractions. Without tiny numbers and NaN, bfloat16 is rounded by a shorter way, hence
-    the second selection.
+@pytest.mark.parametrize("has_tiny_numbers", [True, False], ids=["tiny numbers", "none tiny"])
+@pytest.mark.sample(4)
+def test_rounding_to_a_narrow_dtype_is_to_nearest_even(dtype, has_tiny_numbers):
+    """`awkward` numbers are ties of the dtype, floats beside them, subnormal and too large ones; Arb
+    rounds the exact fractions. bfloat16 is rounded by a longer way if there are numbers below 2^-126,
+    its smallest normal number.
     """
     values = awkward(dtype)
-    for some_values in (values, values[(np.abs(values) >= 2.0**-126) | (values == 0)]):
-        found = round_to(some_values, dtype)
-        assert found.dtype == DTYPES[dtype]
-        np.testing.assert_array_equal(
-            bits(found), oracle_bits([Fraction(v) for v in some_values], dtype)
-        )
+    if not has_tiny_numbers:
+        values = values[(np.abs(values) >= 2.0**-126) | (values == 0)]
+    found = round_to(values, dtype)
+
+    assert found.dtype == DTYPES[dtype]
+    np.testing.assert_array_equal(bits(found), oracle_bits([Fraction(v) for v in values], dtype))
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
@@ -361,18 +380,29 @@ def test_negative_zero_and_nan_stay_what_they_are(dtype):
 
 
 @pytest.mark.parametrize("dtype", NARROW_DTYPES)
-@pytest.mark.sample(2)
-def test_the_low_part_of_a_double_double_breaks_ties(dtype):
-    """A DoubleDouble is hi + lo: if hi is a tie of the dtype, the sign of lo decides. `awkward` has
-    ties, and `oracle_bits` rounds the exact sum with Arb.
+@pytest.mark.parametrize(
+    "lo_in_spacings",
+    [
+        pytest.param(0.0, id="lo is 0"),
+        pytest.param(2.0**-52, id="a little above hi"),
+        pytest.param(-(2.0**-52), id="a little below hi"),
+        pytest.param(0.49, id="nearly half a spacing above"),
+        pytest.param(-0.49, id="nearly half a spacing below"),
+    ],
+)
+@pytest.mark.sample(10)
+def test_the_low_part_of_a_double_double_breaks_ties(dtype, lo_in_spacings):
+    """A DoubleDouble is hi + lo: if hi is a tie of the dtype, the sign of lo decides. Every third of
+    the `awkward` numbers is a hi, ties among them; `oracle_bits` rounds the exact sums with Arb.
     """
     hi = awkward(dtype)[::3]
+    # lo is as small as 2^-104 of hi, and has to be a float64 number, which end at 2^-1074.
     hi = hi[(np.abs(hi) > 2.0**-900) & (np.abs(hi) < 2.0**900)]
-    for share in (0.0, 2.0**-52, -(2.0**-52), 0.49, -0.49):
-        lo = np.spacing(hi) * share
-        true = [Fraction(a) + Fraction(b) for a, b in zip(hi.tolist(), lo.tolist(), strict=True)]
-        found = numerics.round_double_double(DoubleDouble(hi, lo), dtype)
-        np.testing.assert_array_equal(bits(found), oracle_bits(true, dtype))
+    lo = np.spacing(hi) * lo_in_spacings
+    sums = [Fraction(a) + Fraction(b) for a, b in zip(hi.tolist(), lo.tolist(), strict=True)]
+
+    found = numerics.round_double_double(DoubleDouble(hi, lo), dtype)
+    np.testing.assert_array_equal(bits(found), oracle_bits(sums, dtype))
 
 
 @pytest.mark.parametrize("dtype", FORMATS)

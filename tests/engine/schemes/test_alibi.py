@@ -1,10 +1,9 @@
 """ALiBi: slopes by the rule of the paper, and biases in four forms, correctly rounded in every
 dtype.
 
-The slopes of n heads are 2^(-8/n), 2^(-16/n), … if n is a power of two; for other n the paper's
-code (get_slopes, written again in tests/oracle.py as exact exponents) takes those of the next
-smaller power, and every other one of the next larger. The naive rule is 2^(-8h/n) for any n. Powers
-and products are computed by Arb (python-flint) and rounded once.
+The slopes of n heads are 2^(-8/n), 2^(-16/n), … if n is a power of two; for other n the paper takes
+those of the next smaller power, and every other one of the next larger. The naive rule is 2^(-8h/n)
+for any n. Powers and products are computed by Arb (python-flint) and rounded once.
 """
 
 from fractions import Fraction
@@ -14,14 +13,31 @@ import pytest
 from flint import arb
 
 from pecli.engine.schemes.alibi import Alibi
-from tests.oracle import DTYPES, bits, digits_of, get_slopes, rational, rounded, settled
+from tests.oracle import DTYPES, bits, digits_of, rational, rounded, settled
 
 ALL_DTYPES = tuple(DTYPES)
 FORMS = ("symmetric", "causal", "key", "key-last")
 
 
+def paper_exponents(heads: int, max_bias: Fraction = Fraction(8)) -> list[Fraction]:
+    """Return e for every head's slope 2^-e, by the rule of ALiBi's paper (its `get_slopes`).
+
+    Of n = 4 heads and max_bias 8, e is 2, 4, 6, 8: multiples of max_bias / n. If n is no power of
+    two, as 6, these are followed by every other one of 2·4 = 8 heads, 1 and 3.
+    """
+    power_of_two = 2 ** (heads.bit_length() - 1)  # the largest that is not above `heads`
+    exponents = [max_bias / power_of_two * (h + 1) for h in range(power_of_two)]
+    exponents_of_twice = [max_bias / (2 * power_of_two) * (h + 1) for h in range(2 * power_of_two)]
+    return exponents + exponents_of_twice[0::2][: heads - power_of_two]
+
+
+def naive_exponents(heads: int) -> list[Fraction]:
+    """Return e for every head's slope 2^-e, by the rule 8(h + 1)/n for any number n of heads."""
+    return [Fraction(8 * (h + 1), heads) for h in range(heads)]
+
+
 def assert_slopes_are(heads: int, exponents: list[Fraction], **options) -> None:
-    """In every dtype, from digits that are computed once."""
+    """Assert that slopes have the bits of 2^-e in every dtype; Arb computes the powers."""
     digits = settled(lambda: digits_of([arb(2) ** rational(-exponent) for exponent in exponents]))
     for dtype in ALL_DTYPES:
         np.testing.assert_array_equal(
@@ -38,22 +54,22 @@ def slopes(heads: int, **options) -> np.ndarray:
 )
 @pytest.mark.sample("some")
 def test_slopes_of_every_head_count_are_correctly_rounded(counts):
-    """`get_slopes` returns the exponents e of the slopes 2^−e by the code of ALiBi's paper; by the naive
-    rule e is 8(h + 1)/n for head h of n. `assert_slopes_are` computes the powers in Arb's arbitrary
-    precision, rounded once.
+    """A slope is 2^-e, with the exponents e of ALiBi's paper, or 8(h + 1)/n for head h of n by the
+    naive rule. `assert_slopes_are` computes the powers in Arb's arbitrary precision, rounded once.
     """
     for heads in counts:
-        assert_slopes_are(heads, get_slopes(heads))
-        assert_slopes_are(heads, [Fraction(8 * (h + 1), heads) for h in range(heads)], rule="naive")
+        assert_slopes_are(heads, paper_exponents(heads))
+        assert_slopes_are(heads, naive_exponents(heads), rule="naive")
 
 
 @pytest.mark.parametrize("heads", [1, 6, 12])
 @pytest.mark.parametrize("max_bias", [1.0, 16.0, 0.3, 256.0])
-def test_slopes_of_another_maximum_are_powers_of_that(heads, max_bias):
-    """max_bias replaces the 8 in the paper's slopes 2^(-8h/n). `get_slopes` has the exponents, and Arb
-    computes the powers in arbitrary precision.
+def test_max_bias_replaces_the_8_in_the_exponents_of_slopes(heads, max_bias):
+    """The slopes of n heads are 2^(-max_bias·(h + 1)/n) if n is a power of two. 6 heads have those of
+    4 and every other one of 8, 12 heads those of 8 and every other one of 16 (`paper_exponents`). Arb
+    computes the powers.
     """
-    assert_slopes_are(heads, get_slopes(heads, Fraction(max_bias)), max_bias=max_bias)
+    assert_slopes_are(heads, paper_exponents(heads, Fraction(max_bias)), max_bias=max_bias)
 
 
 def test_slopes_of_8_heads_are_the_published_powers_of_a_half():
@@ -72,24 +88,25 @@ def test_the_last_slopes_of_12_heads_are_every_other_one_of_16():
     assert slopes(12, dtype="float64")[8:].tolist() == pytest.approx(last, abs=6e-17)
 
 
-def brute_force(form: str, exponents: list[Fraction], seq_len: int, dtype: str) -> np.ndarray:
-    """Bits of the bias, element by element; −inf where a query looks ahead."""
-    queries = range(1 if form.startswith("key") else seq_len)
-    multiple = {
-        "symmetric": lambda i, j: -abs(i - j),
-        "causal": lambda i, j: j - i if j <= i else None,
-        "key": lambda i, j: j,
-        "key-last": lambda i, j: j - (seq_len - 1),
-    }[form]
-    infinity = int(bits(np.array([-np.inf]).astype(DTYPES[dtype]))[0])
-    out = []
-    for exponent in exponents:
-        wanted = [multiple(i, j) for i in queries for j in range(seq_len)]
-        found = rounded(
-            lambda e=exponent, w=wanted: [arb(2) ** rational(-e) * (m or 0) for m in w], dtype
-        )
-        out.append([infinity if m is None else int(b) for m, b in zip(wanted, found, strict=True)])
-    return np.array(out, found.dtype).reshape(len(exponents), len(queries), seq_len)
+def distance(form: str, query: int, key: int, seq_len: int) -> int | None:
+    """Return the factor of the slope in the bias of a key, None if the query must not see the key."""
+    if form == "symmetric":
+        return -abs(query - key)
+    if form == "causal":
+        return key - query if key <= query else None
+    if form == "key":
+        return key
+    return key - (seq_len - 1)  # key-last
+
+
+def bias_row(exponent: Fraction, distances: list[int | None], dtype: str) -> list[int]:
+    """Return the bits of 2^-exponent · distance, by Arb and rounded once; of −inf for None."""
+    minus_infinity = int(bits(np.array([-np.inf]).astype(DTYPES[dtype]))[0])
+    products = rounded(
+        lambda: [arb(2) ** rational(-exponent) * (factor or 0) for factor in distances], dtype
+    )
+    pairs = zip(distances, products.tolist(), strict=True)
+    return [minus_infinity if factor is None else product for factor, product in pairs]
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES)
@@ -98,32 +115,42 @@ def brute_force(form: str, exponents: list[Fraction], seq_len: int, dtype: str) 
 @pytest.mark.sample(12)
 def test_every_form_has_the_slopes_of_the_paper_times_distances(heads, seq_len, form, dtype):
     """For query i and key j the distance is −|i − j| if symmetric, j − i and −inf for later keys if
-    causal, j in one row for all queries by key, and j − (n − 1) by key-last. Arb computes the
-    products, which are rounded once.
+    causal; one row serves all queries, with distances j by key and j − (seq_len − 1) by key-last. Arb
+    computes the products slope · distance, which are rounded once.
     """
+    queries = [0] if form in ("key", "key-last") else range(seq_len)
+    expected = [
+        [
+            bias_row(exponent, [distance(form, i, j, seq_len) for j in range(seq_len)], dtype)
+            for i in queries
+        ]
+        for exponent in paper_exponents(heads)
+    ]
+
     found = Alibi(heads, seq_len, form=form, dtype=dtype).tables()["bias"]
-    np.testing.assert_array_equal(bits(found), brute_force(form, get_slopes(heads), seq_len, dtype))
+    np.testing.assert_array_equal(bits(found), expected)
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES)
 @pytest.mark.parametrize("form", ["key", "key-last"])
-@pytest.mark.parametrize("rule", ["paper", "naive"])
-def test_biases_of_large_distances_are_rounded_once_from_the_exact_product(form, rule, dtype):
-    """Heads 9 and 10 of 11 have slopes that are no powers of two, and distances go to 100,000; Arb
-    computes the products.
+@pytest.mark.parametrize(
+    ("rule", "exponents_of"),
+    [("paper", paper_exponents), ("naive", naive_exponents)],
+    ids=["paper", "naive"],
+)
+@pytest.mark.parametrize("head", [9, 10])
+def test_biases_of_large_distances_are_rounded_once_from_the_exact_product(
+    head, rule, exponents_of, form, dtype
+):
+    """The last two of 11 heads have irrational slopes, 2^-1.5 for example. The bias of key j is the
+    slope times j, or by key-last times j − 100,000, the distance from the last key. Arb computes the
+    products for 300 random keys.
     """
-    seq_len, heads = 100_001, 11
-    table = Alibi(heads, seq_len, form=form, rule=rule, dtype=dtype).tensors()[0]
-    exponents = (
-        get_slopes(heads)
-        if rule == "paper"
-        else [Fraction(8 * (h + 1), heads) for h in range(heads)]
-    )
+    heads, seq_len = 11, 100_001
     keys = np.random.default_rng(3).integers(0, seq_len, 300)
-    for head in (9, 10):
-        found = table.read(head, head + 1)[0][keys]
-        distances = [int(key) - (seq_len - 1 if form == "key-last" else 0) for key in keys]
-        true = rounded(
-            lambda e=exponents[head], d=distances: [arb(2) ** rational(-e) * k for k in d], dtype
-        )
-        np.testing.assert_array_equal(bits(found), true)
+    bias = Alibi(heads, seq_len, form=form, rule=rule, dtype=dtype).tensors()[0]
+    (row_of_head,) = bias.read(head, head + 1)
+
+    distances = [distance(form, 0, int(key), seq_len) for key in keys]
+    expected = bias_row(exponents_of(heads)[head], distances, dtype)
+    np.testing.assert_array_equal(bits(row_of_head[keys]), expected)

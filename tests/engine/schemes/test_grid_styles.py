@@ -13,7 +13,7 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -25,31 +25,36 @@ from pecli.engine.schemes.axis_divisions import ALTERNATING
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from tests.oracle import ulps
 
 DATA = Path(__file__).parent / "data"
 OLDER_COMMANDS = {
     name: row["command"]
     for name, row in json.loads((DATA / "grids" / "index.json").read_text()).items()
 }
-IN_FLOAT64 = ("mae", "mae-cls", "vit-mae", "cogvideox", "flux", "wan")
+"""Commands that make the tables of other projects in data/grids, each in a file NAME.npz."""
+FLOAT64_PROJECTS = ("mae", "mae-cls", "vit-mae", "cogvideox", "flux", "wan")
+"""Tables of data/grids that their projects compute in float64, and round to float32 at the end."""
 STYLES = json.loads((DATA / "styles.json").read_text())
 COMMANDS = {name: command for name, (command, _) in STYLES.items()}
+"""Commands that make the tables of other projects in data/styles.npz."""
 CONFIGS_OF_STYLES = {name: config for name, (_, config) in STYLES.items() if config}
-"""What makes each of the tables in styles.npz: a command, and the configuration of a class of diffusers."""
+"""The configurations of those classes of diffusers that made tables of styles.npz."""
 IN_FLOAT32 = {"ltx": 2e-3, "ltx2": 2e-3, "ltx2-split": 2e-3}
 """How far angles of 15,000 radians are off, which the library has in float32; others are within 1e-4."""
 
 
 def tables_of(name: str) -> dict[str, np.ndarray]:
-    with np.load(
-        DATA / f"grids/{name}.npz" if name in OLDER_COMMANDS else DATA / "styles.npz"
-    ) as data:
+    """Return the tables of one of COMMANDS, as its project's own code made them: {"cos": …}."""
+    with np.load(DATA / "styles.npz") as data:
         return {
-            key.partition("/")[2] or key: data[key]
-            for key in data
-            if name in OLDER_COMMANDS or key.startswith(f"{name}/")
+            key.removeprefix(f"{name}/"): data[key] for key in data if key.startswith(f"{name}/")
         }
+
+
+def older_tables_of(name: str) -> dict[str, np.ndarray]:
+    """Return the tables of one of OLDER_COMMANDS, as its project's own code made them."""
+    with np.load(DATA / "grids" / f"{name}.npz") as data:
+        return dict(data)
 
 
 def scheme_of(name: str, **changes: Any) -> Scheme:
@@ -70,7 +75,7 @@ def test_every_style_is_tested_against_another_project() -> None:
         [
             *OLDER_COMMANDS.values(),
             *COMMANDS.values(),
-            *(f"--style {case}" for case in (*ADDED_STYLES, *ROTARY_STYLES)),
+            *(f"--style {case}" for case in (*ADDED_STYLES, *ROTARY_STYLES, "qwen2-vl")),
         ]
     )
 
@@ -99,34 +104,54 @@ def test_a_style_makes_the_table_of_its_project(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*OLDER_COMMANDS, *COMMANDS])
 @pytest.mark.sample(3)
-def test_commands_make_and_verify_tables_of_other_projects(
+def test_a_command_with_a_style_verifies_the_table_of_its_project(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tables are of other libraries' own code (see the data's index.json). The command makes
-    the same, verifies theirs, and verifies its own. Integers are equal, and tables that the project
-    computes in float64 agree within 4 ulps.
+    """With --verify, a command that would make a table compares a file with it, here the table that
+    another project's code made. Exit code 0 means that it passed.
+    """
+    monkeypatch.chdir(DATA / "grids")  # Some commands name a file of positions there.
+    is_older = name in OLDER_COMMANDS
+    command = OLDER_COMMANDS[name] if is_older else COMMANDS[name]
+    theirs = older_tables_of(name) if is_older else tables_of(name)
+    file = tmp_path / "theirs.npz"
+    np.savez(file, **theirs)
+    atol = str(IN_FLOAT32.get(name, 1e-4))
+
+    assert run([*shlex.split(command), "--verify", str(file), "--atol", atol, "-q"]) == 0
+
+
+@pytest.mark.parametrize("name", [*OLDER_COMMANDS, *COMMANDS])
+@pytest.mark.sample(2)
+def test_a_table_that_a_command_with_a_style_made_is_verified_by_its_own_spec(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An .npz file of pecli carries the spec of its table, so that `verify` needs nothing else."""
+    monkeypatch.chdir(DATA / "grids")  # Some commands name a file of positions there.
+    command = OLDER_COMMANDS[name] if name in OLDER_COMMANDS else COMMANDS[name]
+    file = str(tmp_path / "made.npz")
+
+    assert run([*shlex.split(command), "-o", file, "-q"]) == 0
+    assert run(["verify", file, "-q"]) == 0
+
+
+@pytest.mark.parametrize("name", OLDER_COMMANDS)
+@pytest.mark.sample(2)
+def test_a_command_with_a_style_makes_the_table_of_its_project(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The expected tables of data/grids were made by other projects' code. Integers are equal, and so
+    is what a project computes in float64 and rounds to float32 at the end; others compute in float32.
     """
     monkeypatch.chdir(DATA / "grids")
-    words = shlex.split({**OLDER_COMMANDS, **COMMANDS}[name])
-    theirs = tables_of(name)
-    atol = IN_FLOAT32.get(name, 1e-4)
-    file, made = tmp_path / "theirs.npz", tmp_path / "made.npz"
-    np.savez(file, **theirs)
+    file = tmp_path / "made.npz"
+    assert run([*shlex.split(OLDER_COMMANDS[name]), "-o", str(file), "-q"]) == 0
 
-    for command in (
-        [*words, "-o", made],
-        [*words, "--verify", file, "--atol", atol],
-        ["verify", made],
-    ):
-        assert run([*map(str, command), "-q"]) == 0
-
-    tables = pecli.load(made)
-    for tensor, table in theirs.items() if name in OLDER_COMMANDS else ():
-        assert tables[tensor].shape == table.shape
-        np.testing.assert_allclose(
-            tables[tensor], table, rtol=0, atol=0 if table.dtype.kind == "i" else atol
-        )
-        assert name not in IN_FLOAT64 or ulps(tables[tensor], table).max() <= 4
+    made = pecli.load(file)
+    for tensor, table in older_tables_of(name).items():
+        is_exact = table.dtype.kind == "i" or name in FLOAT64_PROJECTS
+        assert made[tensor].shape == table.shape
+        np.testing.assert_allclose(made[tensor], table, rtol=0, atol=0 if is_exact else 1e-4)
 
 
 NOT_IDENTIFIED = {
@@ -140,16 +165,17 @@ NOT_IDENTIFIED = {
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in NOT_IDENTIFIED])
 @pytest.mark.sample("flux2", "sam2", "wan-animate", "ltx2")
 def test_tables_of_other_projects_are_identified(name: str, tmp_path: Path) -> None:
-    """identify gets the other library's table only; the scheme that it finds makes the table of the
-    command. It may be the same in float32 arithmetic, whose angles of up to 112π radians are off by
-    half a unit in the last place, 1.5e-5, and LTX's of 15,000 radians by 1e-3.
+    """`identify` gets the table that another project's code made, and no parameters. The scheme that
+    it finds must make the table of the project's command. It may have the recipe float32, whose
+    angles of up to 112π = 352 radians are rounded by half an ULP, 1.5e-5, and LTX's by 1e-3.
     """
     np.savez(tmp_path / "theirs.npz", **tables_of(name))
-    match = pecli.identify(tmp_path / "theirs.npz").matches[0].scheme
-    tables = scheme_of(name).tables()
-    for tensor in ("cos", "sin") if "cos" in tables else ("pe",):
-        tolerance = IN_FLOAT32.get(name, 2e-5)
-        np.testing.assert_allclose(match.tables()[tensor], tables[tensor], rtol=0, atol=tolerance)
+    found = pecli.identify(tmp_path / "theirs.npz").matches[0].scheme.tables()
+    expected = scheme_of(name).tables()
+
+    rounding_of_angles = IN_FLOAT32.get(name, 2e-5)
+    for tensor in ("cos", "sin") if "cos" in expected else ("pe",):
+        np.testing.assert_allclose(found[tensor], expected[tensor], rtol=0, atol=rounding_of_angles)
 
 
 @pytest.mark.parametrize("name", NOT_IDENTIFIED)
@@ -157,23 +183,30 @@ def test_tables_of_other_projects_are_identified(name: str, tmp_path: Path) -> N
 def test_nothing_is_claimed_about_tables_that_identify_does_not_know(
     name: str, tmp_path: Path
 ) -> None:
+    """`tables_of` has the table of another project; `identify` reports no scheme rather than a wrong
+    one.
+    """
     np.savez(tmp_path / "theirs.npz", **tables_of(name))
     assert pecli.identify(tmp_path / "theirs.npz").matches == ()
 
 
 def angles(p: float, d: int, base: float = 10000.0) -> list[float]:
+    """Return p · base^(-i/(d/2)) for i = 0 … d/2 − 1: the angles of d channels at position p."""
     return [p * base ** (-i / (d / 2)) for i in range(d // 2)]
 
 
 def halves(a: list[float]) -> list[float]:
+    """Return sin a0, sin a1, …, cos a0, cos a1, …."""
     return [*map(math.sin, a), *map(math.cos, a)]
 
 
 def interleaved(a: list[float]) -> list[float]:
+    """Return sin a0, cos a0, sin a1, cos a1, …."""
     return [f(x) for x in a for f in (math.sin, math.cos)]
 
 
 def detr(i: int, n: int) -> float:
+    """Return DETR's position of point i of n: 1/n, 2/n, …, 1 turns."""
     return (i + 1) / (n + 1e-6) * 2 * math.pi
 
 
@@ -184,64 +217,118 @@ def dinov3(h: int, w: int) -> list[float]:
 
 
 def pixtral(h: int, w: int) -> list[float]:
+    """Of 8 frequencies 777^(-2i/16), even ones follow the row of a point and odd ones its column."""
     return [p * 777.0 ** (-2 * i / 16) for p, first in ((h, 0), (w, 1)) for i in range(first, 8, 2)]
 
 
-ADDED_STYLES: dict[str, tuple[dict, Callable[..., list[float]]]] = {
-    "mae": ({"grid": (2, 3), "dim": 8, "base": 500.0, "keep": 2},
+class FormulaOfStyle(NamedTuple):
+    """Parameters of a table on a grid, and the project's formula of a row, written out.
+
+    Attributes:
+        parameters: The arguments of Sinusoidal or Rope, except the style.
+        row: Returns the row of a point, from its place on each axis: h, w, or t, h, w.
+    """
+
+    parameters: dict[str, Any]
+    row: Callable[..., list[float]]
+
+    def rows(self, sizes: tuple[int, ...] | None = None) -> np.ndarray:
+        """Return the rows of all points of the grid, in the order in which w runs fastest.
+
+        Args:
+            sizes: The sizes of the axes, if they are not those of the parameter `grid`.
+        """
+        points = np.ndindex(sizes or self.parameters["grid"])
+        return np.array([self.row(*point) for point in points])
+
+
+ADDED_STYLES = {
+    # Half of the channels follow the column, half the row.
+    "mae": FormulaOfStyle({"grid": (2, 3), "dim": 8, "base": 500.0},
         lambda h, w: halves(angles(w, 4, 500.0)) + halves(angles(h, 4, 500.0))),
-    "sd3": ({"grid": (6, 9), "dim": 16, "grid_base": (4,), "grid_scale": (0.3,)},
+    # 9 columns are scaled to 4 points, 9/4 columns apart, and divided by the grid scale, 0.3.
+    "sd3": FormulaOfStyle({"grid": (6, 9), "dim": 16, "grid_base": (4,), "grid_scale": (0.3,)},
         lambda h, w: halves(angles(w / (9 / 4) / 0.3, 8)) + halves(angles(h / (6 / 4) / 0.3, 8))),
-    "cogvideox": ({"grid": (2, 3, 5), "dim": 32, "grid_scale": (1.0, 1.875, 1.875)},
+    # Time has a quarter of the channels; the grid scales are 1 in time, 1.875 in rows and columns.
+    "cogvideox": FormulaOfStyle({"grid": (2, 3, 5), "dim": 32, "grid_scale": (1.0, 1.875, 1.875)},
         lambda t, h, w: halves(angles(t, 8)) + halves(angles(w / 1.875, 12)) + halves(angles(h / 1.875, 12))),
-    "detr": ({"grid": (3, 8), "dim": 24},
+    "detr": FormulaOfStyle({"grid": (3, 8), "dim": 24},
         lambda h, w: interleaved(angles(detr(h, 3), 12)) + interleaved(angles(detr(w, 8), 12))),
-    "timm": ({"grid": (3, 4), "dim": 16}, lambda h, w: halves(angles(h, 8) + angles(w, 8))),
+    "timm": FormulaOfStyle({"grid": (3, 4), "dim": 16}, lambda h, w: halves(angles(h, 8) + angles(w, 8))),
 }  # fmt: skip
-ROTARY_STYLES: dict[str, tuple[dict, Callable[..., list[float]]]] = {
-    "flux": ({"grid": (2, 3), "dim": 64}, lambda h, w: angles(0, 8) + angles(h, 28) + angles(w, 28)),
-    "hunyuan-video": ({"grid": (2, 3, 2), "dim": 32},
+"""What stored tables of added styles leave open: other sizes, bases and scales."""
+ROTARY_STYLES = {
+    "flux": FormulaOfStyle({"grid": (2, 3), "dim": 64}, lambda h, w: angles(0, 8) + angles(h, 28) + angles(w, 28)),
+    "hunyuan-video": FormulaOfStyle({"grid": (2, 3, 2), "dim": 32},
         lambda t, h, w: angles(t, 4, 256.0) + angles(h, 14, 256.0) + angles(w, 14, 256.0)),
-    "wan": ({"grid": (2, 3, 4), "dim": 128}, lambda t, h, w: angles(t, 44) + angles(h, 42) + angles(w, 42)),
-    "llama4-vision": ({"grid": (3, 2), "dim": 16}, lambda h, w: angles(w + 1, 8) + angles(h + 1, 8)),
-    "dinov3": ({"grid": (3, 4), "dim": 16}, dinov3),
-    "pixtral": ({"grid": (2, 5), "dim": 16, "base": 777.0}, pixtral),
-    "eva": ({"grid": (3, 2), "dim": 8, "grid_base": (16.0,)},
+    "wan": FormulaOfStyle({"grid": (2, 3, 4), "dim": 128}, lambda t, h, w: angles(t, 44) + angles(h, 42) + angles(w, 42)),
+    "dinov3": FormulaOfStyle({"grid": (3, 4), "dim": 16}, dinov3),
+    "pixtral": FormulaOfStyle({"grid": (2, 5), "dim": 16, "base": 777.0}, pixtral),
+    # 3 rows and 2 columns are scaled to 16.
+    "eva": FormulaOfStyle({"grid": (3, 2), "dim": 8, "grid_base": (16.0,)},
         lambda h, w: angles(h * 16 / 3, 4) + angles(w * 16 / 2, 4)),
-    "qwen2-vl": ({"grid": (2, 4, 6), "dim": 8}, lambda t, a, b, c, d: angles(2 * a + c, 4) + angles(2 * b + d, 4)),
 }  # fmt: skip
-"""What the tables of other projects leave open: other sizes, bases and scales, and styles of which there is none."""
+"""What stored tables of rotary styles leave open: other sizes, bases and scales."""
 
-
-def rows_of(case: str, parameters: dict, formula: Callable[..., list[float]]) -> np.ndarray:
-    """Zeros for the tokens beside the grid, which llama4-vision has last; qwen2-vl merges 2 x 2 points."""
-    sizes = (2, 2, 3, 2, 2) if case == "qwen2-vl" else parameters["grid"]
-    rows = [formula(*point) for point in np.ndindex(sizes)]
-    zeros = [0.0] * len(rows[0])
-    return np.array(
-        [zeros] * parameters.get("keep", 0) + rows + [zeros] * (case == "llama4-vision")
-    )
+FLOAT64_ERROR = 2e-14
+"""Powers of 10000 are off by ln 10000 = 9.2 times the rounding of their exponent, so that the formulas'
+angles, of up to 12 radians, are off by about 12 · (9.2 + 3) · 2^-53 = 1.6e-14."""
 
 
 @pytest.mark.parametrize("style", ADDED_STYLES)
 def test_an_added_table_on_a_grid_is_the_formula_of_its_project(style: str) -> None:
-    """ADDED_STYLES has sizes, bases and scales of which there are no stored tables, and a function
-    that computes a row by the formula of the project's code; float64 on both sides.
+    """The formulas in ADDED_STYLES are those of the projects' code: `angles(p, d)` are the angles of d
+    channels at position p, and `halves` and `interleaved` their sines and cosines in some order.
     """
-    parameters, formula = ADDED_STYLES[style]
-    table = Sinusoidal(**parameters, style=style, dtype="float64").tables()["pe"]
-    np.testing.assert_allclose(table, rows_of(style, parameters, formula), rtol=0, atol=2e-14)
+    case = ADDED_STYLES[style]
+    table = Sinusoidal(**case.parameters, style=style, dtype="float64").tables()["pe"]
+    np.testing.assert_allclose(table, case.rows(), rtol=0, atol=FLOAT64_ERROR)
+
+
+def test_tokens_before_a_grid_have_rows_of_zeros_in_an_added_table() -> None:
+    """keep=2 is for two tokens such as MAE's class token."""
+    case = ADDED_STYLES["mae"]
+    table = Sinusoidal(**case.parameters, style="mae", keep=2, dtype="float64").tables()["pe"]
+
+    assert table[:2].tolist() == [[0.0] * 8] * 2
+    np.testing.assert_allclose(table[2:], case.rows(), rtol=0, atol=FLOAT64_ERROR)
+
+
+def assert_rotates_by(parameters: dict[str, Any], style: str, expected: np.ndarray) -> None:
+    """Assert that cos + i·sin of a rotary table is exp(i · angle) of the expected angles."""
+    tables = Rope(**parameters, style=style, dtype="float64").tables()
+    found = tables["cos"] + 1j * tables["sin"]
+    np.testing.assert_allclose(found, np.exp(1j * expected), rtol=0, atol=FLOAT64_ERROR)
 
 
 @pytest.mark.parametrize("style", ROTARY_STYLES)
 def test_a_rotary_table_on_a_grid_has_the_angles_of_its_projects_formula(style: str) -> None:
-    """ROTARY_STYLES has sizes, bases and scales of which there are no stored tables, and a function
-    that computes the angles of a row by the formula of the project's code; float64 on both sides.
+    """The formulas in ROTARY_STYLES are those of the projects' code: `angles(p, d)` are the d/2 angles
+    p · base^(-i/(d/2)) of d channels at position p.
     """
-    parameters, formula = ROTARY_STYLES[style]
-    tables = Rope(**parameters, style=style, dtype="float64").tables()
-    factors = np.exp(1j * rows_of(style, parameters, formula))
-    np.testing.assert_allclose(tables["cos"] + 1j * tables["sin"], factors, rtol=0, atol=2e-14)
+    case = ROTARY_STYLES[style]
+    assert_rotates_by(case.parameters, style, case.rows())
+
+
+def test_llama4_counts_points_of_an_image_from_one_and_does_not_turn_its_class_token() -> None:
+    """The columns come first: w + 1 and h + 1. The class token is the last row, and has angles of 0."""
+    case = FormulaOfStyle(
+        {"grid": (3, 2), "dim": 16}, lambda h, w: angles(w + 1, 8) + angles(h + 1, 8)
+    )
+    class_token = np.zeros((1, 8))
+    expected = np.concatenate([case.rows(), class_token])
+    assert_rotates_by(case.parameters, "llama4-vision", expected)
+
+
+def test_qwen2_vl_has_the_points_of_an_image_in_blocks_of_2_by_2() -> None:
+    """Four points become one token. Of 4 × 6 points there are 2 × 3 blocks (block_h, block_w), with 2 × 2
+    points (h, w) each, which follow each other in the table; both images have the same angles.
+    """
+    case = FormulaOfStyle(
+        {"grid": (2, 4, 6), "dim": 8},
+        lambda t, block_h, block_w, h, w: angles(2 * block_h + h, 4) + angles(2 * block_w + w, 4),
+    )
+    assert_rotates_by(case.parameters, "qwen2-vl", case.rows(sizes=(2, 2, 3, 2, 2)))
 
 
 @pytest.mark.parametrize(
@@ -330,62 +417,93 @@ def test_verify_names_the_base_of_a_table_of_another_project(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.sample("cosmos", "ltx2")
-def test_verify_names_a_grid_whose_rows_and_columns_are_exchanged(name: str) -> None:
-    """The rows of the other library's table are put in the order of the transposed grid: row (a, b)
-    has the values of (b, a). Then channels that should follow rows follow columns, which verify
-    reports as axes in the order w, h, or as a project that has that order.
+TOKENS_LAST = ("z-image", "hidream", "torchtune")
+"""Projects whose tables have the rows of tokens beside the grid at the end, others at the beginning."""
+
+
+def with_rows_and_columns_exchanged(name: str) -> dict[str, np.ndarray]:
+    """Return another project's tables with the points of every image in the transposed order.
+
+    The points of a grid of 2 × 3, numbered 0 1 2, 3 4 5, come in the order 0 3 1 4 2 5. Rows of
+    tokens beside the grid stay in their places.
     """
-    *time, height, width = scheme_of(name).grid
-    points = np.prod((*time, height, width))
-    kept = scheme_of(name).keep or 0
-    first = 0 if name in ("z-image", "hidream", "torchtune") else kept  # these keep rows at the end
-    order = np.arange(points).reshape(-1, height, width).swapaxes(1, 2).reshape(-1) + first
-    rows = np.r_[np.arange(first), order, np.arange(first + points, kept + points)]
-    spec = scheme_of(name, grid=(*time, width, height))
-    exchanged = {tensor: table[rows] for tensor, table in tables_of(name).items()}
-    result = pecli.verify(exchanged, spec, atol=IN_FLOAT32.get(name, 1e-4))
+    scheme = scheme_of(name)
+    *_, height, width = scheme.grid
+    points = int(np.prod(scheme.grid))
+    tokens = scheme.keep or 0
+    first_point = 0 if name in TOKENS_LAST else tokens
+
+    images = np.arange(points).reshape(-1, height, width)
+    order = np.arange(tokens + points)
+    order[first_point : first_point + points] = first_point + images.swapaxes(1, 2).reshape(-1)
+    return {tensor: table[order] for tensor, table in tables_of(name).items()}
+
+
+STYLES_WITH_COLUMNS_FIRST = {
+    "glm-image": "style is sam2",
+    "positional-encodings-2d": "style is mae",
+    "sam2": "style is eva",
+}
+"""Projects that differ from another one only in which of rows and columns comes first.
+
+sam2 has the columns first and eva the rows; glm-image and positional-encodings-2d have the rows
+first, and sam2 and mae the columns.
+"""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.sample("cosmos", "ltx2", "sam2")
+def test_verify_names_a_grid_whose_rows_and_columns_are_exchanged(name: str) -> None:
+    """In a table with its points in transposed order, channels that should follow rows (h) follow
+    columns (w). The diagnosis is the axes in the order w, h, after time (t) in a video; or another
+    project, if there is one with that order.
+    """
+    scheme = scheme_of(name)
+    *time, height, width = scheme.grid
+    transposed = scheme_of(name, grid=(*time, width, height))
+    result = pecli.verify(
+        with_rows_and_columns_exchanged(name), transposed, atol=IN_FLOAT32.get(name, 1e-4)
+    )
 
     assert not result
 
-    known = {
-        "glm-image": "style is sam2",
-        "positional-encodings-2d": "style is mae",
-    }  # These projects have the axes w and h by themselves.
-    known["sam2"] = "style is eva"  # sam2's axes become h and w.
+    diagnosis = " ".join(result.diagnosis)
+    if name in STYLES_WITH_COLUMNS_FIRST:
+        assert STYLES_WITH_COLUMNS_FIRST[name] in diagnosis
+    else:
+        assert re.search("positions are those of the axes (t,)?w,h", diagnosis)
 
-    assert re.search(
-        known.get(name, "positions are those of the axes (t,)?w,h"), " ".join(result.diagnosis)
-    )
+
+def options_beside_the_configuration(command: str) -> list[str]:
+    """Return the options of a command that state what no configuration has: the grid, the number of
+    tokens beside it, and its scale.
+
+    `rope --grid 4x5 --dim 32 --style flux2 --keep 3` has `--grid 4x5 --keep 3`.
+    """
+    _scheme, *words = shlex.split(command)
+    options = []
+    for option, value in zip(words[0::2], words[1::2], strict=True):
+        if option in ("--grid", "--keep", "--grid-scale"):
+            options += [option, value]
+    return options
 
 
 @pytest.mark.parametrize("name", CONFIGS_OF_STYLES)
 @pytest.mark.sample(2)
 def test_the_configuration_of_a_class_has_its_style(name: str, tmp_path: Path) -> None:
-    """The configuration is that of the class in diffusers that made the table: it passes, and with
-    another base (--theta) it fails.
+    """CONFIGS_OF_STYLES has the configuration of the class of diffusers that made a table: with it as
+    --config, the table passes without --style and --dim. With another base (--theta) it fails.
     """
-    (tmp_path / "config.json").write_text(json.dumps(CONFIGS_OF_STYLES[name]))
-    np.savez(tmp_path / "theirs.npz", **tables_of(name))
-    words = shlex.split(COMMANDS[name])
-    place = [
-        word
-        for k, word in enumerate(words)
-        if {words[k - 1], word} & {"--grid", "--keep", "--grid-scale"}
-    ]
-    words = [
-        "rope",
-        "--verify",
-        str(tmp_path / "theirs.npz"),
-        "--config",
-        str(tmp_path / "config.json"),
-        *place,
-        "-q",
-    ]
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(CONFIGS_OF_STYLES[name]))
+    theirs = tmp_path / "theirs.npz"
+    np.savez(theirs, **tables_of(name))
+    command = ["rope", "--verify", str(theirs), "--config", str(config), "-q"]
+    command += options_beside_the_configuration(COMMANDS[name])
+    atol = str(IN_FLOAT32.get(name, 1e-4))
 
-    assert run([*words, "--atol", str(IN_FLOAT32.get(name, 1e-4))]) == 0
-    assert run([*words, "--atol", "1e-4", "--theta", "777"]) == 1
+    assert run([*command, "--atol", atol]) == 0
+    assert run([*command, "--atol", atol, "--theta", "777"]) == 1
 
 
 def test_grids_with_axes_need_no_style() -> None:
@@ -422,39 +540,60 @@ def test_channels_beyond_the_dim_of_a_grid_are_cut() -> None:
 @pytest.mark.parametrize(
     ("coordinate", "axis", "positions"),
     [
-        ("index", "h", [0, 1, 2, 3]),
-        ("from one", "h", [1, 2, 3, 4]),
-        ("centred", "h", [-2, -1, 0, 1]),
-        ("centred", "t", [0, 1, 2, 3]),
-        ("video latents", "t", [1 / 16, 5 / 8, 13 / 8, 21 / 8]),
-        ("video latents", "w", [0.5, 1.5, 2.5, 3.5]),
-        ("edge to edge", "h", [-1 / 2, -1 / 6, 1 / 6, 1 / 2]),
-        ("-1 to 1", "h", [-3 / 4, -1 / 4, 1 / 4, 3 / 4]),
-        ("share", "h", [0.25, 0.5, 0.75, 1]),
+        pytest.param("index", "h", [0, 1, 2, 3], id="MAE: i"),
+        pytest.param("from one", "h", [1, 2, 3, 4], id="Llama 4: i + 1"),
+        pytest.param("centred", "h", [-2, -1, 0, 1], id="Qwen-Image: i − ⌈n/2⌉"),
+        pytest.param("centred", "t", [0, 1, 2, 3], id="Qwen-Image in time: i"),
+        pytest.param(
+            "edge to edge", "h", [-1 / 2, -1 / 6, 1 / 6, 1 / 2], id="pixel: i/(n−1) − 1/2"
+        ),
+        pytest.param("-1 to 1", "h", [-3 / 4, -1 / 4, 1 / 4, 3 / 4], id="DINOv3: (2i + 1)/n − 1"),
+        pytest.param("share", "h", [0.25, 0.5, 0.75, 1], id="DETR: (i + 1)/n"),
+        pytest.param("video latents", "w", [0.5, 1.5, 2.5, 3.5], id="LTX-2: i + 1/2"),
+        pytest.param(
+            "video latents", "t", [1 / 16, 5 / 8, 13 / 8, 21 / 8], id="LTX-2 in time: frames"
+        ),
     ],
 )
 def test_four_points_of_an_axis_have_these_positions(
     coordinate: str, axis: str, positions: list[float]
 ) -> None:
-    """Positions by hand, by the rule of each project. For «video latents» (LTX-2) they are the middles
-    of what a latent holds: in time frame 0, 1 to 8, 9 to 16, 17 to 24, counted in units of 8 frames.
-    «share» is DETR's (i + 1)/n, which adds 1e-6 to n.
+    """Each id has a project and its rule for point i of n = 4, by which positions were computed by
+    hand. LTX-2's latents hold frame 0, 1 to 8, 9 to 16, 17 to 24; positions are their middles (0.5, 5,
+    13, 21), in units of 8 frames. The tolerance is for the 1e-6 that DETR adds to n.
     """
-    place = grid_styles.COORDINATES[coordinate]
-    found = [float(place(point, 4, axis)) for point in range(4)]
+    position_of = grid_styles.COORDINATES[coordinate]
+    found = [float(position_of(point, len(positions), axis)) for point in range(4)]
 
     assert found == pytest.approx(positions, abs=1e-6)
 
 
-def test_the_only_point_of_an_axis_has_a_position() -> None:
-    """From edge to edge, positions begin at −1/2; centred, the middle of n points, n/2 rounded up, is
-    at 0. Neither rule may divide by the n − 1 = 0 steps of a single point.
+@pytest.mark.parametrize(
+    ("coordinate", "position"),
+    [
+        pytest.param("edge to edge", -1 / 2, id="edge to edge: 0/max(1, n − 1) − 1/2"),
+        pytest.param("centred", -1, id="centred: 0 − ⌈1/2⌉"),
+    ],
+)
+def test_the_only_point_of_an_axis_has_a_position(coordinate: str, position: float) -> None:
+    """From edge to edge, a point is i/(n − 1) − 1/2 of n, but the n − 1 = 0 steps of a single point are
+    no divisor. Centred, point ⌈n/2⌉ is at 0, so that point 0 of one is at −1.
     """
-    assert grid_styles.COORDINATES["edge to edge"](0, 1, "h") == -0.5
-    assert grid_styles.COORDINATES["centred"](0, 1, "h") == -1
+    position_of = grid_styles.COORDINATES[coordinate]
+    index, count, axis = 0, 1, "h"
+    assert position_of(index, count, axis) == position
 
 
-@pytest.mark.parametrize(("dim", "pairs"), [(6, 0), (8, 4)])
-def test_axes_take_turns_only_in_whole_pairs_of_both(dim: int, pairs: int) -> None:
-    """MoonViT's 8 channels are w0 h0 w1 h1; of 6 channels, each axis would have one and a half."""
-    assert len(ALTERNATING.in_turns((2, 1), dim)) == pairs
+@pytest.mark.parametrize(
+    ("dim", "axes_of_pairs"),
+    [
+        pytest.param(8, ["w", "h", "w", "h"], id="8 channels: 2 pairs per axis"),
+        pytest.param(6, [], id="6 channels: 1.5 pairs per axis"),
+    ],
+)
+def test_axes_take_turns_only_if_both_have_whole_pairs(dim: int, axes_of_pairs: list[str]) -> None:
+    """MoonViT's pairs of channels follow the column, the row, the column, … of a point. The axes t, h
+    and w have the numbers 0, 1 and 2.
+    """
+    pairs = ALTERNATING.in_turns(axes=(2, 1), dim=dim)
+    assert ["thw"[pair.axis] for pair in pairs] == axes_of_pairs

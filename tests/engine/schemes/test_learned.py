@@ -1,8 +1,8 @@
 """Learned tables before learning: the first weights by distribution and seed.
 
 A weight is a uniform number from the generator Philox 4×64, put through the inverse distribution
-function. Both are written again in tests/oracle.py: Philox in Python's integers (`share` below),
-quantiles by Arb (python-flint).
+function. Both are written again: Philox in Python's integers (`philox` in tests/oracle.py and
+`uniform_number` below), quantiles by Arb (python-flint).
 """
 
 import math
@@ -35,49 +35,80 @@ def test_weights_may_begin_as_zeros_or_as_the_sinusoidal_table(dtype):
     assert weights_of(7, 5, init="sinusoidal", dtype=dtype).tobytes() == sinusoidal.tobytes()
 
 
-def share(seed: int, element: int) -> Fraction:
-    """The uniform number behind an element, from Philox in plain integers: 52 bits and a half."""
-    word = philox(seed, element // 4 + 1)[element % 4]
-    return Fraction(((word >> 12) + 0.5) * 2.0**-52)
+def uniform_number(seed: int, element: int) -> Fraction:
+    """Return the random number between 0 and 1 behind an element of a table: (n + 1/2) / 2^52.
+
+    Philox makes four words of 64 bits at a time, in blocks that are counted from 1: element 5 has the
+    second word of block 2. n is the upper 52 bits of the word; the half keeps 0 from occurring.
+    """
+    words = philox(seed, counter=element // 4 + 1)
+    upper_bits = words[element % 4] >> 12
+    return Fraction(2 * upper_bits + 1, 2**53)
+
+
+def normal_weight(u: Fraction) -> arb:
+    """Return std · Φ^-1(u), where Φ is the distribution function of the normal distribution."""
+    return normal_quantile(u) * arb(0.02)
+
+
+def truncated_normal_weight(u: Fraction) -> arb:
+    """Return std times the quantile of a normal distribution that is cut at −2 and 2.
+
+    The share Φ(−2) = erfc(√2)/2 is cut off at each end, so that u is in the rest between.
+    """
+    cut_off = arb(2).sqrt().erfc() / 2
+    share = cut_off + rational(u) * (1 - 2 * cut_off)
+    quantile = -arb(2).sqrt() * (2 * share).erfcinv()
+    return quantile * arb(0.02)
+
+
+def uniform_weight(u: Fraction) -> arb:
+    """Return u from −√3 · std to √3 · std: such numbers have the standard deviation std."""
+    return rational(2 * u - 1) * arb(3).sqrt() * arb(0.02)
+
+
+def xavier_uniform_weight(u: Fraction) -> arb:
+    """Return u between ±√(6 / (rows + columns)), by Glorot and Bengio, of a table of 10 × 6."""
+    return rational(2 * u - 1) * (arb(6) / (10 + 6)).sqrt()
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**63, 2**64 - 1])
-@pytest.mark.parametrize("init", ["normal", "trunc-normal", "uniform", "xavier-uniform"])
-def test_weights_are_quantiles_of_philox_numbers(seed, init):
-    """normal: std · Φ^-1(u); trunc-normal: the same between −2 and 2 std; uniform: ±√3 std;
-    xavier-uniform: ±√(6 / (10 + 6)) by Glorot, whatever the std. The std is 0.02. u is Philox in
-    plain integers, Φ^-1 Arb's.
+@pytest.mark.parametrize(
+    ("init", "quantile"),
+    [
+        ("normal", normal_weight),
+        ("trunc-normal", truncated_normal_weight),
+        ("uniform", uniform_weight),
+        ("xavier-uniform", xavier_uniform_weight),
+    ],
+    ids=["normal", "trunc-normal", "uniform", "xavier-uniform"],
+)
+def test_weights_are_quantiles_of_philox_numbers(seed, init, quantile):
+    """Element k of a table is a quantile of the k-th uniform number of its seed, of a distribution with
+    std = 0.02. `uniform_number` and the four quantiles above are written in Python's integers and in
+    Arb. A few roundings of float64 are off by 2e-15, and float32 by one ULP at most.
     """
-    true = []
     with ctx.workprec(150):
-        cut = arb(2).sqrt().erfc() / 2
-        for u in (share(seed, element) for element in range(60)):
-            if init.endswith("uniform"):  # with that std, or with Glorot's bound, whatever the std
-                value = rational(2 * u - 1) * (
-                    arb(3).sqrt() if init == "uniform" else (arb(6) / 16).sqrt() / 0.02
-                )
-            elif init == "normal":
-                value = normal_quantile(u)
-            else:
-                value = -arb(2).sqrt() * (2 * (cut + rational(u) * (1 - 2 * cut))).erfcinv()
-            true.append(float(value * arb(0.02)))
-    found = weights_of(10, 6, init=init, seed=seed, dtype="float64").ravel()
+        expected = [float(quantile(uniform_number(seed, element))) for element in range(10 * 6)]
 
-    np.testing.assert_allclose(found, true, rtol=2e-15, atol=1e-17)
-    assert (
-        ulps(weights_of(10, 6, init=init, seed=seed).ravel(), np.array(true, np.float32)).max() <= 1
-    )
+    in_float64 = weights_of(10, 6, init=init, std=0.02, seed=seed, dtype="float64").ravel()
+    np.testing.assert_allclose(in_float64, expected, rtol=2e-15, atol=1e-17)
+
+    in_float32 = weights_of(10, 6, init=init, std=0.02, seed=seed).ravel()
+    assert ulps(in_float32, np.array(expected, np.float32)).max() <= 1
 
 
 def test_a_row_far_down_is_made_without_the_rows_before_it():
-    """Philox, the random generator, counts elements, so that row 2^40 − 1 needs no row before it. The
-    expected weight is 0.02 times the normal quantile of its uniform number (`share`), by Arb.
+    """The random generator Philox makes any element from its number: the last of 2^40 rows is made at
+    once. Column 5 is std = 0.02 times the normal quantile of that element's `uniform_number`, by Arb.
     """
-    (table,) = LearnedInit(2**40, 65536, seed=3, dtype="float64").tensors()
-    row = 2**40 - 1
-    true = float(normal_quantile(share(3, row * 65536 + 5)) * 0.02)
+    (table,) = LearnedInit(2**40, 65536, std=0.02, seed=3, dtype="float64").tensors()
+    last_row = 2**40 - 1
+    (found,) = table.read(last_row, last_row + 1)
 
-    assert table.read(row, row + 1)[0, 5] == pytest.approx(true, rel=1e-14)
+    element = last_row * 65536 + 5
+    expected = float(normal_weight(uniform_number(seed=3, element=element)))
+    assert found[5] == pytest.approx(expected, rel=2e-15)  # a few roundings
 
 
 def test_seeds_of_all_64_bits_give_different_tables():
@@ -110,7 +141,7 @@ def test_the_stream_of_uniform_numbers_is_that_of_philox(seed):
     """
     for start in (0, 1, 3, 4, 1001, 2**40 + 2, 2**56 - 9):
         found = learned.uniform(seed, start, 9)
-        assert found.tolist() == [float(share(seed, k)) for k in range(start, start + 9)]
+        assert found.tolist() == [float(uniform_number(seed, k)) for k in range(start, start + 9)]
         assert 0 < found.min() < found.max() < 1
 
 

@@ -5,6 +5,7 @@ by hand in the tables below; an error states what was given and the rule of the 
 """
 
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -15,11 +16,11 @@ from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.parameters import Choice, Flag, ListOf, ParameterRule, Real, Whole
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.row_places import RANGE
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import KindError, ParameterError
 
+# The first argument, the text for --help, does not matter here.
 COUNT = Whole("", low=1, high=2**40)
 EVEN = Whole("", low=2, high=65536, even=True)
 SIZE = Real("", above=0, up_to=256)
@@ -53,6 +54,7 @@ VALUES_AND_WHAT_THEY_MEAN = {
 }
 NINES = "9" * 37 + "…"
 TEXTS_REFUSED = {
+    # A text that is a number of the right kind is quoted as that number, any other text by repr.
     COUNT: [*((text, text) for text in ("0", "-1", str(2**63))),
         *((text, repr(text)) for text in ("4.0", "", "four", "0x10")),
         *((text, NINES) for text in ("9" * 41, "9" * 10**6))],
@@ -62,6 +64,7 @@ TEXTS_REFUSED = {
     ANY: [("", "''")],
     WORD: [("halve", "'halve'")],
 }  # fmt: skip
+"""Texts that a parameter refuses, each with its quotation in the message."""
 KINDS_REFUSED = {
     COUNT: (True, False, "4", 4.0, np.float64(4), None, [4], b"4", 4j),
     SIZE: (True, "4", b"4", None, [4.0], 4j, object()),
@@ -109,13 +112,16 @@ def test_a_value_or_text_that_is_accepted_becomes_a_plain_python_value(parameter
     ids=shown,
 )
 def test_a_wrong_text_is_refused_in_one_short_line_with_the_rule(parameter, text, quoted):
-    """The message quotes the text, of which at most 40 characters are shown."""
+    """COUNT is a whole number from 1 to 2^40, for example, and its message «size is 0; it must be a
+    whole number from 1 to 2^40». A number is quoted as it is (1e999, which is beyond float64, as inf),
+    any other text with quotes; of a longer one, 37 digits or 40 characters are shown.
+    """
     with pytest.raises(ParameterError) as caught:
         parameter.parse("size", text)
 
     message = str(caught.value)
     assert message.startswith(f"size is {quoted}; {parameter.rule}")
-    assert len(message) < 200
+    assert len(message) < 200  # Two lines of a terminal hold it, with a million digits as well.
     assert "\n" not in message
 
 
@@ -140,32 +146,59 @@ USUAL: dict[type[Scheme], dict[str, Any]] = {
     Alibi: {"heads": 4, "seq_len": 8},
     LearnedInit: {"max_len": 4, "dim": 8},
 }
-NEVER_RIGHT = {
+"""Arguments that make a scheme of each class."""
+VALUES_OF_WRONG_TYPES = {
     Whole: (True, "4", 4.0, np.float32(4), 4 + 0j, [4], b"4"),
     Real: (True, "1", b"1", 1j, [1.0], object),
     Flag: (1, 0, "yes", "true"),
     ListOf: ("1", b"1", 4),
 }
+"""Values of Python that are not converted, by the class of a parameter."""
+ONLY_WITH_A_GRID = ("keep", "grid_base", "grid_scale")
+"""Parameters that are refused without a grid, whatever their value is."""
 
 
-@pytest.mark.parametrize("kind", USUAL)
-def test_every_parameter_of_a_scheme_refuses_values_of_a_wrong_type(kind):
-    """A whole number is not given as True, "4" or 4.0, for example (NEVER_RIGHT lists such values
-    by type of parameter); the error has the name, the value and the rule. A scheme has at least 9
-    such pairs.
+def parameters_of_plain_types() -> Iterator[Any]:
+    """Yield the class of a scheme, a name and values of wrong types for each parameter that has a
+    class of VALUES_OF_WRONG_TYPES.
     """
-    tried = 0
-    for name, parameter in kind.parameters().items():
-        if name in ("keep", "grid_base", "grid_scale"):
-            continue  # Without a grid these are refused, whatever their value is.
-        for value in next(
-            (values for way, values in NEVER_RIGHT.items() if isinstance(parameter, way)), ()
-        ):
-            with pytest.raises(KindError, match=f"^{name} is .*; {parameter.rule[:12]}") as caught:
-                kind(**{**USUAL[kind], name: value})
-            assert repr(value) in str(caught.value)
-            tried += 1
-    assert tried >= 9
+    for kind in USUAL:
+        for name, parameter in kind.parameters().items():
+            for parameter_class, values in VALUES_OF_WRONG_TYPES.items():
+                if isinstance(parameter, parameter_class) and name not in ONLY_WITH_A_GRID:
+                    yield pytest.param(kind, name, values, id=f"{kind.__name__}-{name}")
+
+
+@pytest.mark.parametrize(("kind", "name", "values"), [*parameters_of_plain_types()])
+def test_a_scheme_refuses_values_of_a_wrong_type(
+    kind: type[Scheme], name: str, values: tuple[object, ...]
+) -> None:
+    """Nothing is converted that may be a mistake: True, "4" and 4.0 are no whole numbers, 1 is no
+    flag, and a text is no list. The message has the parameter's name, the value and the rule.
+    """
+    rule = kind.parameters()[name].rule
+    for value in values:
+        with pytest.raises(KindError) as caught:
+            kind(**{**USUAL[kind], name: value})
+        assert str(caught.value) == f"{name} is {value!r}; {rule}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        (Sinusoidal, {"seq_len", "dim", "base", "cos_first"}),
+        (Rope, {"seq_len", "dim", "base", "factor", "truncate", "short_factor"}),
+        (Alibi, {"heads", "seq_len", "max_bias", "slopes"}),
+        (LearnedInit, {"max_len", "dim", "std", "seed"}),
+    ],
+    ids=["Sinusoidal", "Rope", "Alibi", "LearnedInit"],
+)
+def test_values_of_wrong_types_are_tried_for_parameters_of_each_scheme(
+    kind: type[Scheme], names: set[str]
+) -> None:
+    """Some names of whole numbers, real numbers, flags and lists, so that the test above has them."""
+    tried = {case.values[1] for case in parameters_of_plain_types() if case.values[0] is kind}
+    assert names <= tried
 
 
 @pytest.mark.parametrize("kind", USUAL)
@@ -222,6 +255,12 @@ def test_help_shows_the_defaults_that_count() -> None:
 
 
 def test_a_range_of_positions_has_no_list_of_them() -> None:
-    """Its rows are counted from the offset, one by one."""
+    """The rows of a table are at listed positions, or at a range: offset, offset + 1, …, which
+    are computed when they are needed.
+    """
+    listed = Rope(positions=[3, 1, 3], dim=8)._row_places
+    assert listed.coordinates().values == ([1, 3],)  # Each position is listed once.
+
+    consecutive = Rope(seq_len=4, offset=100, dim=8)._row_places
     with pytest.raises(TypeError, match="rows of a range have no list of coordinates"):
-        RANGE.coordinates()
+        consecutive.coordinates()

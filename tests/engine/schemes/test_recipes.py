@@ -9,9 +9,10 @@ or errors that others have published.
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -26,16 +27,11 @@ from tests.oracle import ulps
 ULP = 2.0**-23
 FEW = 2 * ULP
 """float32 functions of whatever library runs the tests are off by a last bit or two."""
-f32, bf16 = np.float32, ml_dtypes.bfloat16
+f16, f32, bf16 = np.float16, np.float32, ml_dtypes.bfloat16
 
 ROPE_BY_TORCH = json.loads(Path(__file__).with_name("torch_rope.json").read_text())
 LISTS = {"short_factor": [1.0] * 16, "long_factor": [1.0 + k for k in range(16)]}
 LIMITS = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
-NARROW = [
-    f"{dtype}-{part}"
-    for dtype in ("bfloat16", "float16")
-    for part in ("inv-freq", "positions", "phases")
-]
 SCALINGS = [
     {"scaling": "none"},
     {"scaling": "linear", "factor": 4.0},
@@ -54,7 +50,33 @@ def exact_singles(count: int, denominator: float, base: float) -> np.ndarray:
     return f32(1) / np.array([float(f32(base)) ** float(e) for e in exponents]).astype(f32)
 
 
+def rounded(values: np.ndarray, dtype: type) -> np.ndarray:
+    """Return float32 numbers that were rounded to 16 bits on the way."""
+    return values.astype(dtype).astype(f32)
+
+
+def product(positions: np.ndarray, inv_freq: np.ndarray) -> np.ndarray:
+    """Return the phases position · inverse frequency in float32, (positions, pairs)."""
+    return positions.astype(f32)[:, None] * inv_freq[None]
+
+
+PHASES_BY_RECIPE: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "float32": product,
+    "bfloat16-inv-freq": lambda positions, inv_freq: product(positions, rounded(inv_freq, bf16)),
+    "bfloat16-positions": lambda positions, inv_freq: product(rounded(positions, bf16), inv_freq),
+    "bfloat16-phases": lambda positions, inv_freq: rounded(product(positions, inv_freq), bf16),
+    "float16-inv-freq": lambda positions, inv_freq: product(positions, rounded(inv_freq, f16)),
+    "float16-positions": lambda positions, inv_freq: product(rounded(positions, f16), inv_freq),
+    "float16-phases": lambda positions, inv_freq: rounded(product(positions, inv_freq), f16),
+}
+"""The formulas of recipes for the phases of positions, with inverse frequencies in float32."""
+
+
 def ggml_phases(positions: np.ndarray, dim: int, base: float) -> np.ndarray:
+    """Return the phases (positions, pairs) of ggml: each pair's is the one before times a constant.
+
+    At position 1 they are the inverse frequencies.
+    """
     scale = f32(float(f32(base)) ** float(f32(-2.0) / f32(dim)))
     theta, columns = positions.astype(f32), []
     for _ in range(dim // 2):
@@ -63,93 +85,145 @@ def ggml_phases(positions: np.ndarray, dim: int, base: float) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
-def hf_at(recipe: str, positions: np.ndarray, dim: int, base: float) -> np.ndarray:
-    """Return the phases of a recipe in NumPy: one factor or product in 16 bits, the rest in float32."""
-    if recipe == "float32-recurrence":
-        return ggml_phases(positions, dim, base)
-    inv_freq = exact_singles(dim // 2, dim / 2, base)
-    places = positions.astype(f32)
-    small, _, coarse = recipe.partition("-")
-    short = {"float16": np.float16, "bfloat16": bf16}.get(small, f32)
-    if coarse == "inv-freq":
-        inv_freq = inv_freq.astype(short).astype(f32)
-    if coarse == "positions":
-        places = places.astype(short).astype(f32)
-    phases = places[:, None] * inv_freq[None]
-    return phases.astype(short).astype(f32) if coarse == "phases" else phases
+def assert_cosines_and_sines_of(rope: Rope, phases: np.ndarray) -> None:
+    """Assert that a table has cos and sin of phases, within a unit of float32."""
+    tables = rope.tables()
+    for name, function in (("cos", np.cos), ("sin", np.sin)):
+        expected = function(phases.astype(np.float64))
+        np.testing.assert_allclose(tables[name], expected, rtol=0, atol=ULP)
 
 
-@pytest.mark.parametrize("recipe", ["float32", "float32-recurrence", *NARROW])
-@pytest.mark.parametrize(
-    ("dim", "base"), [(128, 10000.0), (96, 10000.0), (64, 500000.0), (2, 10000.0), (10, 0.5)]
-)
-@pytest.mark.sample(10)
+DIMS_AND_BASES = [(128, 10000.0), (96, 10000.0), (64, 500000.0), (2, 10000.0), (10, 0.5)]
+OFFSETS_IN_FLOAT16 = [0, 200, 4000]
+"""The first positions of tables of 80 rows; float16 ends at 65,504."""
+OFFSETS = [*OFFSETS_IN_FLOAT16, 131000, 10**6, 2**24 - 80]
+
+
+@pytest.mark.parametrize("recipe", PHASES_BY_RECIPE)
+@pytest.mark.parametrize(("dim", "base"), DIMS_AND_BASES)
+@pytest.mark.sample(9)
 def test_each_recipe_has_the_angles_of_its_formula_in_numpy(recipe, dim, base):
-    """A recipe is the way in which some project computes angles. `hf_at` has the formulas of
-    transformers' modules and of ggml, in NumPy's float32, bfloat16 or float16; cos and sin of these
-    angles may be off by one unit of float32, 2^-23. float16 holds no positions beyond 65,504.
+    """A recipe names what transformers' modules may have in 16 bits: inverse frequencies, positions, or
+    their products, the phases; all else is in float32. PHASES_BY_RECIPE has the formulas in NumPy.
     """
-    offsets = [0, 200, 4000]
-    if not recipe.startswith("float16"):
-        offsets += [131000, 10**6, 2**24 - 80]
-    for offset in offsets:
-        tables = Rope(80, dim, base, offset=offset, recipe=recipe).tables()
-        angles = hf_at(recipe, np.arange(offset, offset + 80), dim, base).astype(np.float64)
-        np.testing.assert_allclose(tables["cos"], np.cos(angles), rtol=0, atol=ULP)
-        np.testing.assert_allclose(tables["sin"], np.sin(angles), rtol=0, atol=ULP)
+    inv_freq = exact_singles(dim // 2, dim / 2, base)
+    for offset in OFFSETS_IN_FLOAT16 if recipe.startswith("float16") else OFFSETS:
+        rope = Rope(80, dim, base, offset=offset, recipe=recipe)
+        phases = PHASES_BY_RECIPE[recipe](np.arange(offset, offset + 80), inv_freq)
+        assert_cosines_and_sines_of(rope, phases)
+
+
+@pytest.mark.parametrize(("dim", "base"), DIMS_AND_BASES)
+@pytest.mark.sample(2)
+def test_the_recurrence_has_the_angles_of_ggml_in_numpy(dim, base):
+    """ggml multiplies the phase of each pair by base^(-2/dim) to get that of the next, in float32;
+    `ggml_phases` does the same in NumPy.
+    """
+    for offset in OFFSETS:
+        rope = Rope(80, dim, base, offset=offset, recipe="float32-recurrence")
+        phases = ggml_phases(np.arange(offset, offset + 80), dim, base)
+        assert_cosines_and_sines_of(rope, phases)
 
 
 def singles(row: list[str]) -> np.ndarray:
+    """Return float32 numbers from their bits in hexadecimal."""
     return np.array([int(text, 16) for text in row], np.uint32).view(f32)
 
 
-@pytest.mark.parametrize(
+BY_TORCH = pytest.mark.parametrize(
     "case",
     ROPE_BY_TORCH["cases"],
     ids=lambda case: f"{case['scaling'].get('rope_type', 'none')}-{case['base']:g}",
 )
-def test_the_float32_recipe_has_the_bits_of_transformers(case):
-    """torch_rope.json has what transformers computed with torch. Inverse frequencies are the same
-    bits, scaled or not; cos and sin are within 2^-23, since torch's own functions differ by
-    machine.
+"""Runs a test for each dim, base and scaling that transformers computed in torch_rope.json."""
+OTHER_POWERS_BY_TORCH = {150000.0: [6, 10]}
+"""Pairs whose power torch rounds to the wrong side, by base.
 
-    For base 150000, torch's power itself is off by a bit at two pairs: 150000^(12/64) is
-    9.3436618128…, which is nearer to 9.34366226 than to torch's 9.34366131; and 150000^(20/64)
-    likewise.
-    """
+150000^(12/64) is 9.3436618128…, which is nearer to the float32 number 9.34366226 than to torch's,
+9.34366131; 150000^(20/64) likewise.
+"""
+
+
+def rope_of(case: dict[str, Any]) -> Rope:
+    """Return the RoPE of a case in float32; LongRoPE has the long factors, as at these positions."""
     scaling = {"rope_type": "none", **case["scaling"]}
-    rope = Rope(
-        1, case["dim"], case["base"], scaling=scaling.pop("rope_type"), recipe="float32", **scaling
-    )
-    if rope.scaling == "longrope":
-        rope = replace(rope, length=max(ROPE_BY_TORCH["positions"]) + 1)
-    inv_freq = np.array(rope.inverse_frequencies(), f32)
-    theirs = singles(case["inv_freq"])
-    same = inv_freq == theirs
-
-    assert np.flatnonzero(~same).tolist() == ([6, 10] if case["base"] == 150000.0 else [])
-    assert ulps(inv_freq, theirs).max() <= 1
-
-    found = rope.at(ROPE_BY_TORCH["positions"])
-    for name in ("cos", "sin"):
-        values = np.array([singles(row) for row in case[name]])
-        np.testing.assert_allclose(found[name][:, same], values[:, same], rtol=0, atol=ULP)
+    name = scaling.pop("rope_type")
+    rope = Rope(1, case["dim"], case["base"], scaling=name, recipe="float32", **scaling)
+    if name == "longrope":
+        return replace(rope, length=max(ROPE_BY_TORCH["positions"]) + 1)
+    return rope
 
 
-@pytest.mark.parametrize("scaling", SCALINGS[2:4], ids=["ntk", "dynamic"])
-def test_the_stretched_base_of_ntk_is_rounded_to_float32(scaling):
-    """NTK multiplies the base by f^(d / (d − 2)): f is the factor 3, or by dynamic scaling
-    factor · length / trained length − (factor − 1) = 2 · 64/16 − 1. `exact_singles` are the powers of
-    this base in float32, and `ggml_phases` ggml's recurrence of them.
+@BY_TORCH
+def test_frequencies_of_the_float32_recipe_have_the_bits_of_transformers(case):
+    """torch_rope.json has the inverse frequencies that transformers computed with torch, scaled or not.
+    They differ only where torch rounds a power to the wrong side, by one ULP.
     """
-    rope = Rope(64, 32, recipe="float32", **scaling)
-    stretch = {"ntk": 3.0, "dynamic": 2.0 * 64 / 16 - 1}[rope.scaling]
-    base = 10000.0 * stretch ** (32 / 30)
+    found = np.array(rope_of(case).inverse_frequencies(), f32)
+    theirs = singles(case["inv_freq"])
 
+    differing_pairs = np.flatnonzero(found != theirs).tolist()
+    assert differing_pairs == OTHER_POWERS_BY_TORCH.get(case["base"], [])
+    assert ulps(found, theirs).max() <= 1
+
+
+@BY_TORCH
+def test_cosines_and_sines_of_the_float32_recipe_are_those_of_transformers(case):
+    """torch's own cos and sin differ by machine, in the last bit of numbers up to 1 or a little more:
+    ULP is 2^-23. Pairs whose frequency differs are left out.
+    """
+    positions = ROPE_BY_TORCH["positions"]
+    found = rope_of(case).at(positions)
+
+    other_pairs = OTHER_POWERS_BY_TORCH.get(case["base"], [])
+    for name in ("cos", "sin"):
+        theirs = np.array([singles(row) for row in case[name]])  # (positions, pairs)
+        np.testing.assert_allclose(
+            np.delete(found[name], other_pairs, axis=1),
+            np.delete(theirs, other_pairs, axis=1),
+            rtol=0,
+            atol=ULP,
+        )
+
+
+STRETCHED = pytest.mark.parametrize(
+    ("scaling", "stretch"),
+    [
+        ({"scaling": "ntk", "factor": 3.0}, 3.0),
+        # factor · length / trained length − (factor − 1)
+        (
+            {"scaling": "dynamic", "factor": 2.0, "max_position_embeddings": 16},
+            2.0 * 64 / 16 - (2.0 - 1),
+        ),
+    ],
+    ids=["ntk", "dynamic"],
+)
+"""Runs a test for the two scalings that multiply the base by stretch^(dim / (dim − 2))."""
+
+
+@STRETCHED
+def test_the_stretched_base_of_ntk_is_rounded_to_float32(scaling, stretch):
+    """Transformers raises the stretched base, in float32, to the powers 2i/dim. `exact_singles` are
+    these powers and their reciprocals in NumPy.
+    """
+    length, dim = 64, 32
+    base = f32(10000.0 * stretch ** (dim / (dim - 2)))
+
+    rope = Rope(length, dim, 10000.0, recipe="float32", **scaling)
     assert rope.inverse_frequencies() == exact_singles(16, 16, base).tolist()
 
-    steps = ggml_phases(np.array([1]), 32, base)[0]
-    assert replace(rope, recipe="float32-recurrence").inverse_frequencies() == steps.tolist()
+
+@STRETCHED
+def test_the_recurrence_begins_with_the_stretched_base_in_float32(scaling, stretch):
+    """ggml multiplies the frequency of each pair by the power −2/dim of the stretched base to get the
+    next. `ggml_phases` at position 1 are these frequencies in NumPy.
+    """
+    length, dim = 64, 32
+    base = f32(10000.0 * stretch ** (dim / (dim - 2)))
+    (frequencies,) = ggml_phases(np.array([1]), dim, base)
+
+    rope = Rope(length, dim, 10000.0, recipe="float32-recurrence", **scaling)
+    assert rope.inverse_frequencies() == frequencies.tolist()
 
 
 @pytest.mark.parametrize(
@@ -178,14 +252,16 @@ def test_errors_of_recipes_are_those_that_others_published(position, published):
 
 
 @pytest.mark.parametrize("position", [257, 4095, 131071, 1048575])
-def test_a_table_in_bfloat16_is_off_by_half_a_unit(position):
-    """Below 1, bfloat16 has steps of 2^-8, so a rounding loses at most half of it, 2^-9 = 1.95e-3;
-    among 64 elements one is nearly as bad (1.85e-3).
+def test_a_table_in_bfloat16_is_the_exact_one_rounded_once(position):
+    """The recipe bfloat16-table stands for a table that is computed exactly and then cast. From 1/2 to
+    1, bfloat16 has steps of 2^-8, so that a rounding loses half of it at most. ml_dtypes casts the
+    expected numbers, from float64.
     """
     exact = Rope(1, 128, offset=position, dtype="float64").tables()["cos"]
-    cast = Rope(1, 128, offset=position, recipe="bfloat16-table").tables()["cos"]
+    found = Rope(1, 128, offset=position, recipe="bfloat16-table").tables()["cos"]
 
-    assert 1.85e-3 < np.abs(cast - exact).max() <= 2.0**-9
+    assert found.tolist() == exact.astype(bf16).astype(f32).tolist()
+    assert 0 < np.abs(found - exact).max() <= 2.0**-9
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -230,43 +306,78 @@ def test_rotary_and_sinusoidal_tables_of_a_recipe_hold_the_same_numbers(recipe):
     assert doubled.tolist() == np.tile(compact.tables()["sin"], 2).tolist()
 
 
+LARGEST_ATTENTION_FACTOR = 1.3  # LongRoPE's, √(1 + ln 4 / ln 8) = 1.29
+ERRORS_OF_PHASES_UP_TO_2 = {
+    # Numbers up to 2 are rounded by up to 2^-24 in float32, 2^-11 in float16, 2^-8 in bfloat16.
+    # float32: up to 16 multiplications of a recurrence, the phase, and the table.
+    "float32": (16 + 1 + 1) * 2.0**-24 * LARGEST_ATTENTION_FACTOR,
+    # 16 bits: the inverse frequency or the position, and the phase.
+    "float16": 2 * 2.0**-11,
+    "bfloat16": 2 * 2.0**-8,
+}
+"""How far a cosine may be off, by the narrowest dtype in which phases are computed."""
+
+
+def narrowest_dtype(recipe: str) -> str:
+    """Return the narrowest dtype in the name of a recipe: bfloat16 for float32-bfloat16-table."""
+    for dtype in ("bfloat16", "float16"):  # in this order, as one name contains the other
+        if dtype in recipe:
+            return dtype
+    return "float32"
+
+
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.sample(4)
 def test_a_recipe_stays_near_the_exact_table_under_every_scaling(recipe):
-    """Every recipe is near the exact table under every scaling, at positions 0, 1 and 2.
-
-    Phases below 4 are off by half a unit of the dtype there: 2^-7 in bfloat16 (8 bits of
-    precision), 2^-10 in float16 (11 bits). In float32 it is 2^-23 for a phase and as much for each
-    of the at most 16 multiplications of a recurrence, 4e-6 in all with the attention factor.
+    """A recipe such as float16-positions names the dtypes to which it rounds, and the narrowest decides
+    how far cosines and sines may be off. Tables are at positions 0, 1 and 2, so that phases are at
+    most 2.
     """
-    near = 4e-6
-    if "bfloat16" in recipe:
-        near = 2.0**-7
-    elif "float16" in recipe:
-        near = 2.0**-10
+    error = ERRORS_OF_PHASES_UP_TO_2[narrowest_dtype(recipe)]
+
     for scaling in SCALINGS:
         exact = Rope(3, 32, **scaling).tables()
         for name, table in Rope(3, 32, recipe=recipe, **scaling).tables().items():
-            np.testing.assert_allclose(table, exact[name], rtol=0, atol=near)
+            np.testing.assert_allclose(table, exact[name], rtol=0, atol=error)
 
 
-@pytest.mark.parametrize("interleaved", [None, True])
+@pytest.mark.parametrize("is_interleaved", [False, True], ids=["in blocks", "interleaved"])
 @pytest.mark.parametrize("recipe", ["exact", *RECIPES])
 @pytest.mark.sample(6)
-def test_tables_at_listed_positions_are_rows_of_the_whole_table(recipe, interleaved):
-    """Positions of three axes (time, height, width), as in M-RoPE: the column of a pair has the row
-    of its own axis, in blocks of 6, 6 and 4 pairs or interleaved.
+def test_each_column_of_a_table_at_positions_of_three_axes_is_the_row_of_its_axis(
+    recipe, is_interleaved
+):
+    """M-RoPE rotates 6, 6 and 4 of 16 pairs by the time, the height and the width of a token
+    (`pair_axes`: 0, 1 or 2). A token at time 3, height 50, width 7 has rows 3, 50 and 7 of the whole
+    table, each in the columns of its axis.
     """
-    sections = {"mrope_section": [6, 6, 4], "mrope_interleaved": interleaved}
-    rope = Rope(60, 32, recipe=recipe, **sections, scaling="linear", factor=4.0)
-    tables = rope.tables()
-    ids = np.array([[3, 50, 7], [0, 59, 8], [20, 1, 9]])
-    axes = np.array(rope.pair_axes)
+    rope = Rope(
+        60,
+        32,
+        recipe=recipe,
+        mrope_section=[6, 6, 4],
+        mrope_interleaved=is_interleaved or None,
+        scaling="linear",
+        factor=4.0,
+    )
+    whole = rope.tables()
+    times, heights, widths = [3, 50, 7], [0, 59, 8], [20, 1, 9]  # of three tokens
+    positions = np.array([times, heights, widths])
 
-    for name, found in rope.at(ids).items():
-        for column, axis in enumerate(axes):
-            assert found[:, column].tolist() == tables[name][ids[axis], column].tolist()
-    assert rope.at([5, 6])["cos"].tolist() == tables["cos"][5:7].tolist()
+    for name, found in rope.at(positions).items():
+        for column, axis in enumerate(rope.pair_axes):
+            expected = whole[name][positions[axis], column]
+            assert found[:, column].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("recipe", ["exact", *RECIPES])
+@pytest.mark.sample(3)
+def test_positions_of_text_have_the_same_rows_on_all_three_axes(recipe):
+    """Text has one position for time, height and width, so that tokens 5 and 6 have rows 5 and 6 of
+    the whole table.
+    """
+    rope = Rope(60, 32, recipe=recipe, mrope_section=[6, 6, 4])
+    assert rope.at([5, 6])["cos"].tolist() == rope.tables()["cos"][5:7].tolist()
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
@@ -358,16 +469,16 @@ def test_a_table_in_bfloat16_may_have_a_base_beyond_bfloat16():
 
 
 def test_linear_scaling_by_two_halves_the_phases_of_the_recurrence_exactly():
-    """ggml divides phases by what a scaling does to the frequencies; dividing by two has no
-    rounding error, so that row 2p of the slow table is row p of the plain one.
+    """Linear scaling divides phases by its factor. A division by two has no rounding error, so that
+    row 2p of the scaled table is row p of the plain one, of 40 rows each.
     """
     plain = Rope(40, 32, recipe="float32-recurrence")
-    slow = replace(plain, scaling="linear", factor=2.0)
-    twice = np.array(slow.inverse_frequencies()) * 2
+    scaled = replace(plain, scaling="linear", factor=2.0)
 
-    assert twice.tolist() == plain.inverse_frequencies()
-    assert slow.tables()["cos"][2::2].tolist()[:5] == plain.tables()["cos"][1:6].tolist()
-    assert Fraction(slow.inverse_frequencies()[0]) == Fraction(1, 2)
+    halves = [frequency / 2 for frequency in plain.inverse_frequencies()]
+    assert scaled.inverse_frequencies() == halves
+
+    assert scaled.tables()["cos"][0::2].tolist() == plain.tables()["cos"][:20].tolist()
 
 
 @pytest.mark.parametrize("dim", [2, 3])

@@ -20,41 +20,41 @@ from pecli.engine.schemes.scheme import Scheme
 from tests.exit_codes import SUCCESS
 
 
-def ratio(a: int, b: int, c: int, d: int, times: int) -> arb:
-    """ln(a/b) / ln(c/d) · times."""
-    return (arb(a) / b).log() / (arb(c) / d).log() * times
-
-
-def near_whole(value: arb) -> int | None:
-    """The integer that a ball cannot be told from."""
-    whole = round(float(value.mid()))
-    return whole if value.contains(whole) else None
+def rounded_down(value: arb) -> int:
+    """Return the integer at or below a ball that Arb has computed; a ball around an integer is it."""
+    nearest = round(float(value.mid()))
+    return nearest if value.contains(nearest) else math.floor(float(value.mid()))
 
 
 def t5(r: int, buckets: int, limit: int, causal: bool) -> int:
-    first = 0
-    if causal:
-        n = max(-r, 0)
-    else:
-        buckets //= 2
-        first, n = buckets * (r > 0), abs(r)
-    e = buckets // 2
-    if n < e:
-        return first + n
-    value = ratio(n, e, limit, e, buckets - e)
-    whole = near_whole(value)
-    return first + min(
-        buckets - 1, e + (math.floor(float(value.mid())) if whole is None else whole)
-    )
+    """Return T5's bucket of the distance r = key − query, one of `buckets` numbers from 0 on.
+
+    Half of the buckets are for later keys, unless it is causal. Of the n buckets of one direction, the
+    first e = n/2 are for one distance each, and distance d from e on has bucket
+    e + ⌊ln(d/e) / ln(limit/e) · (n − e)⌋, at most n − 1.
+    """
+    n = buckets if causal else buckets // 2
+    first = 0 if causal or r <= 0 else n
+    distance = max(-r, 0) if causal else abs(r)
+    e = n // 2
+    if distance < e:
+        return first + distance
+    steps = (arb(distance) / e).log() / (arb(limit) / e).log() * (n - e)
+    return first + min(e + rounded_down(steps), n - 1)
 
 
 def deberta(r: int, buckets: int, limit: int) -> int:
-    m, n = buckets // 2, abs(r)
-    if n <= m:
+    """Return DeBERTa's bucket of the distance r = query − key, which has the sign of r.
+
+    With m = buckets/2, distances up to m are their own buckets, and a larger distance d has bucket
+    m + ⌈ln(d/m) / ln((limit − 1)/m) · (m − 1)⌉.
+    """
+    m, distance = buckets // 2, abs(r)
+    if distance <= m:
         return r
-    value = ratio(n, m, limit - 1, m, m - 1)
-    whole = near_whole(value)
-    return (m + (math.ceil(float(value.mid())) if whole is None else whole)) * (1 if r > 0 else -1)
+    steps = (arb(distance) / m).log() / (arb(limit - 1) / m).log() * (m - 1)
+    bucket = m - rounded_down(-steps)  # −⌊−x⌋ is ⌈x⌉
+    return bucket if r > 0 else -bucket
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -79,13 +79,26 @@ def test_buckets_of_relative_distances_are_those_of_t5s_formula(
 def test_buckets_of_relative_distances_are_those_of_debertas_formula(
     buckets: int, limit: int
 ) -> None:
-    """DeBERTa maps the distance r = query − key to one of `buckets` numbers, up to the distance
-    `limit`. `deberta` is its formula in Arb's arbitrary precision, with which the first column
-    (r = i) and row (r = −j) are compared.
+    """Distances r = query − key up to buckets/2 are their own buckets; larger ones share buckets that
+    grow with their logarithm, and have the sign of r. `deberta` is the formula of the project in Arb's
+    arbitrary precision. In column 0 of the table r is the row, and in row 0 minus the column.
     """
     index = Relative("deberta", 700, buckets, limit).tables()["index"]
     assert index[:, 0].tolist() == [deberta(i, buckets, limit) for i in range(700)]
     assert index[0].tolist() == [deberta(-j, buckets, limit) for j in range(700)]
+
+
+@pytest.mark.parametrize(
+    ("distance", "bucket"),
+    [(16, 16), (17, 17), (20, 19), (63, 31), (-20, -19)],
+)
+def test_buckets_of_deberta_with_32_buckets_up_to_distance_64(distance: int, bucket: int) -> None:
+    """By hand, with m = 32/2 = 16: distance 17 has bucket 16 + ⌈ln(17/16) / ln(63/16) · 15⌉ =
+    16 + ⌈0.66⌉, distance 20 has 16 + ⌈2.44⌉, and 63, the last one, 16 + 15.
+    """
+    index = Relative("deberta", 64, 32, 64).tables()["index"]
+    query, key = (distance, 0) if distance > 0 else (0, -distance)
+    assert index[query, key] == bucket
 
 
 @pytest.mark.parametrize("style", ["t5", "deberta"])

@@ -118,9 +118,6 @@ def test_the_repr_of_a_rope_has_what_differs_from_the_defaults():
     assert repr(Rope(4, 8, theta=5e5)) == "Rope(seq_len=4, dim=8, base=500000.0)"
 
 
-PLACES = [0, 1, 255, 256, 257, 4095, 131071, 10**6, 2**32 + 5, 2**40]
-
-
 GIVEN = (1.0, 0.1, 1 / 3, 12345.678, 2.0**-40, 1e-9, 5e-324, 0.0)
 
 
@@ -179,17 +176,34 @@ def largest_error(found: np.ndarray, positions, dim: int) -> float:
         return max(abs(float(error)) for error in errors)
 
 
-@pytest.mark.parametrize("keep", [True, False])
-def test_rotations_at_listed_positions_are_off_by_one_rounding(keep, monkeypatch):
-    """A rotation is the complex number exp(i · position · frequency). Errors are measured against Arb;
-    0.6 · 2^-53 is one rounding of float64 and a little. It holds with room for a cached table (`keep`)
-    as without.
-    """
-    monkeypatch.setattr(module, "MAX_CACHED_BYTES", (1 << 27) if keep else 0)
-    places = [place for place in PLACES if place < 10**5] if keep else PLACES
-    turns = RotationFactors(Rope(1, 16), exact=True)
+NEAR_POSITIONS = [0, 1, 255, 256, 257, 4095]
+FAR_POSITIONS = [131071, 10**6, 2**32 + 5, 2**40]
+ONE_ROUNDING = 0.6 * 2**-53
+"""The error of one rounding of float64 numbers up to 1, which is 0.5 · 2^-53, and a little."""
 
-    assert largest_error(turns.at(np.array(places)), places, 16) <= 0.6 * 2**-53
+
+@pytest.mark.parametrize("is_exact", [True, False], ids=["exact", "fast"])
+def test_rotations_at_listed_positions_are_off_by_one_rounding(is_exact, monkeypatch):
+    """A rotation is the complex number exp(i · position · frequency), which is computed for each listed
+    position by itself if nothing can be cached (MAX_CACHED_BYTES). `largest_error` is measured against
+    Arb.
+    """
+    monkeypatch.setattr(module, "MAX_CACHED_BYTES", 0)
+    positions = NEAR_POSITIONS + FAR_POSITIONS
+    factors = RotationFactors(Rope(1, 16), exact=is_exact).at(np.array(positions))
+
+    assert largest_error(factors, positions, 16) <= ONE_ROUNDING
+
+
+def test_rotations_that_are_cached_are_off_by_one_rounding_if_they_have_to_be_exact():
+    """The cache is a table of all positions from 0 on: it is made for near positions only. exact=True
+    computes each of its rows by itself, not as a product with the row of a neighbour.
+    """
+    rotation_factors = RotationFactors(Rope(1, 16), exact=True)
+    factors = rotation_factors.at(np.array(NEAR_POSITIONS))
+
+    assert len(rotation_factors.kept) == max(NEAR_POSITIONS) + 1
+    assert largest_error(factors, NEAR_POSITIONS, 16) <= ONE_ROUNDING
 
 
 @pytest.mark.parametrize("keep", [True, False])
@@ -205,23 +219,62 @@ def test_rotations_made_from_neighbours_are_within_four_units(start, keep, monke
     assert largest_error(found, wanted, 16) <= 4 * 2**-53
 
 
-@pytest.mark.parametrize("exact", [True, False])
-def test_the_size_of_blocks_changes_no_rotation(exact, monkeypatch):
-    """Any part of positions 100 to 1499 has the bytes of the whole, and a cached table has them as
-    well; without room for a cache none is kept.
-    """
-    kept = RotationFactors(Rope(1, 32), exact=exact)
+@pytest.fixture
+def _no_cache(monkeypatch):
+    """Leave no room for cached rotations, which are then computed in every call."""
     monkeypatch.setattr(module, "MAX_CACHED_BYTES", 0)
-    anew = RotationFactors(Rope(1, 32), exact=exact)
-    whole = anew.at(range(100, 1500))
-    anew.reserve(0, 9)
 
-    assert len(anew.kept) == 0
-    for start, stop in ((100, 1500), (101, 103), (255, 257), (256, 700), (1499, 1500)):
-        assert anew.at(range(start, stop)).tobytes() == whole[start - 100 : stop - 100].tobytes()
 
-    monkeypatch.setattr(module, "MAX_CACHED_BYTES", 1 << 27)
-    assert kept.at(range(100, 1500)).tobytes() == whole.tobytes()
+EXACT_OR_FAST = pytest.mark.parametrize("is_exact", [True, False], ids=["exact", "fast"])
+"""Runs a test for rotations that are computed one by one, and for products of two rotations."""
+
+
+@EXACT_OR_FAST
+@pytest.mark.usefixtures("_no_cache")
+@pytest.mark.parametrize(
+    ("start", "stop"), [(100, 1500), (101, 103), (255, 257), (256, 700), (1499, 1500)]
+)
+def test_the_rotation_of_a_position_does_not_depend_on_the_range_that_it_is_in(
+    start, stop, is_exact
+):
+    """A part of the positions 100 … 1499 has the bytes of the same rows of the whole. Products are made
+    in runs of 256 positions, hence the parts about 256.
+    """
+    rotation_factors = RotationFactors(Rope(1, 32), exact=is_exact)
+    whole = rotation_factors.at(range(100, 1500))
+    part = rotation_factors.at(range(start, stop))
+
+    assert part.tobytes() == whole[start - 100 : stop - 100].tobytes()
+
+
+@EXACT_OR_FAST
+def test_cached_rotations_are_those_that_are_computed_anew(is_exact, monkeypatch):
+    """The cache is a table of the positions from 0 on."""
+    cached = RotationFactors(Rope(1, 32), exact=is_exact)
+    found = cached.at(range(100, 1500))
+    assert len(cached.kept) == 1500
+
+    monkeypatch.setattr(module, "MAX_CACHED_BYTES", 0)
+    expected = RotationFactors(Rope(1, 32), exact=is_exact).at(range(100, 1500))
+    assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.usefixtures("_no_cache")
+def test_without_room_for_a_cache_no_rotation_is_kept():
+    """`reserve` computes the rotations of a range for later calls if they may be kept: 9 here."""
+    rotation_factors = RotationFactors(Rope(1, 32))
+    rotation_factors.reserve(0, 9)
+    rotation_factors.at(range(9))
+
+    assert len(rotation_factors.kept) == 0
+
+
+def test_with_room_for_a_cache_reserved_rotations_are_kept():
+    """`reserve` computes the rotations of a range for later calls: 9 here."""
+    rotation_factors = RotationFactors(Rope(1, 32))
+    rotation_factors.reserve(0, 9)
+
+    assert len(rotation_factors.kept) == 9
 
 
 def test_the_inverse_of_a_rotation_divides_by_the_attention_factor():

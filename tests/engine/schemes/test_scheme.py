@@ -71,6 +71,14 @@ def test_a_spec_names_every_parameter(name):
     }
 
     assert set(parameters) == {field.name for field in dataclasses.fields(scheme)} - added_later
+
+
+@pytest.mark.parametrize("name", SMALLEST_PARAMETERS)
+def test_a_spec_has_the_dtype_last(name):
+    """A spec lists the parameters of a scheme in the order of its class: its own ones, then the dtype,
+    which all schemes have.
+    """
+    parameters = scheme_named(name)(**SMALLEST_PARAMETERS[name]).spec()["parameters"]
     assert list(parameters)[-1] == "dtype"
 
 

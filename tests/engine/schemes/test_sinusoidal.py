@@ -241,41 +241,52 @@ def test_sines_just_below_ties_are_correctly_rounded(exponent, dtype):
 
 
 @pytest.mark.parametrize(
-    ("dim", "options"),
+    "options",
     [
-        pytest.param(2, {"scale": (1 + 2.0**-24) * 2.0**-100}, id="float32"),
-        pytest.param(2, {"scale": 2.0**-150}, id="half of the smallest float32"),
-        pytest.param(2, {"scale": (1 + 2.0**-8) * 2.0**-100, "dtype": "bfloat16"}, id="bfloat16"),
-        pytest.param(128, {"base": 1e60, "amplitude": 1 + 2.0**-24}, id="float32 and a large base"),
+        pytest.param({"scale": (1 + 2.0**-24) * 2.0**-100}, id="float32"),
+        pytest.param({"scale": 2.0**-150}, id="half of the smallest float32"),
+        pytest.param({"scale": (1 + 2.0**-8) * 2.0**-100, "dtype": "bfloat16"}, id="bfloat16"),
+    ],
+)
+def test_sines_of_ties_that_need_hundreds_of_bits_are_correctly_rounded(options):
+    """At position 1 the angle is the scale, x. Each is a tie, halfway between two numbers of the dtype,
+    and sin x = x − x³/6 lies below it by 2^-202 of itself or less. Arb computes that many bits.
+    """
+    assert_equal_to_arbitrary_precision(3, 2, samples=6, seed=0, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"base": 1e60, "amplitude": 1 + 2.0**-24}, id="float32"),
         pytest.param(
-            128,
-            {"base": 1e300, "amplitude": 0.501953125, "dtype": "bfloat16"},
-            id="bfloat16 and a huge base",
+            {"base": 1e300, "amplitude": 0.5 * (1 + 2.0**-8), "dtype": "bfloat16"}, id="bfloat16"
         ),
     ],
 )
-def test_ties_that_need_hundreds_of_bits_are_correctly_rounded(dim, options):
-    """sin x = x − x³/6 and cos x = 1 − x²/2 for an x of 2^-100 or less differ from a tie in the
-    200th bit or later; Arb computes that many.
+def test_cosines_times_ties_that_need_hundreds_of_bits_are_correctly_rounded(options):
+    """The amplitude is a tie, halfway between two numbers of the dtype. Of 64 frequencies of so large a
+    base, the slowest are x = base^(-63/64), below 2^-190, whose cosine 1 − x²/2 is 1 to 380 bits:
+    times the amplitude, it lies just below the tie. Arb computes that many bits.
     """
-    assert_equal_to_arbitrary_precision(3, dim, samples=3 * dim, seed=0, **options)
+    assert_equal_to_arbitrary_precision(3, 128, samples=3 * 128, seed=0, **options)
 
 
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("amplitude", [1e-31, 1e-40, 1e-44, 1e-100, 1e39, 1e100, 1e300])
-def test_extreme_amplitudes_are_correctly_rounded_or_refused_without_a_warning(amplitude):
-    """Products of the amplitude with sines that float32 cannot hold are refused; others have the bits
-    of Arb's values, rounded once. Warnings of NumPy are errors here.
+@pytest.mark.parametrize("amplitude", [1e-300, 1e-40, 1e-30, 1.1e30, 1e39, 1e300])
+def test_an_amplitude_whose_products_float32_may_not_hold_is_refused(amplitude):
+    """float32 has normal numbers from 1.2e-38 to 3.4e38. Amplitudes must stay well inside, as they are
+    multiplied by sines, which may be small: above 1e-30 and up to 1e30.
     """
-    try:
-        found = sinusoidal_table(5, 4, amplitude=amplitude)
-    except ParameterError:
-        return
-    row, column = (grid.ravel() for grid in np.indices((5, 4)))
+    with pytest.raises(ParameterError, match=r"must be a finite number above 1e-30, up to 1e\+30"):
+        Sinusoidal(5, 4, amplitude=amplitude)
 
-    np.testing.assert_array_equal(
-        bits(found).ravel(), sinusoidal_bits(row, column, dim=4, amplitude=amplitude)
-    )
+
+@pytest.mark.parametrize("amplitude", [1.1e-30, 1e-29, 1e29, 1e30])
+def test_tables_of_the_smallest_and_largest_amplitudes_are_correctly_rounded(amplitude):
+    """All 5 × 4 elements have the bits of Arb's products, rounded once to float32. NumPy warns of an
+    overflow or underflow, and warnings are errors in these tests.
+    """
+    assert_equal_to_arbitrary_precision(5, 4, samples=20, seed=0, amplitude=amplitude)
 
 
 @pytest.mark.parametrize("dim", [3, 6])
@@ -289,6 +300,16 @@ def test_channels_beyond_the_dim_of_a_grid_are_left_out(dim: int) -> None:
 
 @pytest.mark.parametrize("dim", [3, 6])
 def test_a_grid_style_that_leaves_out_channels_is_refused_in_the_layout_halves(dim: int) -> None:
-    """If all sines come before all cosines, the last channels would be cosines of one axis only."""
+    """The style makes 2·⌈dim/4⌉ channels for rows and as many for columns: 4 in all for dim 3, of which
+    the last, a cosine, is cut; 8 for dim 6, of which the last two, a sine and a cosine, are. In halves
+    the last two are cosines, and sines would be left without them.
+    """
     with pytest.raises(ParameterError, match="leaves out channels"):
         Sinusoidal(grid=(6, 2), dim=dim, layout="halves", style="positional-encodings-2d")
+
+
+@pytest.mark.parametrize("dim", [4, 8])
+def test_a_grid_style_that_uses_all_channels_may_have_the_layout_halves(dim: int) -> None:
+    """dim is a multiple of 4, so that no channel of positional-encodings-2d is cut."""
+    scheme = Sinusoidal(grid=(6, 2), dim=dim, layout="halves", style="positional-encodings-2d")
+    assert scheme.tables()["pe"].shape == (12, dim)

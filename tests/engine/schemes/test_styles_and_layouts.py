@@ -136,8 +136,13 @@ def test_a_grid_is_resampled_from_its_base(
 
 
 def test_cosines_of_dinov3_at_quarters_of_a_turn_are_exact() -> None:
-    """DINOv3's angle is 2π · position: cos(π/2) = 0, cos(π) = −1, cos(3π/2) = 0, cos(2π) = 1."""
-    rope = Rope(positions=((0.25, 0.5), (0.75, 1.0)), dim=4, style="dinov3")
+    """DINOv3's angle is 2π · position. `positions` has a list per axis; rows of the table are points,
+    and its columns are the axes: (cos π/2, cos 3π/2) = (0, 0), then (cos π, cos 2π) = (−1, 1).
+    """
+    of_rows = (1 / 4, 1 / 2)
+    of_columns = (3 / 4, 1)
+    rope = Rope(positions=(of_rows, of_columns), dim=4, style="dinov3")
+
     assert rope.tables()["cos"].tolist() == [[0.0, 0.0], [-1.0, 1.0]]
 
 
@@ -236,13 +241,24 @@ def test_a_recipe_keeps_the_length_of_a_scaling() -> None:
     assert rope.computed_as("float32").length == 64
 
 
-def test_the_served_context_of_a_runtime_is_not_a_parameter_of_a_recipe() -> None:
-    """A scheme as vLLM computes it has the length that vLLM serves. Computed exactly, its YaRN does
-    not depend on a length, which is dropped; computed by transformers, another runtime, it is kept.
+def test_an_exact_copy_of_a_scheme_of_a_runtime_has_no_served_length() -> None:
+    """With a runtime, `length` is the context that is served, by which some runtimes choose factors.
+    Computed exactly, YaRN depends on no length, so that it must not be in the spec.
     """
-    rope = Rope(1, 8, runtime="vllm", **YARN, length=64)
-    assert rope.computed_as("exact").length is None
-    assert rope.computed_as("transformers").length == 64
+    served_by_vllm = Rope(1, 8, runtime="vllm", **YARN, length=64)
+    exact = served_by_vllm.computed_as("exact")
+
+    assert exact.runtime == "none"
+    assert exact.length is None
+
+
+def test_a_copy_of_a_scheme_for_another_runtime_keeps_the_served_length() -> None:
+    """The copies are for a comparison of runtimes that serve the same context, here of 64 tokens."""
+    served_by_vllm = Rope(1, 8, runtime="vllm", **YARN, length=64)
+    served_by_transformers = served_by_vllm.computed_as("transformers")
+
+    assert served_by_transformers.runtime == "transformers"
+    assert served_by_transformers.length == 64
 
 
 STYLES_OF_VIDEOS = [name for name, style in ROTARY.items() if "t" in style.axes]

@@ -19,29 +19,33 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 @pytest.mark.parametrize(
     ("scheme", "tensor", "axes"),
     [
-        (Sinusoidal(4, 8, offset=3), "pe", Axes(("position", "channel"), 3, "value", 2)),
-        (Rope(4, 8, offset=7), "cos", Axes(("position", "pair"), 7, "cosine")),
-        (Rope(4, 8, layout="halves"), "sin", Axes(("position", "channel"), 0, "sine")),
-        (Rope(4, 8), "inv_freq", Axes(("pair",), 0, "frequency")),
-        (Rope(4, 8), "axis", Axes(("pair",), 0, "axis")),
+        (
+            Sinusoidal(4, 8, offset=3),
+            "pe",
+            Axes(("position", "channel"), first=3, value="value", step=2),
+        ),
+        (Rope(4, 8, offset=7), "cos", Axes(("position", "pair"), first=7, value="cosine")),
+        (Rope(4, 8, layout="halves"), "sin", Axes(("position", "channel"), value="sine")),
         (
             Rope(4, 8, layout="interleaved"),
             "cos_sin",
-            Axes(("part", "position", "channel"), 0, "value", 2),
+            Axes(("part", "position", "channel"), value="value", step=2),
         ),
-        (Alibi(2, 4), "bias", Axes(("head", "query", "key"), 0, "bias")),
-        (Alibi(2, 4), "slopes", Axes(("head",), 0, "slope")),
-        (Relative("t5", 4), "index", Axes(("query", "key"), 0, "bucket")),
-        (Relative("t5", 4), "bias", Axes(("head", "query", "key"), 0, "bias")),
+        (Rope(4, 8), "inv_freq", Axes(("pair",), value="frequency")),
+        (Rope(4, 8), "axis", Axes(("pair",), value="axis")),
+        (Alibi(2, 4), "bias", Axes(("head", "query", "key"), value="bias")),
+        (Alibi(2, 4), "slopes", Axes(("head",), value="slope")),
+        (Relative("t5", 4), "index", Axes(("query", "key"), value="bucket")),
+        (Relative("t5", 4), "bias", Axes(("head", "query", "key"), value="bias")),
     ],
     ids=str,
 )
 def test_the_axes_of_a_tensor_have_names_a_first_position_and_a_unit(
     scheme: Scheme, tensor: str, axes: Axes
 ) -> None:
-    """Axes are their names, the first position, what the values are, and how many columns share a
-    frequency: Sinusoidal(4, 8, offset=3), for example, has a tensor pe (position, channel) from
-    position 3 on, whose columns share a frequency by 2.
+    """Pictures and messages name a tensor's axes. `first` is the position of the first row (0 unless
+    there is an offset), `value` a word for the elements, and `step` the columns from one frequency to
+    the next: 2 if neighbouring columns share one, as sin 0, cos 0, sin 1, cos 1, … do, otherwise 1.
     """
     assert scheme.axes_of(tensor) == axes
 
