@@ -212,6 +212,19 @@ def test_the_attn_factor_of_a_gguf_multiplies_the_attention_factor_of_yarn(
     assert encoding.attention_factor() == pytest.approx(expected, rel=1e-15)
 
 
+def test_the_attn_factor_of_a_gguf_multiplies_the_quotient_of_a_log_multiplier(
+    tmp_path: Path,
+) -> None:
+    """llama.cpp multiplies cos and sin by attn_factor · g(1) / g(yarn_log_multiplier), where g(m) is
+    1 + 0.1 m ln(factor). The factor of QWEN2_HEADER is 4.
+    """
+    keys = {"rope.scaling.yarn_log_multiplier": 0.5, "rope.scaling.attn_factor": 0.5}
+    encoding = only_encoding(write_gguf(tmp_path / "m.gguf", "qwen2", {**QWEN2_HEADER, **keys}))
+
+    quotient = (1 + 0.1 * math.log(4)) / (1 + 0.1 * 0.5 * math.log(4))
+    assert encoding.attention_factor() == pytest.approx(0.5 * quotient, rel=1e-15)
+
+
 @pytest.mark.parametrize(
     "other_keys",
     [

@@ -641,46 +641,71 @@ def _yarn_parameters(
         factor: The factor by which the context is extended.
     """
     keys = model.keys
-    return {
+    mscales = _mscales_of_multiplier(model)
+    parameters: dict[str, Setting[object] | None] = {
         "beta_fast": keys.number("rope.scaling.yarn_beta_fast"),
         "beta_slow": keys.number("rope.scaling.yarn_beta_slow"),
-        **_mscales_of_multiplier(model),
-        "attention_factor": _attention_factor_of_yarn(attn_factor, factor),
+        "attention_factor": _attention_factor_of_yarn(attn_factor, factor, mscales),
     }
+    if mscales is not None:
+        parameters |= mscales._asdict()
+    return parameters
+
+
+class _Mscales(NamedTuple):
+    """Two numbers of YaRN, which multiplies cos and sin by g(mscale) / g(mscale_all_dim).
+
+    g(m) is 1 + 0.1 · m · ln factor. With mscale 1 and mscale_all_dim 0, as YaRN has them without
+    such numbers, the quotient is 1 + 0.1 · ln factor.
+    """
+
+    mscale: Setting[float]
+    mscale_all_dim: Setting[float]
+
+    def magnitude(self, factor: float) -> float:
+        """Return the number that cos and sin are multiplied by, for a factor above 1."""
+        logarithm = 0.1 * math.log(factor)
+        return (1 + self.mscale.value * logarithm) / (1 + self.mscale_all_dim.value * logarithm)
+
+
+_USUAL_MSCALES = _Mscales(Setting(1.0, "YaRN"), Setting(0.0, "YaRN"))
 
 
 def _attention_factor_of_yarn(
-    attn_factor: Setting[float] | None, factor: Setting[float] | None
+    attn_factor: Setting[float] | None, factor: Setting[float] | None, mscales: _Mscales | None
 ) -> Setting[float] | None:
     """Return the number that cos and sin are multiplied by; None for YaRN's own.
 
-    YaRN's own is 1 + 0.1 ln factor, and ggml multiplies it by `attn_factor`: 0.5 and a factor of 4
-    make 0.5 · (1 + 0.1 ln 4) = 0.5693. A factor up to 1 stretches nothing.
+    YaRN's own is 1 + 0.1 ln factor, unless the file states mscales. llama.cpp multiplies it by
+    `attn_factor`: 0.5 and a factor of 4 make 0.5 · (1 + 0.1 ln 4) = 0.5693. A factor up to 1
+    stretches nothing.
     """
     if attn_factor is None or factor is None or factor.value <= 1:
         return None
-    product = attn_factor.value * (1 + 0.1 * math.log(factor.value))
-    return computed(product, "{} · (1 + 0.1 ln factor)", attn_factor)
+    if mscales is None:
+        product = attn_factor.value * _USUAL_MSCALES.magnitude(factor.value)
+        return computed(product, "{} · (1 + 0.1 ln factor)", attn_factor)
+    product = attn_factor.value * mscales.magnitude(factor.value)
+    return computed(product, "{} · YaRN's own by {}", attn_factor, mscales.mscale_all_dim)
 
 
-def _mscales_of_multiplier(model: Model) -> Settings:
-    """Return YaRN's numbers mscale and mscale_all_dim; neither if the file has no multiplier.
+def _mscales_of_multiplier(model: Model) -> _Mscales | None:
+    """Return YaRN's numbers mscale and mscale_all_dim; None if the file has no multiplier.
 
-    YaRN multiplies cos and sin by g(mscale) / g(mscale_all_dim), with g(m) = 1 + 0.1 · m · ln
-    factor. A config.json has both numbers. In a .gguf, the key `yarn_log_multiplier` stands for
+    A config.json has both numbers. In a .gguf, the key `yarn_log_multiplier` stands for
     mscale_all_dim, and llama.cpp's code has mscale.
     """
     log_multiplier = nonzero(model.keys.number("rope.scaling.yarn_log_multiplier"))
     if log_multiplier is None:
-        return {}
+        return None
     mscale_all_dim = _mscale_all_dim(model.architecture, log_multiplier.value)
     mscale = 1.0
     if model.architecture == "deepseek2":
         mscale = mscale_all_dim  # The quotient is then 1: cos and sin stay as they are.
-    return {
-        "mscale_all_dim": log_multiplier.with_value(mscale_all_dim),
-        "mscale": Setting(mscale, f"as llama.cpp has it for {model.architecture}"),
-    }
+    return _Mscales(
+        mscale=Setting(mscale, f"as llama.cpp has it for {model.architecture}"),
+        mscale_all_dim=log_multiplier.with_value(mscale_all_dim),
+    )
 
 
 def _mscale_all_dim(architecture: str, log_multiplier: float) -> float:
