@@ -355,18 +355,24 @@ def test_a_gguf_header_is_refused_if_it_is_longer_than_what_is_read_without_mapp
         load_file(str(TINY_GGUF))
 
 
+PADDING = 28
+"""Zeros at the end of tiny.gguf: its last tensor has 36 bytes, and GGUF fills up to 64 = 2 · 32."""
+
+
 @pytest.mark.usefixtures("working_folder")
 @pytest.mark.parametrize(
     "kept_bytes",
     [
         pytest.param(slice(100), id="cut within the header"),
-        pytest.param(slice(-40), id="cut within the last tensor"),
+        pytest.param(slice(-(PADDING + 12)), id="the last 12 bytes of the last tensor are missing"),
     ],
 )
 def test_a_cut_gguf_is_reported_as_truncated_if_only_parts_can_be_mapped(
     kept_bytes: slice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The header of tiny.gguf has more than 2,000 bytes, and its last tensor 36."""
+    """The header of tiny.gguf has more than 2,000 bytes. It ends with the 36 bytes of its last tensor
+    and PADDING, so that 24 bytes of that tensor are left if 12 more are missing.
+    """
     Path("cut.gguf").write_bytes(TINY_GGUF.read_bytes()[kept_bytes])
     let_mapping_of_whole_files_fail(monkeypatch)
 

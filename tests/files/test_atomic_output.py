@@ -351,25 +351,41 @@ def test_the_temporary_file_of_a_killed_writer_is_removed_by_the_next_writer(
     assert names_in(working_folder) == ["a.bin"]
 
 
-def test_only_temporary_files_of_killed_writers_are_removed(working_folder: Path) -> None:
-    """Files of another output or of another form of name, links, and the temporary file of a
-    writer that lives are none of a killed writer.
+def test_files_that_only_resemble_those_of_killed_writers_are_kept(working_folder: Path) -> None:
+    """A writer of a.bin writes to the file `.a.bin.` + eight hexadecimal digits + `.tmp`, and removes
+    those of killed writers when it begins. Files of other names stay, and so do links, because a
+    writer never leaves one.
     """
     leave_temporary_file_of_killed_writer()
-    similar_names = [".b.bin.0123abcd.tmp", ".a.bin.tmp", ".a.bin.0123abcd.tmp.npy"]
-    for name in similar_names:
+    (left_by_killed_writer,) = names_in(working_folder)
+    other_files = [
+        ".b.bin.0123abcd.tmp",  # of another output, b.bin
+        ".a.bin.tmp",  # without the eight digits
+        ".a.bin.0123abcd.tmp.npy",  # with another ending
+    ]
+    for name in other_files:
         Path(name).touch()
     link = ".a.bin.00000001.tmp"
     os.symlink("a.bin", link)
 
-    with open_output("a.bin") as living_writer:
-        living_writer.write(b"1")
-        names_before = names_in(working_folder)
-        write_output("a.bin", b"2")
-        assert names_in(working_folder) == sorted([*names_before, "a.bin"])
+    write_output("a.bin")
+    assert left_by_killed_writer not in names_in(working_folder)
+    assert names_in(working_folder) == sorted([*other_files, link, "a.bin"])
 
-    assert Path("a.bin").read_bytes() == b"1"
-    assert names_in(working_folder) == sorted([*similar_names, link, "a.bin"])
+
+def test_the_temporary_file_of_a_writer_that_lives_is_kept(working_folder: Path) -> None:
+    """A writer locks its temporary file, and the system drops the lock when the process ends: a
+    second writer of a.bin removes only files without a lock. The writer that ends last wins.
+    """
+    with open_output("a.bin") as living_writer:
+        living_writer.write(b"first")
+        (temporary,) = names_in(working_folder)
+        write_output("a.bin", b"second")
+        assert names_in(working_folder) == sorted([temporary, "a.bin"])
+        assert Path("a.bin").read_bytes() == b"second"
+
+    assert names_in(working_folder) == ["a.bin"]
+    assert Path("a.bin").read_bytes() == b"first"
 
 
 def test_an_input_whose_properties_cannot_be_read_is_named_and_closed(
@@ -410,18 +426,22 @@ def test_a_command_with_too_few_descriptors_works_or_fails_in_one_line(
         assert b"too many files are open" in done.stderr
 
 
-def test_a_pipe_that_does_not_block_is_waited_for() -> None:
-    """A pipe in non-blocking mode answers EAGAIN when its buffer is full; all 500,000 bytes must
-    arrive nevertheless.
+def test_all_bytes_arrive_in_a_full_pipe_that_does_not_block() -> None:
+    """Writing to a full pipe in non-blocking mode fails with EAGAIN; a writer must wait for room
+    instead. A pipe of Linux has room for 65,536 bytes, so that 500,000 fill it several times.
     """
+    data = bytes(500_000)
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
 
     with open(read_end, "rb") as reader, ThreadPoolExecutor() as pool:
-        received = pool.submit(reader.read)
-        with open(write_end, "wb"):
-            write_output(f"/dev/fd/{write_end}", bytes(500000))
-        assert received.result() == bytes(500000)
+        received = pool.submit(reader.read)  # It returns when the write end is closed.
+        try:
+            # /dev/fd/N is written to by the descriptor N itself, which does not block.
+            write_output(f"/dev/fd/{write_end}", data)
+        finally:
+            os.close(write_end)
+        assert received.result() == data
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,15 @@ json_file.MAX_TENSORS at 3 and refused at 2. The files are small samples, so tha
 write gigabytes.
 """
 
+import io
 import json
+import pickle
 import pickletools
 import shutil
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -34,7 +36,10 @@ TABLES = [
 
 @pytest.fixture
 def samples(working_folder: Path) -> Path:
-    """A folder with one file of each kind that needs no optional package."""
+    """A folder with one file of each kind that needs no optional package.
+
+    t.npy and t.csv have the first of TABLES; t.npz, t.safetensors and t.json have all three.
+    """
     for suffix in ("npz", "safetensors", "json"):
         save_tables(f"t.{suffix}", TABLES, SPEC)
     for suffix in ("npy", "csv"):
@@ -57,6 +62,7 @@ def little_endian(path: Path, start: int, stop: int | None) -> int:
 
 
 def member_size(path: Path, name: str) -> int:
+    """Return the size of an archive's member when it is unpacked."""
     return zipfile.ZipFile(path).getinfo(name).file_size
 
 
@@ -64,18 +70,170 @@ def unpacked_size(path: Path) -> int:
     return sum(member.file_size for member in zipfile.ZipFile(path).infolist())
 
 
+class Limit(NamedTuple):
+    file: str  # of the fixture `samples`
+    name: str  # of the constant, in pecli.files
+    measure: Callable[[Path], int]  # of how much the file has
+
+    def assert_exact(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Assert that the file is read with the constant at what it has, and refused with one less."""
+        amount = self.measure(Path(self.file))
+        monkeypatch.setattr(f"pecli.files.{self.name}", amount)
+        assert is_read(self.file)
+
+        monkeypatch.setattr(f"pecli.files.{self.name}", amount - 1)
+        assert not is_read(self.file)
+
+
+def each_of(limits: list[Limit]) -> pytest.MarkDecorator:
+    """Parametrise a test by limits, with the file and the constant as ids."""
+    return pytest.mark.parametrize("limit", limits, ids=lambda limit: f"{limit.file}-{limit.name}")
+
+
+@pytest.mark.usefixtures("samples")
+@each_of(
+    [
+        Limit("t.npy", "npy.MAX_HEADER", lambda path: little_endian(path, 8, 10)),
+        Limit("t.npy", "contents.MAX_AXES", lambda path: len(["rows", "columns"])),
+        Limit("t.npy", "contents.MAX_BYTES", lambda path: 2 * 3 * 4),
+        Limit("empty.npy", "contents.MAX_EMPTY_ROWS", lambda path: 3),
+        Limit("t.safetensors", "safetensors.MAX_HEADER", lambda path: little_endian(path, 0, 8)),
+        Limit(
+            "t.safetensors", "safetensors.MAX_QUOTES", lambda path: path.read_bytes().count(b'"')
+        ),
+    ]
+)
+def test_npy_and_safetensors_files_are_read_at_a_limit_and_refused_beyond(
+    monkeypatch: pytest.MonkeyPatch, limit: Limit
+) -> None:
+    """t.npy has 2 × 3 numbers of float32, and empty.npy 3 rows without columns. The size of the header
+    is in bytes 8 and 9 of .npy and in the first 8 of .safetensors, whose header is JSON.
+    """
+    limit.assert_exact(monkeypatch)
+
+
+@pytest.mark.usefixtures("samples")
+@each_of(
+    [
+        Limit("t.npz", "zip_archive.MAX_DIRECTORY", lambda path: little_endian(path, -10, -6)),
+        Limit("t.npz", "npz.MAX_TEXT", lambda path: member_size(path, "pecli.npy")),
+        Limit("deflated.npz", "zip_archive.MAX_UNPACKED", unpacked_size),
+        Limit("bomb.npz", "zip_archive.BOMB_BYTES", lambda path: member_size(path, "a.npy")),
+        Limit("shards.npz.index.json", "shards.MAX_INDEX", lambda path: path.stat().st_size),
+        Limit("shards.npz.index.json", "shards.MAX_SHARDS", lambda path: 2),
+    ]
+)
+def test_archives_and_shards_are_read_at_a_limit_and_refused_beyond(
+    monkeypatch: pytest.MonkeyPatch, limit: Limit
+) -> None:
+    """A zip archive ends with a record of 22 bytes, whose bytes 12 to 15 are the size of the directory.
+    pecli.npy is the note that pecli writes. bomb.npz has one member that unpacks to more than 100
+    times its size, which is a bomb if it is beyond BOMB_BYTES. The index names two files.
+    """
+    limit.assert_exact(monkeypatch)
+
+
 def bracket_and_quote_count(path: Path) -> int:
+    """Count the signs at which a list, an object or a text of JSON begins, and the ends of texts."""
     text = path.read_bytes()
     return text.count(b"[") + text.count(b"{") + text.count(b'"')
 
 
+def operation_count(path: Path) -> int:
+    """Count the operations in a log of llama.cpp's eval-callback, each of which begins a line."""
+    return path.read_text().count("ggml_debug:")
+
+
+@pytest.mark.usefixtures("samples")
+@each_of(
+    [
+        Limit("t.csv", "decimals.MAX_TEXT", lambda path: path.stat().st_size),
+        Limit("rows.txt", "number_text.MAX_TEXT", lambda path: path.stat().st_size),
+        Limit("rows.txt", "text_file.MAX_TENSORS", lambda path: len(["q", "k", "v"])),
+        Limit("phi2.log", "eval_callback.MAX_OPERATIONS", operation_count),
+        Limit("phi2.log", "eval_callback.MAX_DIM", lambda path: 80),
+        Limit("t.json", "json_file.MAX_LISTS", bracket_and_quote_count),
+        Limit("t.json", "json_file.MAX_TENSORS", lambda path: len(["cos", "inv_freq", "é"])),
+        Limit("typed_rows.json", "plain_json.MAX_ROWS", lambda path: 2),
+    ]
+)
+def test_text_files_are_read_at_a_limit_and_refused_beyond(
+    monkeypatch: pytest.MonkeyPatch, limit: Limit
+) -> None:
+    """rows.txt has rows called q, k and v; phi2.log is a log of llama.cpp with heads of 80 channels;
+    typed_rows.json is a list of two objects. Sizes of texts are those of the files, in bytes.
+    """
+    limit.assert_exact(monkeypatch)
+
+
 def opcode_count(path: Path) -> int:
+    """Count the opcodes of the pickle in views.pt, except STOP at its end."""
     pickled = zipfile.ZipFile(path).read("torch_views/data.pkl")
-    return sum(1 for _ in pickletools.genops(pickled))
+    return sum(opcode.name != "STOP" for opcode, _, _ in pickletools.genops(pickled))
+
+
+class Dict(dict[object, object]):
+    """A dict that may have attributes, as the OrderedDict of a state dict has."""
+
+
+class SkeletonUnpickler(pickle.Unpickler):
+    """An unpickler of dicts, lists, numbers and texts, which replaces every tensor by None."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        return Dict if name == "OrderedDict" else lambda *arguments: None
+
+    def persistent_load(self, storage: object) -> None:
+        """Return None for a storage."""
+
+
+def names_of_values(name: str, value: object) -> Iterator[str]:
+    """Yield the name of a value and those of all values in it: "", "nested", "nested.list", …"""
+    yield name
+    items: Iterable[tuple[object, object]] = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    for key, inner in items:
+        yield from names_of_values(f"{name}.{key}" if name else str(key), inner)
+
+
+def letters_of_names(path: Path) -> int:
+    """Count 32 for each value in views.pt (29 values), and the letters of their names (221)."""
+    pickled = zipfile.ZipFile(path).read("torch_views/data.pkl")
+    root = SkeletonUnpickler(io.BytesIO(pickled)).load()
+    return sum(32 + len(name) for name in names_of_values("", root))
+
+
+@pytest.mark.usefixtures("samples")
+@each_of(
+    [
+        Limit(
+            "views.pt",
+            "torch_file.MAX_PICKLE",
+            lambda path: member_size(path, "torch_views/data.pkl"),
+        ),
+        Limit("views.pt", "torch_file.MAX_OPCODES", opcode_count),
+        Limit("views.pt", "torch_file.MAX_DEPTH", lambda path: len(["nested", "list", "0"])),
+        Limit("views.pt", "torch_file.MAX_NAME", lambda path: len("nested.list.0")),
+        Limit("views.pt", "torch_file.MAX_LETTERS", letters_of_names),
+    ]
+)
+def test_files_of_torch_save_are_read_at_a_limit_and_refused_beyond(
+    monkeypatch: pytest.MonkeyPatch, limit: Limit
+) -> None:
+    """The pickle of views.pt, data.pkl, has tensors in dicts and lists; nested.list.0 is the one with
+    the longest name, and the deepest. MAX_LETTERS limits the memory for all names, of which each
+    takes 32 bytes besides its letters.
+    """
+    limit.assert_exact(monkeypatch)
 
 
 def kept_bytes(path: Path) -> int:
-    """Letters of the keys, the texts and the tensors' names; eight bytes per skipped token."""
+    """Count the letters of the keys, the texts and the tensors' names in tiny.gguf.
+
+    A vocabulary of 100 words is not kept, and counts 8 bytes per word.
+    """
     texts = (
         "general.architecture llama llama.context_length llama.embedding_length "
         "llama.attention.head_count llama.rope.dimension_count llama.rope.freq_base "
@@ -84,83 +242,43 @@ def kept_bytes(path: Path) -> int:
     return len(texts.replace(" ", "")) + 8 * path.read_bytes().count(b"token ")
 
 
-def operation_count(path: Path) -> int:
-    return path.read_text().count("ggml_debug:")
-
-
-def largest_metadata(path: Path) -> int:
-    return max(file.stat().st_size for file in path.rglob("zarr.json"))
-
-
-def array_bytes(path: Path) -> int:
-    return sum(array.nbytes for array in pecli.load(path).values())
-
-
-class Limit(NamedTuple):
-    file: str
-    name: str  # of the constant, in pecli.files
-    measure: Callable[[Path], int]
-
-
-LIMITS_OF_FILES = [
-    Limit("t.npy", "npy.MAX_HEADER", lambda path: little_endian(path, 8, 10)),
-    Limit("t.npy", "contents.MAX_AXES", lambda path: 2),
-    Limit("t.npy", "contents.MAX_BYTES", lambda path: 24),
-    Limit("empty.npy", "contents.MAX_EMPTY_ROWS", lambda path: 3),
-    Limit("t.npz", "zip_archive.MAX_DIRECTORY", lambda path: little_endian(path, -10, -6)),
-    Limit("t.npz", "npz.MAX_TEXT", lambda path: member_size(path, "pecli.npy")),
-    Limit("deflated.npz", "zip_archive.MAX_UNPACKED", unpacked_size),
-    Limit("bomb.npz", "zip_archive.BOMB_BYTES", lambda path: member_size(path, "a.npy")),
-    Limit("t.safetensors", "safetensors.MAX_HEADER", lambda path: little_endian(path, 0, 8)),
-    Limit("t.safetensors", "safetensors.MAX_QUOTES", lambda path: path.read_bytes().count(b'"')),
-    Limit("t.csv", "decimals.MAX_TEXT", lambda path: path.stat().st_size),
-    Limit("rows.txt", "number_text.MAX_TEXT", lambda path: path.stat().st_size),
-    Limit("rows.txt", "text_file.MAX_TENSORS", lambda path: len(["q", "k", "v"])),
-    Limit("phi2.log", "eval_callback.MAX_OPERATIONS", operation_count),
-    Limit("phi2.log", "eval_callback.MAX_DIM", lambda path: 80),
-    Limit("t.json", "json_file.MAX_LISTS", bracket_and_quote_count),
-    Limit("t.json", "json_file.MAX_TENSORS", lambda path: 3),
-    Limit("typed_rows.json", "plain_json.MAX_ROWS", lambda path: 2),
-    Limit("shards.npz.index.json", "shards.MAX_INDEX", lambda path: path.stat().st_size),
-    Limit("shards.npz.index.json", "shards.MAX_SHARDS", lambda path: 2),
-    Limit(
-        "views.pt",
-        "torch_file.MAX_PICKLE",
-        lambda path: member_size(path, "torch_views/data.pkl"),
-    ),
-    Limit("views.pt", "torch_file.MAX_OPCODES", lambda path: opcode_count(path) - 1),
-    Limit("views.pt", "torch_file.MAX_DEPTH", lambda path: len(["nested", "list", "0"])),
-    Limit("views.pt", "torch_file.MAX_NAME", lambda path: len("nested.list.0")),
-    # 29 dicts, lists, tensors and numbers, at 32 each, and the letters of all their names
-    Limit("views.pt", "torch_file.MAX_LETTERS", lambda path: 32 * (1 + 15 + 2 + 2 + 9) + 221),
-    Limit("tiny.gguf", "gguf_file.MAX_TENSORS", lambda path: little_endian(path, 8, 16)),
-    Limit("tiny.gguf", "gguf_file.MAX_KEYS", lambda path: little_endian(path, 16, 24)),
-    Limit("tiny.gguf", "gguf_file.MAX_AXES", lambda path: 2),
-    Limit("tiny.gguf", "gguf_file.MAX_KEPT", kept_bytes),
-    Limit("t.zarr", "zarr_store.MAX_BYTES", array_bytes),
-    Limit("t.zarr", "zarr_store.MAX_METADATA", largest_metadata),
-]
+@pytest.mark.usefixtures("samples")
+@each_of(
+    [
+        Limit("tiny.gguf", "gguf_file.MAX_TENSORS", lambda path: little_endian(path, 8, 16)),
+        Limit("tiny.gguf", "gguf_file.MAX_KEYS", lambda path: little_endian(path, 16, 24)),
+        Limit("tiny.gguf", "gguf_file.MAX_AXES", lambda path: len(["rows", "columns"])),
+        Limit("tiny.gguf", "gguf_file.MAX_KEPT", kept_bytes),
+    ]
+)
+def test_gguf_files_are_read_at_a_limit_and_refused_beyond(
+    monkeypatch: pytest.MonkeyPatch, limit: Limit
+) -> None:
+    """A GGUF header begins with «GGUF», a version of 4 bytes, and the numbers of tensors and of keys,
+    of 8 bytes each. tiny.gguf has matrices and vectors.
+    """
+    limit.assert_exact(monkeypatch)
 
 
 @pytest.mark.usefixtures("samples")
-@pytest.mark.parametrize("limit", LIMITS_OF_FILES, ids=lambda limit: f"{limit.file}-{limit.name}")
-def test_a_file_is_read_at_a_limit_and_refused_one_beyond(
+@each_of(
+    [
+        Limit("t.zarr", "zarr_store.MAX_BYTES", lambda path: 2 * 3 * 4 + 3 * 8),
+        Limit(
+            "t.zarr",
+            "zarr_store.MAX_METADATA",
+            lambda path: max(file.stat().st_size for file in path.rglob("zarr.json")),
+        ),
+    ]
+)
+def test_zarr_stores_are_read_at_a_limit_and_refused_beyond(
     monkeypatch: pytest.MonkeyPatch, limit: Limit
 ) -> None:
-    """For example t.json has 3 tensors, so it must be read with json_file.MAX_TENSORS = 3, and
-    refused with 2. `limit.measure` finds the 3 without pecli's readers; nothing but the limit
-    changes, so that only the limit can be the cause of the refusal.
+    """The store has the table cos of 2 × 3 float32 numbers and inv_freq of 3 float64 numbers. Each
+    array and the store itself have their metadata in a file zarr.json.
     """
-    if limit.file == "t.zarr":
-        save_tables("t.zarr", TABLES[:2], None)
-    amount = limit.measure(Path(limit.file))
-    constant = f"pecli.files.{limit.name}"
-
-    monkeypatch.setattr(constant, amount)
-    assert is_read(limit.file)
-
-    monkeypatch.setattr(constant, amount - 1)
-    assert not is_read(limit.file)
+    save_tables("t.zarr", TABLES[:2], None)
+    limit.assert_exact(monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -82,42 +82,98 @@ def test_one_table_is_read_from_every_printed_form(text: str) -> None:
     assert pecli.load("x.txt")["array"].tolist() == [[1.5, 0.5], [-2.0, 0.25]]
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("cos[0] = 1.5 0.5\ncos[1] = -2 0.25\n", "cos"),
-        ("cos[0]: [1.5, 0.5]\ncos[1]: [-2, 0.25]\n", "cos"),
-        ("[INFO] 12:03:11 q[0] 1.5 0.5\n[INFO] 12:03:12 q[1] -2 0.25\n", "q"),
-        ("q = tensor([[1.5, 0.5],\n            [-2., 0.25]])\n", "q"),
-        ("cos:\n1.5 0.5\n-2 0.25\n", "cos"),
-        ("q\n1.5 0.5\n-2 0.25\n", "q"),
-        ("the second query rotated:\n1.5 0.5\n-2 0.25\n", "the_second_query_rotated"),
-        ("the second query, rotated twice:\n1.5 0.5\n-2 0.25\n", "array"),
-        ("bf16 q = [[1.5, 0.5], [-2, 0.25]]", "q"),
-        ("q after rope:\n[[1.5 0.5]\n [-2. 0.25]]\n", "q_after_rope"),
-        ("layer 3 q: 1.5 0.5\nlayer 3 q: -2 0.25\n", "layers.3.q"),
-        ("model.layers.3.self_attn.q = [[1.5, 0.5], [-2, 0.25]]", "model.layers.3.self_attn.q"),
-        ("layers[3].q = [[1.5, 0.5], [-2, 0.25]]", "layers[3].q"),
-        ("static const float cos[2][2] = {{1.5f, 0.5f}, {-2.0f, 0.25f}};", "cos"),
-        ("float cos[2][2] = {1.5f, 0.5f, -2.0f, 0.25f};", "cos"),
-        ("pub const COS: [[f32; 2]; 2] = [[1.5, 0.5], [-2.0, 0.25_f32]];", "COS"),
-        ("let cos: [[Float]] = [[1.5, 0.5], [-2.0, 0.25]]", "cos"),
-        ("const cos = new Float32Array([1.5, 0.5, -2, 0.25]);", "cos"),
-        ("q[0][0] = 1.5\nq[0][1] = 0.5\nq[1][0] = -2\nq[1][1] = 0.25\n", "q"),
-        ("12:03:11.5 q: 1.5 0.5\n12:03:11.6 q: -2 0.25\n", "q"),
-        ("12:03:11 q:\n1.5 0.5\n-2 0.25\n", "q"),
-    ],
-)
-def test_the_label_before_printed_numbers_names_the_tensor(text: str, name: str) -> None:
-    """Each text prints the rows (1.5, 0.5) and (−2, 0.25) as some language or logger does, and is
-    read back as that table, under the name that stands before it (a title of more than four words
-    is no name). Some forms print a flat list.
+def assert_named_table(text: str, name: str) -> None:
+    """Assert that a text is read as one tensor of this name, with the numbers of TWO_ROWS.
+
+    Some texts print the four numbers as a flat list.
     """
     Path("x.log").write_text(text)
     tensors = pecli.load("x.log")
-
     assert [*tensors] == [name]
-    assert tensors[name].reshape(2, 2).tolist() == [[1.5, 0.5], [-2.0, 0.25]]
+    assert tensors[name].reshape(2, 2).tolist() == TWO_ROWS
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        pytest.param("cos[0] = 1.5 0.5\ncos[1] = -2 0.25\n", "cos", id="indices of rows"),
+        pytest.param("cos[0]: [1.5, 0.5]\ncos[1]: [-2, 0.25]\n", "cos", id="colons and brackets"),
+        pytest.param(
+            "q[0][0] = 1.5\nq[0][1] = 0.5\nq[1][0] = -2\nq[1][1] = 0.25\n",
+            "q",
+            id="indices of numbers",
+        ),
+        pytest.param("q = tensor([[1.5, 0.5],\n            [-2., 0.25]])\n", "q", id="a tensor"),
+        pytest.param(
+            "layer 3 q: 1.5 0.5\nlayer 3 q: -2 0.25\n", "layers.3.q", id="the number of a layer"
+        ),
+        pytest.param(
+            "model.layers.3.self_attn.q = [[1.5, 0.5], [-2, 0.25]]",
+            "model.layers.3.self_attn.q",
+            id="a name of a checkpoint",
+        ),
+        pytest.param(
+            "layers[3].q = [[1.5, 0.5], [-2, 0.25]]", "layers[3].q", id="an expression of Python"
+        ),
+    ],
+)
+def test_the_label_before_printed_numbers_names_the_tensor(text: str, name: str) -> None:
+    """Indices of rows or numbers at the end are not part of the name. «layer 3 q» becomes layers.3.q,
+    as checkpoints name it; a label that is an expression stays as it is.
+    """
+    assert_named_table(text, name)
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        pytest.param("cos:", "cos", id="a name and a colon"),
+        pytest.param("q", "q", id="a name"),
+        pytest.param("q after rope:", "q_after_rope", id="three words"),
+        pytest.param("the second query rotated:", "the_second_query_rotated", id="four words"),
+        pytest.param("the second query, rotated twice:", "array", id="five words are no name"),
+    ],
+)
+def test_a_line_of_up_to_four_words_above_printed_numbers_names_the_tensor(
+    title: str, name: str
+) -> None:
+    """Underscores join the words. Longer lines are sentences; «array» is a tensor without a name."""
+    assert_named_table(f"{title}\n1.5 0.5\n-2 0.25\n", name)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        pytest.param(
+            "static const float cos[2][2] = {{1.5f, 0.5f}, {-2.0f, 0.25f}};", "cos", id="C, nested"
+        ),
+        pytest.param("float cos[2][2] = {1.5f, 0.5f, -2.0f, 0.25f};", "cos", id="C, flat"),
+        pytest.param(
+            "pub const COS: [[f32; 2]; 2] = [[1.5, 0.5], [-2.0, 0.25_f32]];", "COS", id="Rust"
+        ),
+        pytest.param("let cos: [[Float]] = [[1.5, 0.5], [-2.0, 0.25]]", "cos", id="Swift"),
+        pytest.param("const cos = new Float32Array([1.5, 0.5, -2, 0.25]);", "cos", id="JavaScript"),
+        pytest.param("bf16 q = [[1.5, 0.5], [-2, 0.25]]", "q", id="a dtype before the name"),
+    ],
+)
+def test_a_declaration_names_the_tensor_without_its_type(text: str, name: str) -> None:
+    """The name is that of the variable; its type and its sides stand beside it."""
+    assert_named_table(text, name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            "[INFO] 12:03:11 q[0] 1.5 0.5\n[INFO] 12:03:12 q[1] -2 0.25\n", id="level and time"
+        ),
+        pytest.param("12:03:11.5 q: 1.5 0.5\n12:03:11.6 q: -2 0.25\n", id="time of each row"),
+        pytest.param("12:03:11 q:\n1.5 0.5\n-2 0.25\n", id="time of a title"),
+    ],
+)
+def test_the_time_and_level_of_a_log_line_are_left_out_of_the_name(text: str) -> None:
+    """A logger writes them before the message, in which the label is q."""
+    assert_named_table(text, "q")
 
 
 @pytest.mark.parametrize(
@@ -338,10 +394,12 @@ def test_a_column_after_longer_rows_is_an_error(count: int) -> None:
 
 
 def test_the_end_of_a_long_line_does_not_begin_the_column_below_it() -> None:
-    """Lines are read in parts of 65,536 bytes. This one has a blank, 32,768 times «1» and blanks
-    between them, and then « 7»: a part of one number, as the lines below it have.
+    """Lines are read in parts of 65,536 bytes. This one has 1 + 2 · 32,768 bytes before its last
+    number, 7, which is a part of its own and looks like the 40 lines of one number below. But those
+    are rows of one number below a row of 32,769, which is an error.
     """
-    Path("x.txt").write_text(" " + "1 " * 32_768 + "7\n" + "2\n" * 40)
+    numbers_before = 32_768
+    Path("x.txt").write_text(" " + "1 " * numbers_before + "7\n" + "2\n" * 40)
     with pytest.raises(FileError, match=r"line 2 has 1 number, and the first has 32769$"):
         pecli.load("x.txt")
 
@@ -479,7 +537,9 @@ def test_a_mistake_in_printed_lists_is_named_with_line_and_column(
     text: str, line: int, column: int, problem: str
 ) -> None:
     """The column is that of the bracket at which the mistake shows: in `[[1, 2], [3]]` the one that
-    ends the short list, the 12th character. In `[[1], 2]` it is where «, 2» begins.
+    ends the short list, the 12th character, and in `[[], []]` the last one, which ends a list without
+    any number. In `[[1], 2]` it is where «, 2» begins. A list that does not end is reported at the
+    end of the text: behind the last character, or on the empty line below it.
     """
     Path("x.txt").write_text(text)
     with pytest.raises(FileError, match=f"line {line}, column {column}: {re.escape(problem)}"):
@@ -614,43 +674,85 @@ def test_a_printed_table_without_labels_needs_no_note() -> None:
     assert notes_of("x.txt") == []
 
 
+def printed_decimals(text: str) -> int:
+    """Return the decimals to which the numbers of a text seem to be rounded; 0 if to none.
+
+    The tolerance of a comparison follows from them: numbers that end because they have no more
+    digits (0.5) are exact, and others (0.8415) are rounded.
+    """
+    Path("x.txt").write_text(text)
+    printed = load_file("x.txt").printed
+    assert printed is not None
+    return printed.decimals
+
+
 @pytest.mark.parametrize(
     ("text", "decimals"),
     [
-        pytest.param("0.1250 0.5000 1.0000", 4, id="zeros at the end: printf %.4f, or PyTorch"),
-        pytest.param("1.2500e-03 5.0000e-01", 4, id="zeros at the end: printf %.4e"),
-        pytest.param("0.84147096 0.5 1.0 2.0", 8, id="8 digits of sin 1"),
-        pytest.param("0.5 0.25 0.125 0.0625", 0, id="numbers that have no more digits"),
+        pytest.param("0.1250 0.5000 1.0000", 4, id="all have four: printf %.4f, or PyTorch"),
+        pytest.param("1.2500e-03 5.0000e-01", 4, id="all have four: printf %.4e"),
+        pytest.param("0.125 0.5", 3, id="half of the numbers have three"),
+        pytest.param("0.125 0.5 0.25", 0, id="a third of the numbers has three"),
+        pytest.param("0.5 0.25 0.125 0.0625", 0, id="a quarter of the numbers has four"),
+        pytest.param("0.12345 0.5 1.0", 0, id="a third of the numbers has five"),
+        pytest.param("1 2 3", 0, id="whole numbers"),
+    ],
+)
+def test_numbers_are_rounded_to_three_to_five_decimals_if_half_have_as_many(
+    text: str, decimals: int
+) -> None:
+    """NumPy and others leave out zeros at the end, so that of numbers rounded to three decimals not
+    all have three; but at least half should. Otherwise 0.125 is a number of three digits.
+    """
+    assert printed_decimals(text) == decimals
+
+
+@pytest.mark.parametrize(
+    ("text", "decimals"),
+    [
         pytest.param("0.5 1.0 " * 32, 1, id="64 numbers of one decimal: printf %.1f"),
         pytest.param("0.5 1.0 " * 31, 0, id="62 numbers of one decimal: too few"),
         pytest.param("0.50 1.25 " * 32, 2, id="64 numbers of two decimals: printf %.2f"),
         pytest.param("0.5 0.25 " * 32, 0, id="64 numbers, of one or two decimals"),
-        pytest.param("1 2 3", 0, id="whole numbers"),
-        pytest.param("0.125 0.5", 3, id="half of the numbers have three decimals"),
-        pytest.param("0.125 0.5 0.25", 0, id="a third of the numbers has three decimals"),
-        pytest.param("0.123456 0.5 1.0", 6, id="six digits, which no number has by chance"),
-        pytest.param("0.12345 0.5 1.0", 0, id="five digits, which may be all of them"),
-        pytest.param("0.540302 0.0998334 " * 32, 6, id="64 numbers of six digits: C++, MLX"),
-        pytest.param(
-            "0.540302 9.99983e-05 " * 32, 6, id="64 numbers of six digits, with exponents"
-        ),
-        pytest.param("5.40302 0.0998334 " * 32, 5, id="64 numbers of six digits, some above 1"),
-        pytest.param(
-            "0.5403023 0.09983342 " * 32, 8, id="64 numbers of seven digits: all of float32"
-        ),
     ],
 )
-def test_the_number_of_printed_decimals_is_found(text: str, decimals: int) -> None:
-    """The tolerance of a comparison follows from the number of decimals; 0 means that all digits
-    were printed. Numbers were cut off after the last decimal if one ends with a zero, if six or more
-    digits are shown, or if half of them have the same number of three decimals or more. Fewer
-    decimals may be chance, unless all of 64 numbers have as many.
+def test_numbers_are_rounded_to_one_or_two_decimals_if_all_of_64_have_as_many(
+    text: str, decimals: int
+) -> None:
+    """0.5 and 0.25 are often all the digits of a number, and only many numbers that have as many
+    decimals show that they are rounded. 64 are thought to be many.
     """
-    Path("x.txt").write_text(text)
-    printed = load_file("x.txt").printed
+    assert printed_decimals(text) == decimals
 
-    assert printed is not None
-    assert printed.decimals == decimals
+
+@pytest.mark.parametrize(
+    ("text", "decimals"),
+    [
+        pytest.param("0.123456 0.5 1.0", 6, id="a number of six decimals"),
+        pytest.param("0.84147096 0.5 1.0 2.0", 8, id="sin 1 with eight decimals"),
+        pytest.param("0.5403023 0.09983342 " * 32, 8, id="seven digits: seven or eight decimals"),
+    ],
+)
+def test_a_number_of_six_or_more_decimals_is_rounded_to_them(text: str, decimals: int) -> None:
+    """No number has so many decimals by chance, so that one is enough; the largest count is taken."""
+    assert printed_decimals(text) == decimals
+
+
+@pytest.mark.parametrize(
+    ("text", "decimals"),
+    [
+        pytest.param("0.540302 0.0998334 " * 32, 6, id="0.540302 has six decimals"),
+        pytest.param("0.540302 9.99983e-05 " * 32, 6, id="0.540302 has six, beside exponents"),
+        pytest.param("5.40302 0.0998334 " * 32, 5, id="5.40302 has five decimals"),
+    ],
+)
+def test_64_numbers_of_six_digits_are_rounded_to_the_decimals_of_the_largest(
+    text: str, decimals: int
+) -> None:
+    """C++ streams and MLX print six significant digits, so that small numbers have more decimals:
+    0.0998334 has seven. The rounding of the largest numbers bounds that of all.
+    """
+    assert printed_decimals(text) == decimals
 
 
 @pytest.mark.parametrize(
@@ -825,12 +927,14 @@ def test_a_print_of_llama_cpp_that_was_cut_is_named_as_such() -> None:
     ],
 )
 def test_words_of_languages_around_numbers_are_left_out(text: str) -> None:
-    """The only tensor of each text is the row 1.5, 0.5."""
+    """The only tensor of each text is `table`, the row 1.5, 0.5. Types and sizes beside it hold no
+    numbers of a tensor: `[1, 2]` is a size. Of Zig's `[_]`, underscores may stay at the name.
+    """
     Path("x.txt").write_text(text)
-    tensors = pecli.load("x.txt")
+    ((name, table),) = pecli.load("x.txt").items()
 
-    assert [name.strip("_") for name in tensors] == ["table"]
-    assert next(iter(tensors.values())).tolist() == [[1.5, 0.5]]
+    assert name.rstrip("_") == "table"
+    assert table.tolist() == [[1.5, 0.5]]
 
 
 SMALL_DTYPES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
@@ -856,8 +960,9 @@ def test_a_print_that_states_a_small_dtype_is_read_in_it(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", SMALL_DTYPES)
 def test_numbers_of_a_small_dtype_are_within_the_stated_rounding(dtype: str) -> None:
-    """Near 0, numbers are closer together than four decimals are: rounding twice changes them by up
-    to 5e-5 and 5e-5.
+    """PyTorch rounds numbers to four decimals when it prints them, by up to 5e-5; and what is read is
+    rounded to the dtype, whose nearest number is no further from the decimals than the one that was
+    printed, again 5e-5. Both together are up to 1e-4.
     """
     array = np.linspace(-1, 1, 4000).reshape(40, 100).astype(SMALL_DTYPES[dtype])
     Path("x.txt").write_text(torch_print(array, dtype))
@@ -1024,11 +1129,6 @@ def test_lists_with_numbers_for_names_are_separate_tensors_with_a_note(text: str
     ("text", "problem"),
     [
         pytest.param(
-            '[{"i": 0, "v": 1.0}]',
-            "holds no list of numbers; write nested lists",
-            id="names that are no indices",
-        ),
-        pytest.param(
             '{"q": {"0": 1, "2": 3}}',
             "line 1, column 15: member 1 of a list is missing$",
             id="a missing index",
@@ -1046,10 +1146,18 @@ def test_lists_with_numbers_for_names_are_separate_tensors_with_a_note(text: str
 )
 def test_a_typed_array_with_a_hole_is_refused(text: str, problem: str) -> None:
     """JSON.stringify writes a Float32Array as {"0": …, "1": …}; every index must be there, with a
-    number.
+    number, and a bracket at the end. In the first text, member 1 should begin behind the 14th
+    character, a comma.
     """
     Path("x.json").write_text(text)
     with pytest.raises(FileError, match=problem):
+        pecli.load("x.json")
+
+
+def test_objects_whose_names_are_no_indices_are_no_lists_of_numbers() -> None:
+    """{"0": 1, "1": 2} would be the typed array (1, 2); "i" and "v" are names of single numbers."""
+    Path("x.json").write_text('[{"i": 0, "v": 1.0}]')
+    with pytest.raises(FileError, match="holds no list of numbers; write nested lists"):
         pecli.load("x.json")
 
 
@@ -1108,12 +1216,15 @@ def test_long_lines_that_are_read_in_pieces_give_the_same_tensors(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A line may be gigabytes long, and is read in pieces that end between two numbers. Each text
-    is read twice: in pieces of the usual 65,536 bytes, that is as a whole, and in pieces of 16.
+    is read twice: in pieces of the usual 65,536 bytes, which are whole lines here, and in pieces of
+    16 bytes and the rest of the number that they would cut.
     """
     Path("x.txt").write_text(text)
     whole = pecli.load("x.txt")
-    pieces_of_16_bytes = re.compile(rb"[^\n]{0,16}[^\s,;\[\]{}]{0,16}\n?")
-    monkeypatch.setattr("pecli.files.number_text._LINE_OR_PART", pieces_of_16_bytes)
+    sixteen_bytes_of_a_line = rb"[^\n]{0,16}"
+    rest_of_a_number = rb"[^\s,;\[\]{}]{0,16}"
+    piece = re.compile(sixteen_bytes_of_a_line + rest_of_a_number + rb"\n?")
+    monkeypatch.setattr("pecli.files.number_text._LINE_OR_PART", piece)
     in_pieces = pecli.load("x.txt")
 
     assert [*in_pieces] == [*whole]
@@ -1182,7 +1293,10 @@ def test_null_and_words_in_quotes_are_nan_and_infinities_in_json() -> None:
     ],
 )
 def test_text_that_is_not_json_of_lists_is_refused_at_its_place(text: str, problem: str) -> None:
-    """Each text has one mistake; the message names it, and its line and column if it has a place."""
+    """Each text has one mistake; the message names it. Columns count from 1: that of a word is where it
+    begins, that of a missing end is behind the text, and that of a bracket in the place of a colon
+    or a value is behind the bracket.
+    """
     Path("x.json").write_text(text)
     with pytest.raises(FileError, match=problem):
         pecli.load("x.json")

@@ -105,20 +105,33 @@ def test_no_name_of_a_tensor_has_two_roles() -> None:
 @pytest.mark.parametrize(
     ("name", "role"),
     [
-        pytest.param("weight", "rows", id="weight as the full name"),
+        pytest.param("weight", "rows", id="weight as the full name: a learned table"),
         pytest.param("Weight", None, id="weight with a capital letter"),
-        pytest.param("array", None, id="array, which is NumPy's default"),
+        pytest.param("mlp.weight", None, id="weight at the end of a path"),
+        pytest.param("bias", "bias", id="bias as the full name: a table of biases"),
         pytest.param("a.bias", None, id="bias at the end of a path"),
-        pytest.param("cos.weight.weights", "cos", id="cos as a word before weight"),
-        pytest.param("rope.x", ANYTHING, id="rope as a word"),
-        pytest.param("europe.x", None, id="rope within a word"),
+        pytest.param("array", None, id="array, the name of every array without one"),
     ],
 )
 def test_common_words_count_only_as_the_full_name(name: str, role: str | None) -> None:
-    """«weight» alone is a learned table, but weight within a path is any layer's; «rope» counts as
-    a word, not in «europe».
+    """A file with the single tensor «weight» is a learned table; in a path, every layer of a model has
+    a weight and a bias.
     """
     assert role_of(name) == role
+
+
+@pytest.mark.parametrize("name", ["cos", "cos.weight", "cos.weights", "cos.weight.weights"])
+def test_weight_at_the_end_of_a_path_leaves_the_role_to_the_name_before_it(name: str) -> None:
+    """Modules for tables keep them as their weight: «cos.weight» is the table cos."""
+    assert role_of(name) == "cos"
+
+
+def test_a_tensor_of_a_module_called_rope_is_rotary() -> None:
+    """The name «x» states no role, but the module is one of rotary encodings, so that the tensor may
+    be any of theirs: ANYTHING. In «europe» the letters rope are no word.
+    """
+    assert role_of("rope.x") == ANYTHING
+    assert role_of("europe.x") is None
 
 
 @pytest.mark.parametrize(
@@ -141,8 +154,14 @@ def test_the_layer_type_of_a_table_follows_from_its_name(name: str, layer_type: 
     """Gemma 3 and others have one table for sliding layers (local, or swa for sliding-window
     attention) and one for full ones (global). Neither word, or both, state no layer type.
     """
-    layer_types_of_gemma = ["", "attention", "full_attention", "sliding_attention"]
+    layer_types_of_gemma = ["full_attention", "sliding_attention"]
     assert layer_named(name, layer_types_of_gemma) == layer_type
+
+
+def test_the_longest_layer_type_in_the_name_of_a_table_counts() -> None:
+    """«full_attention» contains the other two texts, «attention» and the empty one."""
+    layer_types = ["", "attention", "full_attention", "sliding_attention"]
+    assert layer_named("rotary_emb.full_attention_inv_freq", layer_types) == "full_attention"
 
 
 @pytest.mark.parametrize(
@@ -192,17 +211,28 @@ class Module:
         self.named_parameters = parameters.items
 
 
-@pytest.mark.parametrize("buffer", ["cos", "a"])
-def test_the_only_buffer_of_a_module_is_taken_even_if_its_name_is_not_positional(
-    buffer: str,
-) -> None:
-    """«cos» is the name of a table. «a» is not, but it is taken because no tensor of the module has
-    such a name. The parameter b is a weight.
-    """
-    module = Module({buffer: np.ones(1)}, b=np.zeros(1))
-    _, loaded = opened(module)
+def names_of_taken_tensors(*, buffers: list[str], parameters: list[str]) -> list[str]:
+    """Return which tensors of a module are read, when it is given in place of a file."""
+    module = Module(
+        {name: np.ones(1) for name in buffers}, **{name: np.ones(1) for name in parameters}
+    )
+    _, file = opened(module)
+    return [*file.tensors]
 
-    assert {*loaded.tensors} == {buffer}
+
+def test_buffers_of_a_module_are_taken_if_no_tensor_has_a_positional_name() -> None:
+    """«a» and «c» could be tables that the module computes. Its parameters are trained weights, and
+    those are never taken without a positional name.
+    """
+    assert names_of_taken_tensors(buffers=["a", "c"], parameters=["b"]) == ["a", "c"]
+
+
+def test_only_tensors_with_a_positional_name_are_taken_if_there_is_one() -> None:
+    """«cos» is the name of a rotary table, and «wpe.weight» that of GPT-2's learned one; «a» and «b»
+    are other tensors.
+    """
+    assert names_of_taken_tensors(buffers=["a", "cos"], parameters=["b"]) == ["cos"]
+    assert names_of_taken_tensors(buffers=["a"], parameters=["b", "wpe.weight"]) == ["wpe.weight"]
 
 
 LLAMA_FREQUENCIES = 10000.0 ** (-np.arange(8) / 8)
@@ -246,13 +276,19 @@ def test_identify_finds_the_frequencies_of_a_module() -> None:
 
 
 def test_verify_finds_a_learned_table_among_the_parameters_of_a_module() -> None:
-    """GPT-2 keeps its positions, here 32 rows of 64, as the parameter wpe.weight."""
-    parameters = {
-        "wpe.weight": np.arange(2048.0).reshape(32, 64),
-        "wte.weight": np.ones((9, 64)),  # the tokens' embeddings
-    }
+    """GPT-2 keeps its positions, here 32 rows of 64, as the parameter wpe.weight; wte.weight are the
+    embeddings of tokens. Learned rows may have any numbers; a table of 31 rows must fail.
+    """
     config = {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_positions": 32}
-    assert pecli.verify(Module({}, **parameters), config)
+    rows = np.arange(32 * 64.0).reshape(32, 64)
+    embeddings = np.ones((9, 64))
+    right = Module({}, **{"wpe.weight": rows, "wte.weight": embeddings})
+    one_row_less = Module({}, **{"wpe.weight": rows[:31], "wte.weight": embeddings})
+
+    result = pecli.verify(right, config)
+    assert [tensor.name for tensor in result.tensors] == ["wpe.weight"]
+    assert result.passed
+    assert not pecli.verify(one_row_less, config).passed
 
 
 def test_identify_finds_a_buffer_without_a_positional_name() -> None:

@@ -76,39 +76,46 @@ def test_a_column_of_csv_is_not_named_nan(working_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "most_digits"),
-    [(np.float16, 5), (ml_dtypes.bfloat16, 4)],
-    ids=["float16", "bfloat16"],
+    ("dtype", "most_digits", "largest"),
+    [
+        pytest.param(np.float16, 5, 0x7BFF, id="float16"),
+        pytest.param(ml_dtypes.bfloat16, 4, 0x7F7F, id="bfloat16"),
+    ],
 )
-def test_sixteen_bits_are_written_in_few_digits(dtype: type, most_digits: int) -> None:
-    """5 significant digits distinguish all float16 numbers (11 bits), 4 all of bfloat16 (8 bits).
-    500 random patterns of bits, and three near the largest number, are written and read back.
+def test_sixteen_bits_are_written_in_few_digits(
+    dtype: type, most_digits: int, largest: int
+) -> None:
+    """A fraction of b bits needs up to 1 + ⌈b · log10 2⌉ significant digits: 5 for float16 (11 bits),
+    and 4 for bfloat16 (8 bits). 500 random patterns of bits, `largest`, which is the largest number,
+    its negative and a number near it are written and read back.
     """
     random_bits = np.random.default_rng(0).integers(0, 2**16, 500, np.uint16)
-    near_the_largest = np.array([0x7BF0, 0x7BFF, 0xFBFF], np.uint16)
+    sign = 0x8000
+    near_the_largest = np.array([largest, largest | sign, largest - 15], np.uint16)
     array = np.concatenate([random_bits, near_the_largest]).view(dtype)
     with np.errstate(invalid="ignore"):  # signalling NaNs
         finite = array[np.isfinite(array.astype(float))]
     texts = numerals(finite)
 
     assert np.array(texts, float).astype(dtype).tobytes() == finite.tobytes()
-    assert max(len(significant_digits(f"{float(text):e}")) for text in texts) <= most_digits
+    assert max(map(significant_digits, texts)) <= most_digits
 
 
-def significant_digits(numeral: str) -> str:
-    """Return the digits of a number, without zeros before and after them."""
-    return numeral.partition("e")[0].replace(".", "").strip("-0")
+def significant_digits(numeral: str) -> int:
+    """Count the digits of a number without the zeros around them: 1 of 6e-08, 4 of -65440.0."""
+    mantissa, _, _ = numeral.partition("e")
+    return len(mantissa.replace(".", "").strip("-0"))
 
 
 def test_json_is_read_by_python_as_the_same_lists(
     working_folder: Path, arrays: Arrays, tables: list[Table], spec: dict
 ) -> None:
     """`arrays` are three arrays of several shapes and dtypes, `tables` the same as pecli's tables,
-    and `spec` is a note about their origin. JSON has no infinity and no NaN, which Python's json
-    would read as bare words: they are texts. Row 3 of cos ends with −∞, ∞ and −0.
+    and `spec` is a note about their origin. Tensors are in the order of their names. Python's float
+    also reads the texts that stand for infinities.
     """
     save_tables("a.json", tables, spec)
-    loaded = json.loads(Path("a.json").read_text(), parse_constant=pytest.fail)
+    loaded = json.loads(Path("a.json").read_text())
 
     assert loaded["pecli"] == spec
     assert list(loaded["tensors"]) == sorted(arrays)
@@ -116,8 +123,21 @@ def test_json_is_read_by_python_as_the_same_lists(
         tensor = loaded["tensors"][name]
         assert tensor["dtype"] == array.dtype.name
         assert tensor["shape"] == list(array.shape)
-        assert np.array_equal(np.array(tensor["data"]).astype(array.dtype), array)
-    assert loaded["tensors"]["cos"]["data"][3][1:] == ["-Infinity", "Infinity", -0.0]
+        numbers = np.vectorize(float)(np.array(tensor["data"], object)).astype(array.dtype)
+        assert numbers.tobytes() == array.tobytes()
+
+
+def test_infinities_and_nan_are_texts_in_json(working_folder: Path) -> None:
+    """JSON has no such numbers; bare words, which Python's json would pass to `parse_constant`, are
+    an error elsewhere. −0 keeps its sign.
+    """
+    array = np.array([-np.inf, np.inf, np.nan, -0.0, 1.5])
+    save_tables("a.json", [table_of("a", array)], None)
+    text = Path("a.json").read_text()
+    data = json.loads(text, parse_constant=pytest.fail)["tensors"]["a"]["data"]
+
+    assert data == ["-Infinity", "Infinity", "NaN", -0.0, 1.5]
+    assert math.copysign(1, data[3]) == -1
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (9,), (17,), (4, 3), (2, 1, 3), (2, 2, 2, 3)], ids=str)
@@ -132,6 +152,7 @@ def test_arrays_of_any_shape_are_nested_lists_in_json(
 
 
 def tables_of_many_dtypes() -> list[Table]:
+    """Return nine tables of seven dtypes, with special, smallest and largest numbers."""
     special = np.array([[-np.inf, np.inf, np.nan, -0.0], [5e-324, 1.7e308, -1 / 3, 2.0**-149]])
     return [
         table_of("f64", special),
@@ -151,10 +172,10 @@ def test_a_compiled_header_holds_the_bits_of_the_tables(
     working_folder: Path, spec: dict[str, object]
 ) -> None:
     """A C program includes the header twice and prints the memory of the arrays, which must be that
-    of NumPy's. The compiler may not warn.
+    of NumPy's. The compiler may not warn. `spec` is written as a comment, and has a text with «*/».
     """
     tables = tables_of_many_dtypes()
-    save_tables("a.h", tables, {**spec, "scheme": "learned-init"})
+    save_tables("a.h", tables, spec)
     names = [f"a_{table.name}" for table in tables]
     dumps = "".join(f"fwrite(&{name}, sizeof {name}, 1, stdout);" for name in names)
     includes = '#include <stdio.h>\n#include "a.h"\n#include "a.h"\n'
@@ -173,8 +194,10 @@ def test_a_compiled_header_holds_the_bits_of_the_tables(
 def test_a_header_is_accepted_by_a_cpp_compiler(
     working_folder: Path, spec: dict[str, object]
 ) -> None:
-    """The header holds tables of nine dtypes; the compiler may not warn."""
-    save_tables("a.h", tables_of_many_dtypes(), {**spec, "scheme": "learned-init"})
+    """The header holds nine tables of seven dtypes, and `spec` as a comment, in which a text has
+    «*/». The compiler checks it as a header of C++17, and may not warn.
+    """
+    save_tables("a.h", tables_of_many_dtypes(), spec)
     options = ("-std=c++17", "-x", "c++-header", "-Wall", "-Werror", "-fsyntax-only")
     subprocess.run(["c++", *options, "a.h"], check=True)
 
@@ -260,14 +283,19 @@ def test_a_header_is_loaded_with_the_same_shape(
     np.testing.assert_array_equal(pecli.load("a.h")["x"], array, strict=True)
 
 
-def test_tables_of_a_header_have_the_names_that_they_had_before(
+def test_tables_of_a_header_are_loaded_without_the_prefix_of_their_names_in_c(
     working_folder: Path, spec: dict[str, object]
 ) -> None:
-    """In C, names begin with the prefix. The include guard has it in upper case."""
+    """The prefix is known from the include guard, PECLI_MYROPE_H, which has it in upper case, so that
+    a prefix of small and capital letters must be found as well.
+    """
     tables = [table_of("cos", np.ones(2)), table_of("inv_freq", np.ones(2))]
     save_tables("a.h", tables, spec, prefix="myRope")
+    text = Path("a.h").read_text()
 
-    assert "myRope_cos" in Path("a.h").read_text()
+    assert "#define PECLI_MYROPE_H\n" in text
+    assert " myRope_cos[2] " in text
+    assert " myRope_inv_freq[2] " in text
     assert [*pecli.load("a.h")] == ["cos", "inv_freq"]
 
 
@@ -290,32 +318,77 @@ def test_a_header_with_a_licence_before_its_spec_is_read(
     assert pecli.load("a.h")["x"].tolist() == [0.5, 2]
 
 
+HEADER_OF_FLOAT16 = """\
+#ifndef PECLI_A_H
+#define PECLI_A_H
+
+#include <math.h>
+#include <stdint.h>
+
+#define A_X_DIM0 1
+#define A_X_DIM1 2
+/* bits of float16 */
+static const uint16_t a_x[1][2] =
+{{0x3c00,0xc000}};
+
+#endif /* PECLI_A_H */
+"""
+
+
+def test_a_header_of_float16_has_a_guard_the_lengths_the_dtype_and_the_bits(
+    working_folder: Path,
+) -> None:
+    """1 and −2 are 0x3c00 and 0xc000 in float16: 5 bits of exponent with the bias 15 after the sign."""
+    save_tables("a.h", [table_of("x", np.array([[1, -2]], np.float16))], None)
+
+    assert Path("a.h").read_text() == HEADER_OF_FLOAT16
+    assert pecli.load("a.h")["x"].tolist() == [[1, -2]]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "problem"),
     [
-        ("#endif", "", "is truncated"),
-        ("}};\n\n#endif /* PECLI_A_H */", "", "the file seems to be cut short"),
-        ("[1][2]", "[2][1]", "has numbers of the shape (1, 2), and is declared as (2, 1)"),
-        ("/* bits of float16 */\n", "/* bits of bfloat17 */\n", "which pecli does not write"),
-        ("/* bits of float16 */\n", "", "has bits of a dtype that is not stated"),
-        ("uint16_t", "uint8_t", "which pecli does not write"),
-        ("0x3c00", "0x1ffff", "holds a number that float16 does not hold"),
-        ("0x3c00", "0.5", "holds a number that float16 does not hold"),
-        ("0x3c00", "one", "'one' is not a number"),
-        ("static const", "static", "declares no tables"),
-        ("{{", "", "has no braces"),
+        pytest.param("#endif", "", "is truncated", id="no #endif"),
+        pytest.param(
+            "}};\n\n#endif /* PECLI_A_H */",
+            "",
+            "the file seems to be cut short",
+            id="cut behind the numbers",
+        ),
+        pytest.param(
+            "[1][2]",
+            "[2][1]",
+            "has numbers of the shape (1, 2), and is declared as (2, 1)",
+            id="another shape",
+        ),
+        pytest.param(
+            "float16 */", "bfloat17 */", "which pecli does not write", id="an unknown dtype"
+        ),
+        pytest.param(
+            "/* bits of float16 */\n",
+            "",
+            "has bits of a dtype that is not stated",
+            id="no dtype of the bits",
+        ),
+        pytest.param("uint16_t", "uint8_t", "which pecli does not write", id="8 bits for float16"),
+        pytest.param(
+            "0x3c00", "0x1ffff", "holds a number that float16 does not hold", id="17 bits"
+        ),
+        pytest.param(
+            "0x3c00", "0.5", "holds a number that float16 does not hold", id="a decimal for bits"
+        ),
+        pytest.param("0x3c00", "one", "'one' is not a number", id="a word for bits"),
+        pytest.param("static const", "static", "declares no tables", id="a variable"),
+        pytest.param("{{", "", "has no braces", id="no opening braces"),
     ],
 )
 def test_a_header_that_is_not_as_it_was_written_is_refused(
     working_folder: Path, before: str, after: str, problem: str
 ) -> None:
-    """The header holds 1 and −2 in float16, 0x3c00 and 0xc000, with the shape (1, 2)."""
-    save_tables("a.h", [table_of("x", np.array([[1, -2]], np.float16))], None)
-    text = Path("a.h").read_text()
-    refusal = refusal_of(working_folder / "a.h", text.replace(before, after, 1))
-
-    assert before in text
-    assert problem in refusal
+    """HEADER_OF_FLOAT16, which pecli writes, is read without this one change."""
+    assert before in HEADER_OF_FLOAT16
+    changed = HEADER_OF_FLOAT16.replace(before, after, 1)
+    assert problem in refusal_of(working_folder / "a.h", changed)
 
 
 HEADER_WITH_SPEC = '/* pecli: {"scheme":"rope"} */\n#ifndef PECLI_A_H\n#define PECLI_A_H\n'
@@ -669,17 +742,26 @@ def test_the_note_on_semicolons_names_no_decimal_comma_if_there_is_none(tmp_path
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        pytest.param("0,1,2\n1,0,1\n", [[0, 1, 2], [1, 0, 1]], id="buckets of relative positions"),
-        pytest.param("0,1\n0.5,0.25\n", [[0, 1], [0.5, 0.25]], id="a sine and a cosine"),
-        pytest.param("pos,a\n3,0.5\n5,0.25\n", [[3, 0.5], [5, 0.25]], id="positions with a gap"),
-        pytest.param("a,b\n3,0.5\n4,0.25\n", [[3, 0.5], [4, 0.25]], id="another name"),
+        pytest.param(
+            "0,1,2\n1,0,1\n",
+            [[0, 1, 2], [1, 0, 1]],
+            id="0,1,2 above whole numbers: buckets of relative positions",
+        ),
+        pytest.param(
+            "0,1\n0.5,0.25\n", [[0, 1], [0.5, 0.25]], id="only two columns: a sine and a cosine"
+        ),
+        pytest.param("pos,a\n3,0.5\n5,0.25\n", [[3, 0.5], [5, 0.25]], id="a column pos with a gap"),
+        pytest.param(
+            "a,b\n3,0.5\n4,0.25\n", [[3, 0.5], [4, 0.25]], id="a counting column of another name"
+        ),
     ],
 )
 def test_numbers_of_csv_that_may_belong_to_the_table_are_read(
     tmp_path: Path, text: str, expected: list[list[float]]
 ) -> None:
-    """Only a first line 0, 1, 2, … above decimals, and a counting column with a name such as pos,
-    are no numbers of the table.
+    """pandas numbers columns in a first line 0, 1, 2, …, and people number rows in a column «pos». Such
+    a line must stand above decimals and have three numbers or more, as 0, 1 is a sine and a cosine;
+    the column must have such a name and count up by one.
     """
     (tmp_path / "x.csv").write_text(text)
     assert pecli.load(tmp_path / "x.csv")["array"].tolist() == expected
@@ -778,9 +860,15 @@ def test_written_json_has_one_row_per_line_and_tensors_in_the_order_of_names(
 
 
 def header_lines(path: Path) -> list[str]:
-    """The declarations of a C header, without its beginning and end."""
-    _, _, *declarations, _ = path.read_text().split("\n\n")
-    return "\n".join(declarations).splitlines()
+    """Return the lines of a C header from the first to the last table.
+
+    Empty lines separate the guard, the includes, each table, and #endif; they are left out.
+    """
+    guard, includes, *tables, end = path.read_text().split("\n\n")
+    assert guard.startswith("#ifndef")
+    assert includes.startswith("#include")
+    assert end.startswith("#endif")
+    return "\n".join(tables).splitlines()
 
 
 def test_a_c_header_declares_axes_and_elements(tmp_path: Path) -> None:
@@ -798,18 +886,34 @@ def test_a_c_header_declares_axes_and_elements(tmp_path: Path) -> None:
 
 
 def test_float16_numbers_in_a_c_header_are_bit_patterns(tmp_path: Path) -> None:
-    """C has no float16, so its bits are written; 0x3c00 is 1. Vectors have eight elements per line."""
-    pecli.save(tmp_path / "t.h", {"b": np.arange(9, dtype=np.int8), "a": np.float16([1])})
+    """C has no float16, so its bits are written as integers; 0x3c00 is 1."""
+    pecli.save(tmp_path / "t.h", {"a": np.float16([1])})
     assert header_lines(tmp_path / "t.h") == [
         "#define T_A_DIM0 1",
         "/* bits of float16 */",
         "static const uint16_t t_a[1] =",
         "{0x3c00};",
-        "#define T_B_DIM0 9",
-        "static const int8_t t_b[9] =",
+    ]
+
+
+def test_a_c_header_has_eight_elements_of_a_vector_per_line(tmp_path: Path) -> None:
+    """Lines stay short enough for editors and diffs; the ninth element begins a new one."""
+    pecli.save(tmp_path / "t.h", {"a": np.arange(9, dtype=np.int8)})
+    assert header_lines(tmp_path / "t.h") == [
+        "#define T_A_DIM0 9",
+        "static const int8_t t_a[9] =",
         "{0,1,2,3,4,5,6,7,",
         "8};",
     ]
+
+
+def test_tables_of_a_c_header_are_in_the_order_of_their_names(tmp_path: Path) -> None:
+    """«b» was given before «a», and is written after it, so that equal tables are equal files."""
+    pecli.save(tmp_path / "t.h", {"b": np.zeros(1, np.int8), "a": np.zeros(1, np.int8)})
+    lines = header_lines(tmp_path / "t.h")
+
+    assert lines[1] == "static const int8_t t_a[1] ="
+    assert lines[4] == "static const int8_t t_b[1] ="
 
 
 def test_a_column_of_csv_is_named_after_its_tensor(tmp_path: Path) -> None:
@@ -929,15 +1033,26 @@ def test_the_option_prefix_names_the_arrays_of_a_header(
     assert "static const float model_a_slopes[2]" in Path("a.h").read_text()
 
 
-def test_a_word_of_thousands_of_letters_is_refused_at_its_place(tmp_path: Path) -> None:
-    """A piece of a line has 65,536 bytes, and the rest of its last word at most 4,096. The word has
-    70,000 digits, so that it does not end 4,096 bytes after the first piece, which ends before
-    column 65,537.
+PIECE = 65_536
+"""Bytes of a long line that are read at once."""
+MAX_REST = 4_096
+"""Bytes of a word that may follow a piece which would cut it."""
+
+
+def test_a_word_that_ends_4096_bytes_after_a_piece_of_a_line_or_later_is_refused(
+    tmp_path: Path,
+) -> None:
+    """Both texts have one word of digits and then the number 2. The place is that at which the first
+    piece of the line ends and the second begins, column 65,537. A word that is shorter by one digit
+    is read as a whole number, and refused because float64 does not hold it.
     """
     path = tmp_path / "x.txt"
-    path.write_text("1" * 70_000 + " 2\n")
+    path.write_text("1" * (PIECE + MAX_REST) + " 2\n")
+    with pytest.raises(FileError, match=f"column {PIECE + 1}: a word of thousands of letters"):
+        pecli.load(path)
 
-    with pytest.raises(FileError, match="line 1, column 65537: a word of thousands of letters"):
+    path.write_text("1" * (PIECE + MAX_REST - 1) + " 2\n")
+    with pytest.raises(FileError, match=r"holds whole numbers beyond 2\^53"):
         pecli.load(path)
 
 

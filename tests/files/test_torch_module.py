@@ -86,11 +86,13 @@ def test_a_table_that_is_a_meta_tensor_is_refused_by_its_name(place: str) -> Non
 
 
 def test_a_meta_tensor_that_is_no_table_is_not_read() -> None:
-    """A meta tensor has no values. Only tensors with a positional name are read, here inv_freq, so
-    that the weight may be one.
+    """Reading a tensor on torch's device «meta», which has no numbers, is an error. Only the tensors
+    with a positional name are read, here inv_freq: 10000^(−i/8), the frequencies of CONFIG.
     """
     module = Module()
     module.register_buffer("inv_freq", FREQUENCIES)
     module.weight_of_attention = MetaTensor()
+    result = pecli.verify(module, CONFIG)
 
-    assert pecli.verify(module, CONFIG)
+    assert [tensor.name for tensor in result.tensors] == ["inv_freq"]
+    assert result.passed

@@ -27,9 +27,13 @@ from pecli.files.zarr_store import chunk_shape
 ROPE_1000_BY_64 = pecli.Rope(1000, 64)
 
 
+BLOCK_BYTES = 16_384
+"""Bytes of a block, and so of a chunk, in all tests of this file: 128 rows of 32 float32 numbers."""
+
+
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_module, "BLOCK_BYTES", 1 << 14)  # 128 rows of cos
+    monkeypatch.setattr(table_module, "BLOCK_BYTES", BLOCK_BYTES)
 
 
 def test_the_zarr_package_reads_what_pecli_writes(tmp_path: Path) -> None:
@@ -43,10 +47,13 @@ def test_the_zarr_package_reads_what_pecli_writes(tmp_path: Path) -> None:
 
 
 def test_a_chunk_of_a_store_is_a_file_with_the_rows_of_a_block(tmp_path: Path) -> None:
-    """Blocks have 16 KiB here: 128 rows of 32 float32 numbers. Chunk 1 has rows 128 to 255."""
+    """A rope of 64 channels has 32 columns of float32, so that a block of BLOCK_BYTES has 128 rows.
+    Zarr calls the file of chunk 1 along the rows and chunk 0 along the columns c/1/0.
+    """
     pecli.save(tmp_path / "t.zarr", ROPE_1000_BY_64)
     chunk = (tmp_path / "t.zarr/cos/c/1/0").read_bytes()
 
+    assert len(chunk) == BLOCK_BYTES
     assert chunk == ROPE_1000_BY_64.tables()["cos"][128:256].tobytes()
 
 
@@ -62,8 +69,10 @@ def test_arrays_of_any_shape_come_back_from_a_store(
     np.testing.assert_array_equal(pecli.load(tmp_path / "t.zarr")["a"], array, strict=True)
 
 
-def test_a_store_of_zarr_with_chunks_that_divide_every_axis_is_read(tmp_path: Path) -> None:
-    """The zarr package writes an array of 5 × 6 × 7 in chunks of 2 × 4 × 3."""
+def test_a_store_of_zarr_with_several_chunks_along_every_axis_is_read(tmp_path: Path) -> None:
+    """The zarr package writes an array of 5 × 6 × 7 in chunks of 2 × 4 × 3: 3 · 2 · 3 chunks, of
+    which those at the ends are not full. pecli itself would split the first axes only.
+    """
     array = np.random.default_rng(0).standard_normal((5, 6, 7)).astype(np.float32)
     zarr.create_array(tmp_path / "t.zarr", data=array, chunks=(2, 4, 3), compressors=None)
 
@@ -255,14 +264,16 @@ def table_without_values(shape: tuple[int, ...]) -> Table:
 
 
 def test_chunks_of_a_long_vector_have_the_numbers_of_one_block() -> None:
-    """Blocks have 16 KiB here, which are 4,096 numbers of float32. 10^9 numbers in one chunk would
-    have to fit into memory.
+    """A block of BLOCK_BYTES has 4,096 numbers of float32. 10^9 numbers in one chunk would have to
+    fit into memory.
     """
-    assert chunk_shape(table_without_values((10**9,))) == (4096,)
+    assert chunk_shape(table_without_values((10**9,))) == (BLOCK_BYTES // 4,)
 
 
-def test_an_empty_axis_has_chunks_of_one_row() -> None:
-    """A chunk needs at least one element along each axis: the lengths 3, 0 and 5 become 1, 1 and 5."""
+def test_a_chunk_of_an_array_without_rows_has_one_row() -> None:
+    """Zarr allows no chunk of the length 0. A chunk has whole rows, of 5 numbers here, and one index
+    along each axis of rows, 3 and 0: without rows, no number of them would fill a block.
+    """
     assert chunk_shape(table_without_values((3, 0, 5))) == (1, 1, 5)
 
 

@@ -301,6 +301,15 @@ ROTATED_BY_TRANSFORMERS = [
 ]
 
 
+LONGEST_PAIR = 3.0
+"""A bound of the length of a pair of rotated channels: they are up to 50/32 before (`queries`), so
+that a pair is up to √2 · 50/32 = 2.21 long, and the attention factor of YaRN for a factor of 32 is
+1 + 0.1 ln 32 = 1.35.
+"""
+ROUNDING = 2.0**-24
+"""Half a unit in the last place of a float32 number near 1."""
+
+
 def name(case: dict) -> str:
     kind = case["config"].get("rope_parameters", {}).get("rope_type", "default")
     return f"{case['config']['model_type']}-{kind}"
@@ -309,29 +318,24 @@ def name(case: dict) -> str:
 @pytest.mark.parametrize("case", ROTATED_BY_TRANSFORMERS, ids=name)
 def test_pecli_apply_rotates_queries_as_the_model_of_a_config_does(case, run_pecli, tmp_path):
     """rotated.jsonl has configs, position ids, and queries that transformers' own models rotated in
-    float32. Their angles are off by up to 2^-24 of the position twice (the frequency, the product),
-    and each of up to three roundings that follow by as much.
+    float32. Their angles, of up to the position, are rounded twice (the frequency, its product with
+    the position); cosines, sines, products and sums of both sides are at most ten roundings more.
     """
     (tmp_path / "config.json").write_text(json.dumps(case["config"]))
     np.save(tmp_path / "ids.npy", case["positions"])
     np.save(tmp_path / "q.npy", np.array([queries(*case["shape"][1:])], np.float32))
-    words = [
-        "--config",
-        tmp_path / "config.json",
-        "--positions",
-        tmp_path / "ids.npy",
-        "-o",
-        tmp_path / "y.npy",
-    ]
-    outcome = run_pecli("apply", "rope", tmp_path / "q.npy", *words)
+    words = ["--config", tmp_path / "config.json", "--positions", tmp_path / "ids.npy"]
+    outcome = run_pecli("apply", "rope", tmp_path / "q.npy", *words, "-o", tmp_path / "y.npy")
 
     assert outcome.exit_code == SUCCESS, outcome.err
 
     by_pecli = pecli.load(tmp_path / "y.npy")["array"]
     by_transformers = np.array(case["rotated"]).reshape(case["shape"])
-    tolerance = np.array(case["positions"])[:, None] * 2 * 2.0**-24 + 1e-6
+    angle_errors = 2 * ROUNDING * np.array(case["positions"])[:, None]
+    value_errors = 10 * ROUNDING
 
-    assert (np.abs(by_pecli - by_transformers) <= 3 * tolerance).all()
+    errors = np.abs(by_pecli - by_transformers)
+    assert (errors <= LONGEST_PAIR * (angle_errors + value_errors)).all()
 
 
 def test_numpy_arrays_stay_numpy_arrays_if_torch_is_imported(

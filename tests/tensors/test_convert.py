@@ -144,9 +144,10 @@ def without_move(made: Converted, name: str) -> Converted:
 def test_a_check_finds_scores_unchanged_unless_a_tensor_was_forgotten(
     rotary_dim: int | None, trailing: bool, source: str
 ) -> None:
-    """`check` rotates q and k in the old and the new layout and compares the scores q·k, relative to
-    their size. A correct conversion changes them by roundings only (1e-14 in float64), a forgotten
-    tensor by more than a thousandth.
+    """`check` rotates q and k in the old and the new layout, and compares the scores q·k. The change is
+    relative to their size: weights are a million times as large as usual, and a correct conversion
+    still changes scores by roundings of float64 only (some of 1e-16), a forgotten tensor by more than
+    a thousandth. Norms would divide the million out of q; they have a test of their own.
     """
     weights = {name: 1e6 * each for name, each in checkpoint().items() if "norm" not in name}
     conversion = converted_to_halves(

@@ -126,27 +126,40 @@ def test_two_opposite_shifts_give_x_back_within_a_unit_and_a_quarter(layout):
     assert ulps_of_pairs(back, x, layout) <= 1.25
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+ERROR_OF_A_SHIFT = 0.71 + 0.5 + 0.5
+"""The largest difference of a shifted row from one that is rotated to the same position, in units in
+the last place of a pair's length. Each rotation rounds both channels by up to 0.5:
+
+- 0.71, which is √½, of the row before the shift, if the errors of both channels fall on one of them
+  when they are turned;
+- 0.5 of the shift;
+- 0.5 of the row with which it is compared.
+"""
+
+
+@pytest.mark.parametrize("layout", ["halves", "interleaved"])
 def test_a_shift_moves_rotated_rows_to_another_offset(layout):
-    """Rows rotated from position 100 on and then shifted by −60 are rows rotated from 40 on, except
-    for three roundings to float32, each by up to ½ unit in the last place of a pair's length:
+    """Rows rotated from position 100 on and then shifted by −60 are rows rotated from 40 on."""
+    x = random_normal(3, 50, 32)
+    rope = Rope(50, 32)
+    at_100 = rotated_by(x, rope, offset=100, layout=layout)
+    shifted = rotated_by(at_100, rope, layout=layout, shift=-60)
+    at_40 = rotated_by(x, rope, offset=40, layout=layout)
 
-    - `at_100` is off by up to ½ in both channels of a pair, which is √½ = 0.71 in length. Turned by
-      the shift, that error may fall on one channel entirely;
-    - `shifted` is off by another ½ in each channel;
-    - `at_40`, which it is compared with, is off by ½ as well.
+    assert ulps_of_pairs(shifted, at_40, layout) <= ERROR_OF_A_SHIFT
 
-    They are 0.71 + 0.5 + 0.5 = 1.71 together, and 1.75 is the next quarter above. The layout
-    «deepseek» reads interleaved pairs and writes halves, so that its results are halves.
+
+def test_a_shift_in_the_layout_deepseek_reads_and_writes_halves():
+    """DeepSeek's rotation reads interleaved pairs and writes halves. A shift turns rows that were
+    rotated before, which are in halves already.
     """
     x = random_normal(3, 50, 32)
     rope = Rope(50, 32)
-    at_100 = rotated_by(x, rope, 100, layout=layout)
-    shifted = rotated_by(at_100, rope, layout=layout, shift=-60)
-    at_40 = rotated_by(x, rope, 40, layout=layout)
-    written_layout = "interleaved" if layout == "interleaved" else "halves"
+    at_100_in_halves = rotated_by(x, rope, offset=100, layout="deepseek")
+    shifted = rotated_by(at_100_in_halves, rope, layout="deepseek", shift=-60)
+    at_40_in_halves = rotated_by(x, rope, offset=40, layout="deepseek")
 
-    assert ulps_of_pairs(shifted, at_40, written_layout) <= 1.75
+    assert ulps_of_pairs(shifted, at_40_in_halves, "halves") <= ERROR_OF_A_SHIFT
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

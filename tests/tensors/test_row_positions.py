@@ -34,22 +34,24 @@ def test_the_span_of_rows_goes_from_the_first_position_to_one_past_the_last(
 
 
 def test_a_table_for_ids_has_rows_up_to_the_largest_id() -> None:
-    """The length of a table is seq_len; the ids 4 and 2 need its rows 0 to 4."""
-    assert RowPositions(ids=np.array([4, 2])).table_rows(2, ()) == 5
+    """A tensor of two rows has the ids 4 and 2, which need the rows 0 to 4 of a table."""
+    rows = RowPositions(ids=np.array([4, 2]))
+    assert rows.table_rows(length=2, rope_parameters=()) == 5
 
 
 def test_a_table_for_an_offset_has_as_many_rows_as_the_tensor_and_at_least_one() -> None:
-    """The length of a table is seq_len. Its first row is the offset's, so an offset of 9 adds none; a
-    tensor without rows still makes a table of one, as schemes have no empty tables.
+    """The first row of a table is the offset's, so that an offset of 9 adds none to the two rows of a
+    tensor. A tensor without rows still has a table of one, as schemes have no empty tables.
     """
-    assert RowPositions(offset=9).table_rows(2, ()) == 2
-    assert RowPositions().table_rows(0, ()) == 1
+    assert RowPositions(offset=9).table_rows(length=2, rope_parameters=()) == 2
+    assert RowPositions(offset=9).table_rows(length=0, rope_parameters=()) == 1
 
 
 @pytest.mark.parametrize("name", ["grid", "positions"])
 def test_a_table_of_a_scheme_with_a_grid_or_positions_is_given_no_length(name: str) -> None:
     """A parameter `grid` or `positions` of the scheme determines the rows already."""
-    assert RowPositions(ids=np.array([4, 2])).table_rows(2, (name,)) is None
+    rows = RowPositions(ids=np.array([4, 2]))
+    assert rows.table_rows(length=2, rope_parameters=(name,)) is None
 
 
 @pytest.mark.parametrize(
