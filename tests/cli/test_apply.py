@@ -7,6 +7,7 @@ ONNX Runtime). Messages are the tool's own.
 
 import io
 import math
+import os
 
 import ml_dtypes
 import numpy as np
@@ -280,44 +281,6 @@ def test_the_axis_of_positions_is_printed(run_pecli, words: tuple[str, ...]):
     assert "along axis 1 of (3, 5, 4)" in outcome.out
 
 
-X = random_normal(2, 5, 6, dtype=np.float64)
-TABLE = random_normal(9, 6)
-SCORES = random_normal(1, 2, 3, 4, dtype=np.float64)
-Q = random_normal(2, 6, 4, 8)  # (batch, positions, heads, channels)
-IDS = np.array([[5, 3, 9, 0, 1, 2], [7, 7, 100000, 2, 0, 1]])
-MASK = np.array([[0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0]])
-FILES = {"x": X, "w": TABLE, "s": SCORES, "q": Q, "ids": IDS, "mask": MASK}
-FILES["row"] = IDS[0].astype(np.uint16)
-ROPE_OF_Q = pecli.Rope(6, 8)
-PYTHON_CALLS_OF_COMMAND_LINES = {
-    "sinusoidal x.npy --offset 3": (X, pecli.Sinusoidal(5, 6, offset=3), {}),
-    "learned x.npy --table w.npy --offset 2": (X, TABLE, {"offset": 2}),
-    "learned-init x.npy --table w.npy": (X, TABLE, {}),
-    "alibi s.npy": (SCORES, pecli.Alibi(2), {}),
-    "alibi s.npy --causal": (SCORES, pecli.Alibi(2, form="causal"), {}),
-    "rope x.npy --dim 4 --trailing": (X, pecli.Rope(5, 4), {"trailing": True}),
-    "rope q.npy --seq-axis 1 --offset 100": (Q, ROPE_OF_Q, {"seq_axis": 1, "offset": 100}),
-    "rope q.npy --seq-axis -3 --positions ids.npy": (
-        Q,
-        ROPE_OF_Q,
-        {"seq_axis": -3, "positions": IDS},
-    ),
-    "rope q.npy --seq-axis 1 --positions row.npy": (
-        Q,
-        ROPE_OF_Q,
-        {"seq_axis": 1, "positions": IDS[0]},
-    ),
-    "rope q.npy --seq-axis 1 --attention-mask mask.npy": (
-        Q,
-        ROPE_OF_Q,
-        {"seq_axis": 1, "attention_mask": MASK},
-    ),
-    "rope q.npy --shift -3 --seq-axis 1": (Q, ROPE_OF_Q, {"shift": -3}),
-    "rope q.npy --seq-axis 1 --inverse": (Q, ROPE_OF_Q, {"seq_axis": 1, "inverse": True}),
-}
-"""Words after `pecli apply`, and the arguments of `pecli.apply` that mean the same."""
-
-
 @pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
 def test_float8_is_rounded_once(run_apply, dtype):
     """The expected values are rotate_half's in float64, each rounded to the nearest of all finite
@@ -340,14 +303,62 @@ def test_float8_is_rounded_once(run_apply, dtype):
     np.testing.assert_array_equal(rotated.astype(np.float64), expected)
 
 
+X = random_normal(2, 5, 6, dtype=np.float64)  # (batch, positions, channels)
+TABLE = random_normal(9, 6)  # (positions, channels)
+SCORES = random_normal(1, 2, 3, 4, dtype=np.float64)  # (batch, heads, queries, keys)
+Q = random_normal(2, 6, 4, 8)  # (batch, positions, heads, channels): positions are on axis 1
+IDS = np.array([[5, 3, 9, 0, 1, 2], [7, 7, 100000, 2, 0, 1]])  # positions of both sequences
+ROW = IDS[0].astype(np.uint16)  # positions that both sequences share
+MASK = np.array([[0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0]])  # 0 is padding
+FILES = {"x": X, "w": TABLE, "s": SCORES, "q": Q, "ids": IDS, "row": ROW, "mask": MASK}
+"""Arrays by the names of their files: «x» is written to x.npy."""
+
+ROPE_OF_8 = pecli.Rope(6, 8)
+PYTHON_CALLS_OF_COMMAND_LINES = {
+    "sinusoidal x.npy --offset 3": (X, pecli.Sinusoidal(5, 6, offset=3), {}),
+    "learned x.npy --table w.npy --offset 2": (X, TABLE, {"offset": 2}),
+    "learned-init x.npy --table w.npy": (X, TABLE, {}),
+    "alibi s.npy": (SCORES, pecli.Alibi(2), {}),
+    "alibi s.npy --causal": (SCORES, pecli.Alibi(2, form="causal"), {}),
+    "rope x.npy --dim 4 --trailing": (X, pecli.Rope(5, 4), {"trailing": True}),
+}
+CALLS_THAT_ROTATE_Q_ALONG_AXIS_1 = {
+    "--offset 100": {"offset": 100},
+    "--positions ids.npy": {"positions": IDS},
+    "--positions row.npy": {"positions": [5, 3, 9, 0, 1, 2]},
+    "--attention-mask mask.npy": {"attention_mask": MASK},
+    "--shift -3": {"shift": -3},
+    "--inverse": {"inverse": True},
+}
+
+
 @pytest.mark.parametrize("line", PYTHON_CALLS_OF_COMMAND_LINES)
-def test_the_options_are_those_of_the_python_function(run_apply, line: str):
-    """The table has command lines, such as `rope q.npy --shift -3 --seq-axis 1`, and the array, the
-    scheme and the settings of `pecli.apply` that mean the same. Both must give the same bits.
+def test_a_command_line_computes_what_the_python_function_computes(run_apply, line: str):
+    """`pecli apply sinusoidal x.npy --offset 3` and `pecli.apply(x, Sinusoidal(5, 6, offset=3))`
+    give the same bits. The table has the words after `pecli apply`, and the array, the scheme and
+    the settings of the function.
     """
     array, scheme, settings = PYTHON_CALLS_OF_COMMAND_LINES[line]
     (written,) = run_apply(*line.split(), **FILES).values()
     np.testing.assert_array_equal(written, pecli.apply(array, scheme, **settings))
+
+
+@pytest.mark.parametrize("options", CALLS_THAT_ROTATE_Q_ALONG_AXIS_1)
+def test_an_option_of_a_rotation_means_the_setting_of_the_python_function(run_apply, options: str):
+    """`pecli apply rope q.npy --seq-axis 1 --offset 100` and
+    `pecli.apply(q, rope, seq_axis=1, offset=100)` give the same bits.
+    """
+    settings = CALLS_THAT_ROTATE_Q_ALONG_AXIS_1[options]
+    (written,) = run_apply("rope", "q.npy", "--seq-axis", 1, *options.split(), **FILES).values()
+    np.testing.assert_array_equal(written, pecli.apply(Q, ROPE_OF_8, seq_axis=1, **settings))
+
+
+def test_the_axis_of_positions_may_be_counted_from_the_last_one(run_apply):
+    """q.npy has the axes (batch, positions, heads, channels): --seq-axis -3 is axis 1."""
+    words = ("rope", "q.npy", "--positions", "ids.npy")
+    (from_the_end,) = run_apply(*words, "--seq-axis", "-3", **FILES).values()
+    expected = pecli.apply(Q, ROPE_OF_8, seq_axis=1, positions=IDS)
+    np.testing.assert_array_equal(from_the_end, expected)
 
 
 WITH_LLAMA_AND_MASK = ("--model", "llama-3.1-8b", "--attention-mask", "mask.npy")
@@ -466,24 +477,27 @@ ANGLES_OF_GRID = np.array([[h, h / 100, w, w / 100] for h in range(2) for w in r
 
 
 @pytest.mark.thorough
-def test_the_input_is_not_copied(process, working_folder):
-    """The input has 1 · 8 · 36,864 · 128 · 4 bytes = 144 MiB, and so has the result. The process
-    may have 400 MiB of data, of which Python and NumPy take a part: a copy of the input would be
-    too much.
+def test_a_large_input_is_not_copied(process, working_folder):
+    """The input has 1 · 8 · 51,200 · 128 · 4 bytes = 200 MiB, and so has the result. A process that
+    may have 400 MiB of data holds the result and Python itself, but not also a copy of the input:
+    200 + 200 MiB would leave nothing for Python. A file that is mapped into memory, as the input
+    is, does not count (RLIMIT_DATA).
     """
     import resource
 
-    shape = (1, 8, 36864, 128)
+    shape = (1, 8, 51200, 128)
     with open("x.npy", "wb") as file:
         np.lib.format.write_array_header_1_0(
             file, {"descr": "<f4", "fortran_order": False, "shape": shape}
         )
         file.truncate(file.tell() + math.prod(shape) * 4)  # zeros, which take no room on the disk
 
-    def limit_data() -> None:
+    def limit_data_to_400_mib() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (400 << 20, 400 << 20))
 
-    result = process("apply", "rope", "x.npy", "-o", "y.npy", preexec_fn=limit_data)
+    one_thread = {**os.environ, "PECLI_THREADS": "1"}  # Each thread has memory of its own.
+    words = ("apply", "rope", "x.npy", "-o", "y.npy")
+    result = process(*words, preexec_fn=limit_data_to_400_mib, env=one_thread)
 
     assert result.returncode == SUCCESS, result.stderr
     assert (working_folder / "y.npy").stat().st_size == (working_folder / "x.npy").stat().st_size

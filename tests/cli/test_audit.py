@@ -61,8 +61,11 @@ def test_an_audit_as_json_has_every_recipe_and_decade(run_pecli) -> None:
         assert max(recipe["by_frequency"]) == recipe["max_abs_error"]
 
 
-def test_positions_in_bfloat16_repeat_a_row_at_257(run_pecli) -> None:
-    """In bfloat16, with 8 bits of precision, 257 rounds to 256."""
+def test_positions_in_bfloat16_are_wrong_from_257_on(run_pecli) -> None:
+    """bfloat16 has 8 bits of precision: 256 is the last of 0, 1, 2, … that it holds, and 257 rounds
+    to 256. So row 257 repeats row 256 and is the first wrong one: cos 257 differs from cos 256 by
+    0.78, more than the default tolerance of 0.001. The rows 0 to 256, which are 257, are right.
+    """
     recipes = run_pecli(*AUDIT_OF_300_POSITIONS_AND_32_CHANNELS, "--json").json["recipes"]
     (recipe,) = [recipe for recipe in recipes if recipe["recipe"] == "bfloat16-positions"]
     assert recipe["first_equal_neighbours"] == 257
@@ -85,21 +88,32 @@ def test_an_audit_in_a_pipe_is_plain_text(run_pecli) -> None:
     assert bfloat16.startswith("  within 0.5 to position 256: bfloat16-positions (")
 
 
-def test_the_details_of_an_audit_are_tables_of_the_requested_recipes(run_pecli) -> None:
-    """The columns of the first table of `pecli audit --details` are recipe, max, mean, kept and
-    equal. bfloat16 holds integers up to 256 exactly, so the first position that repeats a row, and
-    the first with a large error, is 257; float32 keeps all of them.
+def test_the_details_of_an_audit_have_a_row_per_requested_recipe(run_pecli) -> None:
+    """bfloat16 rounds position 257 to 256. Row 257 is therefore equal to row 256, and 257 rows (0
+    to 256) are kept before the error exceeds 0.5: cos 257 and cos 256 differ by 0.78. float32 keeps
+    all rows, and repeats none («–»).
     """
     text = run_pecli(*AUDIT_OF_300_POSITIONS_AND_32_CHANNELS, *TWO_RECIPES, "--details").out
     lines = text.splitlines()
-    start = lines.index("kept: positions before the error exceeds 0.5; equal: first repeated row")
-    bfloat16 = lines[start + 2].split()
-    float32 = lines[start + 3].split()
+    note = lines.index("kept: positions before the error exceeds 0.5; equal: first repeated row")
+    heads, bfloat16, float32 = [line.split() for line in lines[note + 1 : note + 4]]
 
+    assert heads == ["max", "mean", "kept", "equal"]
     assert bfloat16[0] == "bfloat16-positions"
-    assert bfloat16[3:5] == ["257", "257"]
-    assert float32[3:5] == ["all", "–"]
-    assert "float32-recurrence" not in text
+    assert bfloat16[3:] == ["257", "257"]  # kept and equal, after the name, max and mean
+    assert float32[0] == "float32"
+    assert float32[3:] == ["all", "–"]
+
+
+def test_the_details_of_an_audit_leave_out_other_recipes(run_pecli) -> None:
+    """--recipes names bfloat16-positions and float32; without it, the audit has all recipes."""
+    details_of_two = run_pecli(
+        *AUDIT_OF_300_POSITIONS_AND_32_CHANNELS, *TWO_RECIPES, "--details"
+    ).out
+    details_of_all = run_pecli(*AUDIT_OF_300_POSITIONS_AND_32_CHANNELS, "--details").out
+
+    assert "float32-recurrence" not in details_of_two
+    assert "float32-recurrence" in details_of_all
 
 
 AUDIT_OF_GEMMA = ("audit", "rope", "--model", "gemma-3-1b", "--seq-len", 40, "--recipes", "float32")

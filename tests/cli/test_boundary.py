@@ -222,23 +222,30 @@ def test_an_exception_whose_cause_is_the_system_is_a_file_error(
 @pytest.mark.parametrize(
     ("raised", "message"),
     [
-        (
+        pytest.param(
             ImportError("cannot allocate lock of a thread"),
             "unexpected ImportError: cannot allocate lock of a thread; ",
+            id="no lock, which is lack of memory only as a RuntimeError",
         ),
-        (
+        pytest.param(
+            RuntimeError("failed to map segment"),
+            "unexpected RuntimeError: failed to map segment; ",
+            id="no segment of a library, which is lack of memory only as an ImportError",
+        ),
+        pytest.param(
             ModuleNotFoundError("No module named 'numpy'", name="numpy"),
             "unexpected ModuleNotFoundError: No module",
+            id="no NumPy, which pecli requires, unlike Matplotlib",
         ),
-        (RuntimeError("failed to map segment"), "unexpected RuntimeError: failed to map segment; "),
     ],
-    ids=repr,
 )
-def test_any_other_exception_is_a_defect(
+def test_an_exception_that_only_resembles_a_failure_of_the_system_is_a_defect(
     run_pecli, monkeypatch: pytest.MonkeyPatch, raised: Exception, message: str
 ) -> None:
-    """These resemble lack of memory or of an optional library, but with another type of exception,
-    or for a library that pecli requires.
+    """Lack of memory or of an optional library has exit code 3 and advice of its own. It is
+    recognised by type and text of the exception together; one that fits only in part has exit code
+    70, that of a defect of pecli. `_program`, which runs the command, is replaced by a function
+    that raises it.
     """
     monkeypatch.setattr("pecli.cli.app._program", Mock(side_effect=raised))
     result = run_pecli("models")

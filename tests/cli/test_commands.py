@@ -132,16 +132,32 @@ def test_impossible_widths_of_the_terminal_are_ignored(
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_80_columns_cuts_no_name_of_an_option(name: str) -> None:
-    """EXPECTED_HELP is the help in golden.txt. In its boxes, lines that begin with «│ -» are
-    options; «…» would stand for a name that was cut. Only apply and audit have subcommands instead
+    """A name that is too long for its column would end in «…». Lines of the help that begin with
+    «│ -» are options, whose names end at two blanks. Only apply and audit have subcommands instead
     of options.
     """
-    shown = EXPECTED_HELP[name]
-    options = [line[2:].split("  ")[0] for line in shown.splitlines() if line.startswith("│ -")]
+    lines = EXPECTED_HELP[name].splitlines()
+    options = [line[2:].split("  ")[0] for line in lines if line.startswith("│ -")]
 
     assert options or name in ("apply", "audit")
     assert not [option for option in options if "…" in option]
-    assert not re.search(r"\[\w+\|[^\]]*\n", shown), "choices are broken"
+
+
+BEGINNING_OF_BROKEN_CHOICES = re.compile(r"\[\w+\|[^\]]*\n")
+"""«[», a word and «|», and then the end of the line before any «]»."""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_80_columns_has_the_choices_of_an_option_on_one_line(name: str) -> None:
+    """The choices of an option stand in brackets, such as [paper|naive], and are one word to copy.
+    A broken list would have its first line end as in `broken`.
+    """
+    whole = "│ --rule   [paper|naive]  How slopes are chosen  │\n"
+    broken = "│ --rule   [paper|  How slopes are chosen         │\n"
+    assert not BEGINNING_OF_BROKEN_CHOICES.search(whole)
+    assert BEGINNING_OF_BROKEN_CHOICES.search(broken)
+
+    assert not BEGINNING_OF_BROKEN_CHOICES.search(EXPECTED_HELP[name])
 
 
 COMMAND_WORDS = [

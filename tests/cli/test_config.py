@@ -212,18 +212,28 @@ def test_without_a_length_the_command_makes_4096_rows(run_pecli) -> None:
     assert "--seq-len 4096 " in line
 
 
-def test_a_printed_command_with_flags_runs_as_it_is(run_pecli) -> None:
-    """The table of Musicgen begins with cosines: its row 0 is cos(0) = 1 in 32 channels and sin(0)
-    = 0 in 32.
+def test_the_command_that_is_printed_for_musicgen_makes_its_table(run_pecli) -> None:
+    """The last line that `pecli config` prints is a command. It is run as it is and must write
+    Musicgen's table by the formula of transformers: cosines before sines, with 32 frequencies
+    10000^(−i/31). Its denominator is one less than their number, which is --freq-shift 1.
     """
-    path = write_config(
-        model_type="musicgen_decoder", hidden_size=64, max_position_embeddings=8, rope_theta=None
-    )
-    line = run_pecli("config", path).out.splitlines()[-1].replace("sinusoidal.npy", "pe.npy")
+    config = {
+        "model_type": "musicgen_decoder",
+        "hidden_size": 64,
+        "num_attention_heads": 8,
+        "max_position_embeddings": 8,
+    }
+    Path("musicgen.json").write_text(json.dumps(config))
+    line = run_pecli("config", "musicgen.json").out.splitlines()[-1]
 
-    assert "--cos-first --freq-shift 1 -o" in line
+    assert line.endswith("--cos-first --freq-shift 1 -o sinusoidal.npy")
     assert run_pecli(*line.split()[1:], "-q").exit_code == SUCCESS
-    assert np.load("pe.npy")[0].tolist() == [1.0] * 32 + [0.0] * 32
+
+    table = np.load("sinusoidal.npy")
+    angles = np.outer(np.arange(8), 10000.0 ** (-np.arange(32) / 31))
+    expected = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+    np.testing.assert_allclose(table, expected, rtol=0, atol=1e-7)  # The table is in float32.
+    assert table[0].tolist() == [1.0] * 32 + [0.0] * 32
 
 
 @pytest.mark.parametrize(

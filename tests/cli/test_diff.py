@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.checks.diff import Difference
 from tests.exit_codes import CHECK_FAILED, SUCCESS
 
 
@@ -100,23 +101,37 @@ def test_a_quiet_diff_has_only_an_exit_code(run_pecli) -> None:
     assert outcome.out == ""
 
 
-def test_the_picture_of_a_quiet_diff_has_the_reasons(
+def test_a_quiet_diff_still_finds_the_reason_for_the_caption_of_its_picture(
     run_pecli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are not looked for if nobody sees them; the caption of a picture shows them."""
-    drawn: list[pecli.Difference] = []
-    save = "pecli.views.pictures.mistakes.save"
-    monkeypatch.setattr(save, lambda path, checked, about: drawn.extend(checked))
-    run_pecli("diff", "a.npy", "b.npy", "-q", "-o", "x.svg")
+    """-q prints nothing, but the caption of the picture that -o asks for states why the files
+    differ: b.npy is a.npy with sines and cosines swapped. Instead of drawing the differences, which
+    takes a second, `remember` keeps them.
+    """
+    drawn: list[Difference] = []
 
-    assert drawn[0].diagnosis == ("array: in B, sin and cos are swapped; exact",)
+    def remember(path: str, differences: list[Difference], about: object) -> None:
+        drawn.extend(differences)
+
+    monkeypatch.setattr("pecli.views.pictures.mistakes.save", remember)
+    outcome = run_pecli("diff", "a.npy", "b.npy", "-q", "-o", "x.svg")
+
+    assert outcome.out == ""
+    (difference,) = drawn
+    assert difference.diagnosis == ("array: in B, sin and cos are swapped; exact",)
 
 
 def test_the_option_plot_draws_the_errors_below_the_text(run_pecli) -> None:
-    """20 rows have room for 10 lines of a terminal, each of which shows the larger error of two."""
-    outcome = run_pecli("diff", "a.npy", "b.npy", "--plot")
-    assert "|A − B| of array" in outcome.out
-    assert "position (maximum of 2 rows) ↓  channel →" in outcome.out
+    """The files have 20 rows, but the map of their errors has only 11 lines: a line stands for up to
+    two rows and shows the larger error of both.
+    """
+    text, map_of_errors = run_pecli("diff", "a.npy", "b.npy", "--plot").out.split("\n\n")
+    title, *lines, _, _, legend = map_of_errors.splitlines()
+
+    assert text.startswith("DIFFERENT  A: a.npy  B: b.npy")
+    assert title == "|A − B| of array"
+    assert len(lines) == 11
+    assert legend.startswith("position (maximum of 2 rows) ↓  channel →")
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,18 @@ SERVER_COMMAND = "llama-server -c 8192 --rope-scale 2"
 """The server of llama.cpp with 8,192 positions, and all frequencies divided by 2."""
 
 
-def test_config_prints_what_the_flags_of_a_server_change(run_pecli) -> None:
-    """SERVER_COMMAND is `llama-server -c 8192 --rope-scale 2`: it scales Llama 2's positions
-    linearly by 2.
+def test_config_prints_the_scaling_that_a_server_adds_to_a_model(run_pecli) -> None:
+    """llama.cpp's `--rope-scale 2` scales Llama 2's positions linearly by 2, which the printed
+    command states. Printed commands make tables of at most 4,096 rows unless --seq-len asks for
+    more; the longer context of the server, -c 8192, does not change that.
     """
-    outcome = run_pecli("config", "llama-2-7b", "--flags", SERVER_COMMAND)
+    flags = "llama-server -c 8192 --rope-scale 2"
+    outcome = run_pecli("config", "llama-2-7b", "--flags", flags)
     assert outcome.exit_code == SUCCESS
     assert "flags of llama.cpp" in outcome.out
-    assert "pecli rope --seq-len 4096 --dim 128 --scaling linear --factor 2" in outcome.out
+
+    command = "pecli rope --seq-len 4096 --dim 128 --scaling linear --factor 2 -o rope.safetensors"
+    assert outcome.out.splitlines()[-1] == command
 
 
 def test_config_as_json_reports_what_the_flags_of_a_server_change(run_pecli) -> None:
@@ -80,11 +84,15 @@ def test_verify_needs_a_model_for_flags(run_pecli) -> None:
     assert "it belongs to a model" in outcome.err
 
 
-def test_runtimes_states_the_context_of_the_flags(run_pecli) -> None:
-    """The flags are -c 8192 of llama-server, twice Llama 2's own context."""
-    outcome = run_pecli("runtimes", "llama-2-7b", "--flags", SERVER_COMMAND, "--runtime", "vllm")
-    assert outcome.exit_code == SUCCESS
-    assert "served with a context of 8,192" in outcome.out
+def test_runtimes_states_the_context_with_which_the_server_runs(run_pecli) -> None:
+    """llama-server's flag -c 8192 replaces the context of Llama 2, which is 4,096."""
+    words = ("runtimes", "llama-2-7b", "--runtime", "llama.cpp")
+    with_flags = run_pecli(*words, "--flags", "llama-server -c 8192")
+    without_flags = run_pecli(*words)
+
+    assert with_flags.exit_code == SUCCESS
+    assert with_flags.out.startswith("llama-2-7b, served with a context of 8,192\n")
+    assert without_flags.out.startswith("llama-2-7b, served with a context of 4,096\n")
 
 
 def test_plot_draws_a_model_and_the_model_with_flags(run_pecli) -> None:

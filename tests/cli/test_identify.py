@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pecli
+from tests.conftest import Outcome
 from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS
 
 
@@ -128,20 +129,38 @@ def test_a_tensor_that_the_file_lacks_is_a_file_error(run_pecli, checkpoint: str
     assert run_pecli("identify", f"{checkpoint}:h.33.weight").exit_code == FILE_ERROR
 
 
-def test_a_list_of_32_divisors_is_counted_in_text_and_whole_in_json(run_pecli) -> None:
-    """The frequencies 10000^(−i/32) are divided by 32 different numbers, as in longrope. In text
-    the list is «(32 numbers)»; the command in JSON has two lists of 32 numbers (short and long
-    factors), with 2 · 31 commas.
+DIVISORS = [1 + k / 8 for k in range(32)]  # 1, 1.125, 1.25, …, 4.875
+
+
+def identify_a_table_with_32_divisors(run_pecli, *options: str) -> Outcome:
+    """Run `pecli identify` on cosines and sines whose frequencies 10000^(−i/32) are divided by
+    DIVISORS, as scaling longrope divides them: its short and its long factors are found as DIVISORS.
     """
-    divisors = [1 + k / 8 for k in range(32)]
-    angles = np.outer(np.arange(512), 10000.0 ** (-np.arange(32) / 32) / divisors)
+    angles = np.outer(np.arange(512), 10000.0 ** (-np.arange(32) / 32) / DIVISORS)
     np.savez("t.npz", cos=np.cos(angles).astype(np.float32), sin=np.sin(angles).astype(np.float32))
-    lines = run_pecli("identify", "t.npz").out.splitlines()
-    parameters = next(line for line in lines if line.startswith("  seq_len"))
+    return run_pecli("identify", "t.npz", *options)
 
-    assert "(32 numbers)" in parameters
-    assert len(parameters) < 400
-    assert lines[-1].endswith("letters: --json prints it")
 
-    (match,) = run_pecli("identify", "t.npz", "--json").json["matches"]
+def test_a_long_list_of_parameters_is_shortened_in_the_text_of_identify(run_pecli) -> None:
+    """Of 32 numbers, the text has the first three, the last and their count. The command, which
+    would have both lists of 32 numbers, is left out; the last line names the option that prints it.
+    """
+    lines = identify_a_table_with_32_divisors(run_pecli).out.splitlines()
+    (parameters,) = [line for line in lines if line.startswith("  seq_len=512")]
+
+    assert "short_factor=1,1.125,1.25,…,4.875 (32 numbers)" in parameters
+    assert "long_factor=1,1.125,1.25,…,4.875 (32 numbers)" in parameters
+    assert not [line for line in lines if line.startswith("pecli ")]
+    assert lines[-1].startswith("  its command has ")
+    assert lines[-1].endswith(" letters: --json prints it")
+
+
+def test_a_long_list_of_parameters_is_whole_in_the_json_of_identify(run_pecli) -> None:
+    """The command of the JSON can be run: it has all 32 numbers of both lists, with 2 · 31 commas."""
+    outcome = identify_a_table_with_32_divisors(run_pecli, "--json")
+    (match,) = outcome.json["matches"]
+    whole_list = ",".join(f"{divisor:g}" for divisor in DIVISORS)
+
+    assert f"--short-factor {whole_list} " in match["command"]
+    assert f"--long-factor {whole_list} " in match["command"]
     assert match["command"].count(",") == 2 * 31

@@ -309,16 +309,17 @@ def test_identify_reads_raw_tables(run_pecli: Callable, case: str) -> None:
     assert f"base={base:.0f}" in done.out
 
 
-def test_verify_has_the_same_verdict_for_logs_of_eval_callback(
+def test_verify_has_the_same_verdict_for_whole_logs_of_eval_callback(
     run_pecli: Callable, case: str
 ) -> None:
-    """The log has the form of llama.cpp's llama-eval-callback; its rotation has base 10000 or
-    500000.
+    """llama.cpp's llama-eval-callback prints the queries before and after their rotation, here by
+    base 10000, as config.json has it, or 500000. Its axes are (position, head, channel), so that
+    ours, (head, position, channel), are swapped. Nothing is shortened: no axis has 4096 numbers at
+    each end.
     """
+    base = RIGHT_AND_WRONG_BASES[case]
     before = {"Qcur-0": random_queries().swapaxes(0, 1)}
-    after = {
-        "Qcur-0": rotated_with_base(random_queries(), RIGHT_AND_WRONG_BASES[case]).swapaxes(0, 1)
-    }
+    after = {"Qcur-0": rotated_with_base(random_queries(), base).swapaxes(0, 1)}
     Path("x.log").write_text(eval_callback_log(before, after, edge=4096))
     done = run_pecli("verify", "x.log", "--config", "config.json")
 
@@ -345,13 +346,15 @@ def test_a_short_log_of_rotated_neighbours_is_verified(run_pecli: Callable, case
     assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
 
 
-def test_diff_compares_the_queries_of_two_logs_of_eval_callback(
+def test_diff_compares_the_queries_of_two_short_logs_of_eval_callback(
     run_pecli: Callable, case: str
 ) -> None:
-    """Both logs have the same queries before the rotation; a.log rotates them with base 10000,
-    b.log with 10000 or 500000. The logs print 3 elements of each end: 4 heads, 6 of 12 positions.
+    """The same queries are rotated with base 10000 in a.log, and with 10000 or 500000 in b.log, so
+    that only the rotated ones can differ. llama.cpp prints three numbers of each end of an axis
+    (edge=3): of 12 positions, 6 are read. The channels stay 64, of which the 58 in the middle are
+    unknown (NaN) in both files; all 4 heads are printed.
     """
-    before = {"Qcur-0": random_queries().swapaxes(0, 1)}
+    before = {"Qcur-0": random_queries().swapaxes(0, 1)}  # (position, head, channel)
     for name, base in (("a.log", 10000.0), ("b.log", RIGHT_AND_WRONG_BASES[case])):
         after = {"Qcur-0": rotated_with_base(random_queries(), base).swapaxes(0, 1)}
         Path(name).write_text(eval_callback_log(before, after, edge=3))

@@ -105,14 +105,24 @@ def test_the_stored_hash_is_not_that_of_a_single_tensor(run_pecli) -> None:
     assert "sha256_holds" not in summary
 
 
-def test_the_text_of_inspect_in_a_pipe_is_plain(run_pecli) -> None:
-    """The table has 8 × 6 numbers of float32, which are 192 bytes. Colours (ESC) are for terminals."""
-    save_with_a_changed_bit("t.safetensors")
-    plain = run_pecli("inspect", "t.safetensors", "--stats").out
+def test_inspect_prints_the_type_the_shape_and_the_bytes_of_a_tensor(run_pecli) -> None:
+    """A sinusoidal table, «pe», of 8 positions and 6 channels in float32 has 8 · 6 · 4 = 192 bytes."""
+    pecli.save("t.safetensors", pecli.Sinusoidal(8, 6))
+    lines = run_pecli("inspect", "t.safetensors", "--stats").out.splitlines()
 
-    assert "\x1b" not in plain
-    first_cells = [line.split()[:6] for line in plain.splitlines()]
+    first_cells = [line.split()[:6] for line in lines]
     assert ["pe", "float32", "8", "×", "6", "192"] in first_cells
+
+
+def test_the_text_of_inspect_in_a_pipe_has_no_colours(run_pecli) -> None:
+    """A bit of the file was changed. On a terminal, the line about its hash would be red; sequences
+    that begin with ESC would disturb the program that reads a pipe.
+    """
+    save_with_a_changed_bit("t.safetensors")
+    text = run_pecli("inspect", "t.safetensors", "--stats").out
+
+    assert "stored SHA-256 does NOT match" in text
+    assert "\x1b" not in text
 
 
 def test_the_text_of_inspect_on_a_terminal_is_the_same_in_styles(run_pecli, monkeypatch) -> None:
@@ -135,7 +145,9 @@ def test_the_text_of_inspect_on_a_terminal_is_the_same_in_styles(run_pecli, monk
 
 @pytest.mark.parametrize("parameters", [[], None], ids=["list", "null"])
 def test_inspect_prints_a_stored_spec_without_parameters(run_pecli, parameters: object) -> None:
-    """What is stored is printed as it is, although no table can be made of it."""
+    """A spec in a file is the scheme and its parameters as a JSON object. Here the parameters are a
+    list or null, so that no table can be made of it; inspect prints the stored text as it is.
+    """
     text = json.dumps({"scheme": "rope", "parameters": parameters})
     np.savez("t.npz", cos=np.ones((2, 4)), pecli=np.array(text))
     outcome = run_pecli("inspect", "t.npz", "--stats")
@@ -145,13 +157,16 @@ def test_inspect_prints_a_stored_spec_without_parameters(run_pecli, parameters: 
 
 
 @pytest.mark.parametrize("parameters", [[], None], ids=["list", "null"])
-def test_convert_refuses_a_stored_spec_without_parameters(run_pecli, parameters: object) -> None:
-    """The layout of a table that is converted would be one of its parameters."""
+def test_convert_refuses_a_file_with_a_stored_spec_without_parameters(
+    run_pecli, parameters: object
+) -> None:
+    """`pecli convert --from halves --to interleaved` changes the layout, which is one of the stored
+    parameters. They have to be a JSON object; here they are a list or null.
+    """
     text = json.dumps({"scheme": "rope", "parameters": parameters})
     np.savez("t.npz", cos=np.ones((2, 4)), pecli=np.array(text))
-    outcome = run_pecli(
-        "convert", "t.npz", "--from", "halves", "--to", "interleaved", "-o", "o.npz"
-    )
+    layouts = ("--from", "halves", "--to", "interleaved")
+    outcome = run_pecli("convert", "t.npz", *layouts, "-o", "o.npz")
 
     assert outcome.exit_code == FILE_ERROR
     assert outcome.err.endswith("the parameters in its pecli metadata are not a JSON object\n")

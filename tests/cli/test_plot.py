@@ -9,6 +9,7 @@ import re
 import shlex
 import struct
 import tracemalloc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -75,30 +76,32 @@ def test_a_figure_with_too_many_pixels_is_refused(
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "shown", "kind"),
     [
-        pytest.param("\x1b[31m", id="an escape sequence"),
-        pytest.param("a\x00b", id="NUL"),
-        pytest.param("\ufffe", id="no character"),
-        pytest.param("日本語", id="Japanese"),
-        pytest.param("\u202e", id="writing from right to left"),
+        pytest.param("\x1b[31m", r"\x1b[31m", "curves", id="an escape sequence"),
+        pytest.param("a\x00b", r"a\x00b", "curves", id="NUL"),
+        pytest.param("\ufffe1", r"\ufffe1", "heatmap", id="no character"),
+        pytest.param("日本語", "日本語", "heatmap", id="Japanese"),
+        pytest.param("\u202e1", r"\u202e1", "heatmap", id="writing from right to left"),
     ],
 )
 @pytest.mark.sample(2)
-def test_names_that_no_font_has_break_no_figure(run_pecli, name: str) -> None:
-    """The file has a tensor of this name. The texts of the figure have the name; what is not
-    printable is shown as a Python escape such as \\x1b.
+def test_a_tensor_of_any_name_is_named_in_a_figure(
+    run_pecli, name: str, shown: str, kind: str
+) -> None:
+    """A figure is drawn without a warning although Matplotlib's font lacks Japanese, and no font has
+    control characters. Those are shown as Python's escapes, such as \\x1b for ESC. The title has
+    only the first character of the name, so that the whole name is that of the tensor.
     """
     table = np.arange(12.0).reshape(3, 4)
     pecli.save("x.safetensors", {name: table, "other": table})
-    kind = "curves" if name.isascii() else "heatmap"
-    made = run_pecli("plot", "x.safetensors", "--kind", kind, "-o", "x.svg", "--title", name[:1])
+    words = ("--kind", kind, "--title", name[0])
+    made = run_pecli("plot", "x.safetensors", *words, "-o", "x.svg")
 
     assert made.exit_code == SUCCESS
     assert made.err == ""
 
     texts = [text for element in ElementTree.parse("x.svg").iter() for text in element.itertext()]
-    shown = name if name.isprintable() else name.encode("unicode_escape").decode()
     assert any(shown in text for text in texts)
 
 
@@ -108,7 +111,7 @@ TABLES_OF_EXTREME_NUMBERS = {
     "one large number": np.full((6, 8), 1e300),
     "large neighbours": 1e300 * (1 + np.arange(48).reshape(6, 8) % 3 * 2.3e-16),
     "the largest number": np.where(np.eye(6, 8), 1.7976931348623157e308, 0.0),
-    "products that are hardly apart": -np.ones((6, 8)),
+    "minus one in all rows, whose cosines differ only by rounding": -np.ones((6, 8)),
 }
 KINDS_WITH_FIGURES = ("heatmap", "curves", "similarity")
 
@@ -132,8 +135,9 @@ def test_tables_of_extreme_numbers_are_drawn_or_refused(run_pecli, name: str, ki
 @pytest.mark.parametrize("name", TABLES_OF_EXTREME_NUMBERS)
 @pytest.mark.sample(1)
 def test_differences_of_extreme_numbers_are_drawn(run_pecli, name: str, output: list[str]) -> None:
-    """`pecli diff --plot` compares tables of denormals, 1e300 or the largest double with half of
-    their rows in reverse order; they differ, and there is no warning.
+    """y.npy has the rows of x.npy in reverse order and halved, so that the files differ. `pecli diff
+    --plot` draws the differences of denormals, 1e300 or the largest double without a warning, in the
+    terminal or as a figure.
     """
     table = TABLES_OF_EXTREME_NUMBERS[name]
     np.save("x.npy", table)
@@ -275,42 +279,66 @@ def test_a_missing_file_is_not_taken_for_a_scheme(run_pecli) -> None:
     assert run_pecli("plot", "none.npy").err == "pecli: error: none.npy: does not exist\n"
 
 
-def test_the_scheme_after_against_takes_over_what_it_leaves_out(run_pecli) -> None:
-    """The second rope has no --dim or length of its own: it is Llama 3.1 with another base. The
-    title has Llama's context, 8,192 positions before its scaling and 131,072 with it.
+def test_a_scheme_after_against_has_the_size_of_the_one_before_it(run_pecli) -> None:
+    """Heads of Llama 3.1 have 128 channels. The rope after --against has no --dim of its own, so it
+    is drawn like one with --dim 128; only its size is taken over, and its base is its own. The
+    legend names both curves (* and o), that of Llama 3.1 by its context before and after scaling.
     """
-    words = ["--against", "rope", "--theta", "10000", "--kind", "wavelengths"]
-    shown = run_pecli("plot", "rope", "--model", "llama-3.1-8b", *words)
+    words = ("plot", "rope", "--model", "llama-3.1-8b", "--against", "rope", "--theta", "10000")
+    kind = ("--kind", "wavelengths")
+    without_dim = run_pecli(*words, *kind)
+    with_dim_128 = run_pecli(*words, "--dim", 128, *kind)
+    with_dim_64 = run_pecli(*words, "--dim", 64, *kind)
 
-    assert shown.exit_code == SUCCESS
-    assert "llama-3.1-8b, 8,192 → 131,072" in shown.out
+    assert without_dim.exit_code == SUCCESS
+    legend = "* llama-3.1-8b, 8,192 → 131,072   o rope, dim 128, base 10000"
+    assert without_dim.out.splitlines()[-1] == legend
+    assert without_dim.out == with_dim_128.out
+    assert without_dim.out != with_dim_64.out
+
+
+LIMIT_OF_MEMORY = 1 << 26
+"""Bytes, 64 MiB: as much as the smaller of the large tables, so that none can be held whole."""
+
+
+@pytest.fixture
+def peak_of_pythons_memory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
+    """Start to measure memory; the value is a function that returns its peak in bytes."""
+    monkeypatch.setenv("PECLI_KERNELS", "0")  # Loading compiled loops takes memory once.
+    tracemalloc.start()
+    yield lambda: tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize("kind", KINDS_WITH_FIGURES)
-def test_large_tables_are_drawn_in_flat_memory(
-    run_pecli, kind: str, monkeypatch: pytest.MonkeyPatch
+def test_a_large_file_is_drawn_without_being_held_in_memory(
+    run_pecli, kind: str, peak_of_pythons_memory: Callable[[], int]
 ) -> None:
-    """The file has 2^18 rows of 128 zeros in float32: 2^27 bytes = 128 MiB. Drawing it, or a table
-    of 250,000 rows that is computed, must stay below 2^26 bytes = 64 MiB of Python's memory.
+    """large.npy has 2^18 rows of 128 zeros in float32, which are 2^27 bytes = 128 MiB, twice the
+    limit.
     """
-    monkeypatch.setenv("PECLI_KERNELS", "0")  # Loading compiled loops takes memory once.
+    rows = 1 << 18
     with open("large.npy", "wb") as file:
         np.lib.format.write_array_header_1_0(
-            file, {"descr": "<f4", "fortran_order": False, "shape": (1 << 18, 128)}
+            file, {"descr": "<f4", "fortran_order": False, "shape": (rows, 128)}
         )
-        file.truncate(file.tell() + (1 << 27))  # with nothing in it
-    tracemalloc.start()
+        file.truncate(file.tell() + rows * 128 * 4)  # zeros, which take no room on the disk
 
-    try:
-        assert run_pecli("plot", "large.npy", "--kind", kind).exit_code == SUCCESS
-        if kind == "heatmap":
-            assert (
-                "200000" in run_pecli("plot", "sinusoidal", "--seq-len", 250_000, "--dim", 64).out
-            )
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 1 << 26
+    assert run_pecli("plot", "large.npy", "--kind", kind).exit_code == SUCCESS
+    assert peak_of_pythons_memory() < LIMIT_OF_MEMORY
+
+
+def test_a_large_table_that_is_computed_is_drawn_without_being_held_in_memory(
+    run_pecli, peak_of_pythons_memory: Callable[[], int]
+) -> None:
+    """2^18 = 262,144 rows of 64 float32 are 2^26 bytes, as much as the limit. The last label of the
+    axis of positions is 200000: the labels are steps of 100,000 or of a part of it.
+    """
+    drawn = run_pecli("plot", "sinusoidal", "--seq-len", 1 << 18, "--dim", 64)
+
+    assert drawn.exit_code == SUCCESS
+    assert "200000 │" in drawn.out
+    assert peak_of_pythons_memory() < LIMIT_OF_MEMORY
 
 
 @pytest.mark.parametrize(
@@ -375,7 +403,7 @@ def test_a_picture_of_an_audit_carries_its_command_and_spec(run_pecli) -> None:
     metadata = metadata_of_figure("y.svg")
 
     assert metadata["command"] == f"pecli {line} --tolerance 0.001"
-    assert metadata["specs"] == [json.loads(json.dumps(pecli.Rope(64, 8).spec()))]
+    assert metadata["specs"] == [as_json(pecli.Rope(64, 8).spec())]
 
 
 def test_wavelengths_of_a_file_without_a_spec_are_those_of_the_identified_scheme(run_pecli) -> None:
@@ -389,26 +417,47 @@ def test_wavelengths_of_a_file_without_a_spec_are_those_of_the_identified_scheme
 
 
 def metadata_of_figure(name: str) -> dict[str, Any]:
-    data = Path(name).read_bytes()
-    if name.endswith(".png"):
-        (length,) = struct.unpack(">I", data[(place := data.index(b"tEXt")) - 4 : place])
-        keyword, _, text = data[place + 4 : place + 4 + length].partition(b"\0")
-        assert keyword == b"pecli"
-        return json.loads(text)
-    if name.endswith(".svg"):
-        (found,) = (
-            ElementTree.parse(name).getroot().iter("{http://purl.org/dc/elements/1.1/}description")
-        )
-        return json.loads(found.text or "")
-    text = re.search(rb"/Subject \((.*?[^\\])\)", data, re.S)[1]
-    return json.loads(re.sub(rb"\\(.)", rb"\1", text))
+    """Return the JSON object that pecli writes into every figure: its command and its specs."""
+    readers = {".png": metadata_of_png, ".svg": metadata_of_svg, ".pdf": metadata_of_pdf}
+    path = Path(name)
+    return json.loads(readers[path.suffix](path))
+
+
+def metadata_of_png(path: Path) -> bytes:
+    """Return the text with the keyword «pecli»: a chunk is its length (4 bytes, big-endian), its type
+    tEXt, and then the keyword, NUL and the text.
+    """
+    data = path.read_bytes()
+    start = data.index(b"tEXt")
+    (length,) = struct.unpack(">I", data[start - 4 : start])
+    content = data[start + 4 : start + 4 + length]
+    keyword, _, text = content.partition(b"\0")
+    assert keyword == b"pecli"
+    return text
+
+
+def metadata_of_svg(path: Path) -> str:
+    """Return the only description of the image, in the terms of Dublin Core."""
+    root = ElementTree.parse(path).getroot()
+    (description,) = root.iter("{http://purl.org/dc/elements/1.1/}description")
+    return description.text or ""
+
+
+def metadata_of_pdf(path: Path) -> bytes:
+    """Return the subject of the document: text in round brackets, in which a backslash stands before
+    brackets and backslashes.
+    """
+    subject = re.search(rb"/Subject \((.*?[^\\])\)", path.read_bytes(), re.S)
+    assert subject is not None
+    return re.sub(rb"\\(.)", rb"\1", subject[1])
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
 @pytest.mark.sample("png", "svg")
 def test_a_figure_carries_its_command_and_its_specs(run_pecli, suffix: str) -> None:
-    """PNG has them in a tEXt chunk, SVG in its description, PDF in its subject. Both schemes have
-    512 positions, the default for pictures of wavelengths.
+    """A figure in any format has the command that drew it, without its output file, and the spec of
+    each of its schemes with the label of its curve. Both schemes have 512 positions, the default for
+    pictures of wavelengths.
     """
     words = ["rope", "--model", "llama-3.1-8b", "--against", "rope", "--dim", "32"]
     options = ["--kind", "wavelengths", "--label", "scaled (3.1)", "--label", "plain"]
@@ -417,11 +466,17 @@ def test_a_figure_carries_its_command_and_its_specs(run_pecli, suffix: str) -> N
 
     metadata = metadata_of_figure(f"x.{suffix}")
     assert metadata["command"] == "pecli " + shlex.join(["plot", *words, *options])
-    assert [spec.pop("label") for spec in metadata["specs"]] == ["scaled (3.1)", "plain"]
 
-    specs = [{name: spec[name] for name in ("scheme", "parameters")} for spec in metadata["specs"]]
     llama = pecli.load_model("llama-3.1-8b").one().rope(512)
-    assert [*map(pecli.Scheme.from_spec, specs)] == [llama, pecli.Rope(512, 32)]
+    plain = pecli.Rope(512, 32)
+    spec_of_llama, spec_of_plain = metadata["specs"]
+    assert spec_of_llama == as_json({"label": "scaled (3.1)", **llama.spec()})
+    assert spec_of_plain == as_json({"label": "plain", **plain.spec()})
+
+
+def as_json(value: object) -> Any:
+    """Return a value as a JSON file has it, with lists in place of tuples."""
+    return json.loads(json.dumps(value))
 
 
 def test_the_command_that_a_figure_carries_makes_the_same_bytes_again(run_pecli) -> None:
@@ -455,10 +510,12 @@ def test_a_gguf_without_tables_is_refused_with_the_command_that_draws_its_encodi
     assert outcome.err.endswith("pecli plot --model m.gguf draws its encoding\n")
 
 
-def test_the_encoding_of_a_gguf_is_drawn_if_it_is_named_as_a_model(run_pecli) -> None:
-    """This is the command that an error for `pecli plot m.gguf` names."""
+def test_the_option_model_of_plot_takes_a_gguf_file(run_pecli) -> None:
+    """The header of a GGUF file describes a model, here a small Llama with a rope. `pecli plot
+    --model` draws the table of a rope with the title «cosine and sine over … positions».
+    """
     write_gguf(Path("m.gguf"), "llama", LLAMA_GGUF)
     outcome = run_pecli("plot", "--model", "m.gguf")
 
     assert outcome.exit_code == SUCCESS
-    assert "cosine and sine" in outcome.out
+    assert "cosine and sine over" in outcome.out.splitlines()[0]

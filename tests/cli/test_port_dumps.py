@@ -116,8 +116,9 @@ def test_a_note_states_that_a_line_of_a_log_is_a_head(run_pecli: Callable) -> No
 def test_numbers_of_few_decimals_are_compared_as_exactly_as_they_were_printed(
     run_pecli: Callable, case: str, decimals: int, bound: str
 ) -> None:
-    """Numbers with d decimals are rounded by up to 0.5 · 10^-d on both sides, which bounds the
-    error by 1.2 · 10^-d.
+    """A number printed with d decimals is off by up to 0.5 · 10^-d. The expected number, a rotation
+    x·cos + y·sin of two numbers before, is off by up to √2 times as much, and the number after by
+    0.5 · 10^-d once more: together (0.707 + 0.5) · 10^-d = 1.2 · 10^-d, the tolerance.
     """
     write_loop(lines_per_head_and_row, case, decimals)
     done = run_pecli("verify", "x.log", *AGAINST_CONFIG_OF_BASE_10000)
@@ -147,26 +148,59 @@ def test_a_tolerance_below_the_rounding_of_printed_numbers_fails_with_advice(
     assert again.exit_code == SUCCESS, again.out + again.err
 
 
-@pytest.mark.parametrize("case", [*RIGHT_AND_WRONG_BASES])
-def test_flat_lists_of_queries_are_verified_only_with_a_shape(
-    run_pecli: Callable, case: str
-) -> None:
-    """Queries of 4 heads, 12 positions and 64 channels are printed one number per line. Without a
-    shape they are refused, and the error has the option that the second command needs.
+VERIFY_FLAT_LISTS = (
+    *("verify", "q_after.txt", "--before", "q_before.txt"),
+    *AGAINST_CONFIG_OF_BASE_10000,
+)
+
+
+def write_flat_lists(case: str) -> None:
+    """Write q_before.txt and q_after.txt, a number per line: queries of 4 heads, 12 positions and 64
+    channels before and after a rotation by the base of the case.
     """
     for name, array in queries_before_and_after(case).items():
         Path(f"{name}.txt").write_text("\n".join(f"{value:.6f}" for value in array.reshape(-1)))
-    words = ("verify", "q_after.txt", "--before", "q_before.txt", *AGAINST_CONFIG_OF_BASE_10000)
-    refused = run_pecli(*words)
+
+
+@pytest.mark.parametrize("case", [*RIGHT_AND_WRONG_BASES])
+def test_flat_lists_of_queries_are_refused_without_a_shape(run_pecli: Callable, case: str) -> None:
+    """Whatever the base, 3,072 numbers may be of many shapes. The error has the option for 4 heads of
+    64 channels, which the config has: 3,072 / (4 · 64) are 12 positions.
+    """
+    write_flat_lists(case)
+    refused = run_pecli(*VERIFY_FLAT_LISTS)
 
     assert refused.exit_code == USAGE_ERROR
     assert "--shape 4,12,64 for (heads, positions, D)" in refused.err
 
-    done = run_pecli(*words, "--shape", "4,12,64")
-    assert done.exit_code == (SUCCESS if case == "right" else CHECK_FAILED), done.out + done.err
-    if case != "right":
-        assert "base is 500000" in done.out
-        assert "--theta 500000 --shape 4,12,64 -o again.npy" in done.out
+
+def test_flat_lists_of_queries_are_verified_with_a_shape(run_pecli: Callable) -> None:
+    """The queries were rotated with the config's base, and --shape states their axes: they pass."""
+    write_flat_lists("right")
+    done = run_pecli(*VERIFY_FLAT_LISTS, "--shape", "4,12,64")
+
+    assert done.exit_code == SUCCESS, done.out + done.err
+
+
+def test_flat_lists_with_a_wrong_base_fail_with_a_command_that_reproduces_them(
+    run_pecli: Callable,
+) -> None:
+    """The queries were rotated with base 500000; the config has 10000. The printed command rotates
+    q_before.txt with the base that was found, and must make the numbers of q_after.txt, up to the
+    six decimals with which both were printed.
+    """
+    write_flat_lists("wrong base")
+    failed = run_pecli(*VERIFY_FLAT_LISTS, "--shape", "4,12,64")
+    command = "pecli apply rope q_before.txt --dim 64 --theta 500000 --shape 4,12,64 -o again.npy"
+
+    assert failed.exit_code == CHECK_FAILED, failed.out + failed.err
+    assert "base is 500000" in failed.out
+    assert f"reproduce with {command}" in failed.out
+
+    again = run_pecli(*command.split()[1:])
+    assert again.exit_code == SUCCESS, again.err
+    q_after = queries_before_and_after("wrong base")["q_after"]
+    np.testing.assert_allclose(np.load("again.npy"), q_after, rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize("case", [*RIGHT_AND_WRONG_BASES])
@@ -185,9 +219,12 @@ def test_queries_in_typed_arrays_of_javascript_are_verified(run_pecli: Callable,
         assert "base is 500000" in done.out
 
 
-def test_the_command_that_reproduces_raw_queries_states_their_layout(run_pecli: Callable) -> None:
-    """Queries in files without a header were rotated with base 500000, which the config has not.
-    The printed command states base and layout, and must reproduce the queries bit by bit.
+def test_the_command_that_reproduces_raw_queries_states_their_shape_and_dtype(
+    run_pecli: Callable,
+) -> None:
+    """The files have queries of 4 heads, 12 positions and 64 channels as bytes of float32, without a
+    header. They were rotated with base 500000; the config has 10000. The printed command states the
+    base, the shape and the dtype, and must make the rotated queries again, bit by bit.
     """
     for name, array in queries_before_and_after("wrong base").items():
         array.tofile(f"{name}.bin")

@@ -104,55 +104,64 @@ def swapped_flux_ids() -> np.ndarray:
 
 
 class Thread(NamedTuple):
-    """A thread, the arrays of its reporter, the command that solves it, and words of the answer."""
+    """A question from a public thread, the command that answers it, and a part of the answer."""
 
     source: str
-    command: str
-    words: str
+    problem: str  #: the reporter's problem, or the mistake that was found
+    command: str  #: the words after `pecli`
+    answer: str  #: a part of what the command prints, with single blanks between columns
     arrays: Mapping[str, Callable[[], np.ndarray]] = MappingProxyType({})
-    code: int = 1
+    """The reporter's arrays, by the names of their .npy files."""
+    code: int = 1  #: 1 if the command finds that a file is wrong, 0 if it explains or passes
 
 
 THREADS = [
     # Settings.
     Thread(
         "https://github.com/ggml-org/llama.cpp/issues/2530",
+        "A model whose positions are divided by 8 gets --rope-freq-scale 8.0, which multiplies them.",
         "config llama-2-32k.json --flags '--rope-freq-scale 8.0'",
-        "0.125",
+        "--rope-freq-scale 8 speeds positions up by 8; 0.125 is meant",
         code=0,
     ),
     Thread(
         "https://github.com/vllm-project/vllm/issues/10537",
+        "Llama 3.1, which has a scaling of its own, is served with another one to reach 128k.",
         """config llama-3.1-8b --flags 'vllm serve --rope-scaling {"factor":8.0,"type":"dynamic"}'""",
-        "replaces",
+        "--rope-scaling replaces the model's own scaling (llama3, factor 8)",
         code=0,
     ),
     Thread(
         "https://github.com/vllm-project/recipes/pull/856",
+        "The documentation gives a flag that vLLM has no longer.",
         """config qwen3-8b --flags 'vllm serve --rope-scaling {"rope_type":"yarn","factor":4.0}'""",
-        "--hf-overrides",
+        "--rope-scaling was removed in vLLM 0.11.1; use --hf-overrides",
         code=0,
     ),
     Thread(
         "https://github.com/vllm-project/vllm/issues/10293",
+        "Which settings of YaRN serve Qwen2.5 with 128k positions?",
         "extend qwen2.5-7b --to 128k",
-        "original_max_position_embeddings",
+        '"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768',
         code=0,
     ),
     Thread(
         "https://github.com/vllm-project/vllm/issues/9490",
+        "Does --rope-theta have any effect? The base of Llama 3 is 500000.",
         "config llama-3-8b --flags 'vllm serve --rope-theta 1000000'",
-        "1000000",
+        "base 500000 1000000 --rope-theta",
         code=0,
     ),
     Thread(
         "https://github.com/LostRuins/koboldcpp/issues/426",
+        "Base 10000 suits Llama 2, but Code Llama has another one.",
         "config codellama.json --flags 'koboldcpp --contextsize 16384 --ropeconfig 1.0 10000'",
-        "1000000",
+        "base 1000000 10000 --ropeconfig",
         code=0,
     ),
     Thread(
         "https://github.com/langchain-ai/langchain/issues/20710",
+        "Llama 3 writes nonsense if the context of its server is 16,384.",
         "config server.log --flags '-c 16384'",
         "longer than the 8,192 positions that the model has",
         code=0,
@@ -160,42 +169,49 @@ THREADS = [
     # Position ids.
     Thread(
         "https://github.com/linkedin/Liger-Kernel/pull/276",
+        "The ids of an image are those of as many tokens of text.",
         f"positions qwen2.5-vl-7b --segments {PROMPT} --verify ids.npy",
         "all axes count tokens, as for text alone",
         {"ids": flat_ids},
     ),
     Thread(
         "https://github.com/ml-explore/mlx-lm/pull/1768",
+        "Where are the patches of an image? Ids on 3 axes for 6 + 24 + 5 tokens.",
         f"positions qwen2.5-vl-7b --segments {PROMPT} -o ids.npy",
-        "3 × 35",
+        "3 × 35 ids",
         code=0,
     ),
     Thread(
         "https://github.com/kekzl/imp/pull/1173",
+        "The text after an image of 24 tokens, 4 rows of 6, continues at the wrong number.",
         f"positions qwen2.5-vl-7b --segments {PROMPT} --verify ids.npy",
         "text after an image continues after as many numbers as it has tokens",
         {"ids": ids_after_as_many_tokens},
     ),
     Thread(
         "https://github.com/Blaizzy/mlx-vlm/pull/1282",
+        "Of two images, only the first has the ids of an image.",
         f"positions qwen2.5-vl-7b --segments {TWO_IMAGES} --verify ids.npy",
         "segment 3 (image:1x4x4) counts its tokens like text, 7 … 10 on all axes",
         {"ids": second_image_flat},
     ),
     Thread(
         "https://github.com/huggingface/transformers/pull/40490",
+        "In a batch that is padded on the left, the padding counts as tokens.",
         "positions qwen2.5-vl-7b --segments text:8 --segments text:5 --padding left --verify ids.npy",
         "padding is counted: the attention mask is ignored",
         {"ids": padded_ids},
     ),
     Thread(
         "https://github.com/huggingface/diffusers/issues/9378",
+        "Flux gets ids for 16 x 24 latents, but packs 2 x 2 of them into a token.",
         "positions flux.1-dev --segments text:4,image:8x12 --verify ids.npy",
         "they are built before packing",
         {"ids": unpacked_flux_ids},
     ),
     Thread(
         "https://github.com/Comfy-Org/ComfyUI/issues/4339",
+        "Flux gets ids with columns before rows.",
         "positions flux.1-dev --segments text:4,image:8x12 --verify ids.npy",
         "the axes are in another order",
         {"ids": swapped_flux_ids},
@@ -203,18 +219,21 @@ THREADS = [
     # Resized tables.
     Thread(
         "https://github.com/huggingface/pytorch-image-models/pull/750",
+        "The configuration asks for bicubic interpolation, but bilinear is used.",
         f"verify new.npy {ON_GRID} --to 10x8 --method cubic",
         "it is resized by linear",
         {"new": lambda: resized(method="linear")},
     ),
     Thread(
         "https://github.com/huggingface/pytorch-image-models/issues/2542",
+        "SigLIP 2's own code is bilinear, but another library is bicubic.",
         f"verify new.npy {ON_GRID} --to 10x8 --method linear --antialias",
         "it is resized by cubic with antialias",
         {"new": lambda: resized(antialias=True)},
     ),
     Thread(
         "https://github.com/huggingface/transformers/pull/33226",
+        "DINOv2's own code resizes with scale factors of (size + 0.1) / old size.",
         f"verify new.npy {ON_GRID} --to 10x8",
         "DINO's and DINOv2's own code",
         {"new": lambda: resized(scale_offset=0.1)},
@@ -222,18 +241,21 @@ THREADS = [
     ),
     Thread(
         "https://github.com/facebookresearch/dinov2/issues/456",
+        "The width of the new grid is passed as its height.",
         f"verify new.npy {ON_GRID} --to 8x10",
         "rows and columns are swapped: the new rows are made for 10x8",
         {"new": resized},
     ),
     Thread(
         "https://github.com/Blaizzy/mlx-vlm/pull/1243",
+        "The bicubic kernel of another framework has another coefficient than torch's.",
         f"verify new.npy {ON_GRID} --to 10x8 --method cubic",
-        "coefficient -0.5",
+        "the cubic kernel has the coefficient -0.5, not torch's -0.75",
         {"new": with_other_coefficient},
     ),
     Thread(
         "https://github.com/openvinotoolkit/openvino.genai/pull/4444",
+        "A table is made smaller without the antialiasing that the model has.",
         "verify small.npy --resized-from old.npy --grid 6x6 --keep 1 --method linear --antialias",
         "it is resized by linear, as in transformers' DPT, not by linear with antialias",
         {"small": lambda: pecli.resize(OLD, (3, 4), grid=(6, 6), keep=1, method="linear")},
@@ -241,18 +263,21 @@ THREADS = [
     # Shards.
     Thread(
         "https://github.com/flashinfer-ai/flashinfer/issues/1606",
+        "The second of two ranks computes the slopes of a model of 8 heads, not of 16.",
         "alibi --heads 16 --head-range 8:16 --slopes --verify rank1.npy",
         "heads is 8 (the spec says 16)",
         {"rank1": lambda: pecli.Alibi(8, slopes=True).tables()["slopes"]},
     ),
     Thread(
         "https://github.com/bigscience-workshop/Megatron-DeepSpeed/issues/227",
+        "The second of two ranks has ALiBi's bias of the first 8 heads.",
         "alibi --heads 16 --head-range 8:16 --seq-len 6 --verify rank1.npy",
         "head_range is 0:8 (the spec says 8:16)",
         {"rank1": lambda: pecli.Alibi(16, 6, head_range=(0, 8)).tables()["bias"]},
     ),
     Thread(
         "https://github.com/OpenNMT/CTranslate2/pull/1714",
+        "The second of two ranks has T5's bias of the first 4 heads.",
         "relative --style t5 --seq-len 6 --weights weights.npy --head-range 4:8 --verify rank1.npy",
         "head_range is 0:4 (the spec says 4:8)",
         {
@@ -264,6 +289,7 @@ THREADS = [
     ),
     Thread(
         "https://github.com/NVIDIA/TransformerEngine/issues/1046",
+        "A chunk of the sequence has 3 queries: which of the 12 positions are they?",
         "verify chunk.npy --model bloom.json --atol 1e-5",
         "the last 3 queries",
         {"chunk": lambda: pecli.Alibi(16, 12, queries=3).tables()["bias"]},
@@ -286,13 +312,14 @@ def files(working_folder: Path) -> Path:
 def test_a_command_answers_the_question_of_a_public_thread(
     thread: Thread, run_pecli: Any, files: Path
 ) -> None:
-    """Each row has the address of a thread on GitHub (the id of the case), the arrays of its
-    reporter, one command, and words of the answer at which the thread arrived, such as «0.125» for
-    a frequency scale that was given as 8.
+    """Each Thread has its address on GitHub, the problem in a sentence, the files of its reporter, a
+    command, and the answer at which the thread arrived. For example: a model whose positions are
+    divided by 8 was given the flag --rope-freq-scale 8.0, which multiplies them, and the command
+    prints that 0.125 = 1/8 is meant.
     """
     for name, make in thread.arrays.items():
         np.save(files / f"{name}.npy", make())
     done = run_pecli(*shlex.split(thread.command))
 
     assert done.exit_code == thread.code
-    assert thread.words in " ".join((done.out + done.err).split())
+    assert thread.answer in " ".join((done.out + done.err).split())

@@ -153,18 +153,20 @@ def test_on_github_a_missing_file_is_an_annotation(
     ]
 
 
-def test_a_malformed_manifest_runs_nothing(run_pecli) -> None:
-    """The manifest has ten right checks before the malformed eleventh."""
+def test_a_malformed_manifest_is_refused_before_any_check_runs(run_pecli) -> None:
+    """The fixture's manifest has ten right checks; an eleventh, whose file is the number 3, is
+    appended. None of the ten runs, nor the check of 1000.npy, which the command names before the
+    manifest, and no JUnit report is written. --model belongs to 1000.npy, which has no spec.
+    """
     with open("pecli.toml", "a") as file:
         file.write("\n[[check]]\nfile = 3\n")
-    outcome = run_pecli(
-        "verify", "1000.npy", "pecli.toml", "--model", "llama-3.1-8b", "--junit", "r.xml"
-    )
+    files = ("1000.npy", "pecli.toml")
+    outcome = run_pecli("verify", *files, "--model", "llama-3.1-8b", "--junit", "r.xml")
 
     assert outcome.exit_code == USAGE_ERROR
+    assert "check 11: file is 3" in outcome.err
     assert outcome.out == ""
     assert not Path("r.xml").exists()
-    assert "check 11: file is 3" in outcome.err
 
 
 def test_manifests_and_files_are_verified_by_one_command(run_pecli) -> None:
