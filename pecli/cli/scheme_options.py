@@ -331,17 +331,24 @@ def _not_rotary(model: ModelEncodings, option: str) -> ParameterError:
 
 
 def _note_changes(file: str, encoding: Encoding, changes: NamedValues) -> None:
-    """Print which parameters of a model are replaced: «--theta 10000 instead of 500000»."""
+    """Print which parameters of a model are replaced: «--theta 10000 instead of 500000».
+
+    A parameter that is stated as the model has it is no change.
+    """
     rope_parameters = scheme_named("rope").parameters()
+    values_of_model = encoding.described()
     notes: list[str] = []
     for name, new_value in changes.items():
+        old_value = values_of_model.get(name)
+        if new_value == old_value:
+            continue
         spellings = (*rope_parameters[name].aliases, option_name(name))
         note = f"{spellings[0]} {spelled(new_value)}"
-        old_value = encoding.described().get(name)
         if old_value is not None:
             note += f" instead of {spelled(old_value)}"
         notes.append(note)
-    print_note(f"not as {file} has it: {', '.join(notes)}")
+    if notes:
+        print_note(f"not as {file} has it: {', '.join(notes)}")
 
 
 def _overridden(encoding: Encoding, changes: NamedValues, context: int | None) -> Encoding:

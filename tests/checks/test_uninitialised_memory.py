@@ -142,6 +142,20 @@ def test_a_table_with_something_wrong_in_every_row_is_not_called_memory() -> Non
     assert pecli.verify({"cos": cos}, pecli.Rope(64, 16)).explanations == ()
 
 
+def test_elements_that_are_nan_on_both_sides_are_not_called_memory() -> None:
+    """Logs of llama.cpp show the first and last three channels of a head, and the others are NaN.
+    B was rotated with base 500000 and A with 10000.
+    """
+    q = np.random.default_rng(3).standard_normal((4, ROWS, DIM))
+    logs = [pecli.apply(q, pecli.Rope(ROWS, DIM, theta=theta)) for theta in (10000, 500000)]
+    for rotated in logs:
+        rotated[..., 3:-3] = np.nan
+    result = pecli.diff({"Qcur-0": logs[0]}, {"Qcur-0": logs[1]}, atol=1e-3)
+
+    assert not result.passed
+    assert "never initialised" not in " ".join(result.diagnosis)
+
+
 def test_of_a_table_with_some_rows_of_memory_all_others_are_called_exact() -> None:
     """Rows 40 to 43 of 64 hold denormals beside huge numbers; the other rows are right."""
     cos = pecli.Rope(64, 16).tables()["cos"]

@@ -115,6 +115,18 @@ def test_an_option_overrides_a_parameter_of_the_model_with_a_note(run_pecli) -> 
     assert np.array_equal(np.load("t.npz")["cos"], expected)
 
 
+def test_an_option_that_states_what_the_model_has_is_no_change(run_pecli) -> None:
+    """--dim 128 is the model's own; only the other option is in the note."""
+    outcome = run_pecli(*ROPE_OF_QWEN, "--dim", 128, "--theta", "500000", "--json")
+    assert (
+        outcome.err == "pecli: note: not as qwen2.5-7b has it: --theta 500000 instead of 1000000\n"
+    )
+
+
+def test_options_that_state_all_as_the_model_has_it_get_no_note(run_pecli) -> None:
+    assert run_pecli(*ROPE_OF_QWEN, "--dim", 128, "--theta", "1e6", "--json").err == ""
+
+
 def test_a_scaling_that_is_given_stretches_the_context_of_the_model(run_pecli) -> None:
     """Qwen's config has base 10^6, 32,768 positions and no scaling; the command adds YaRN by 4."""
     outcome = run_pecli(*ROPE_OF_QWEN, "--scaling", "yarn", "--factor", 4, "--json")
