@@ -421,11 +421,12 @@ def test_a_saved_half_precision_run_is_verified(tmp_path: Path) -> None:
 IMAGE_TOKEN, IMAGE_START, IMAGE_END = 100, 102, 103
 
 
-def result_of_a_prompt_with_an_image() -> Any:
-    """Record and verify a random Qwen2-VL with text, an image of 4 × 4 patches, and text.
+@pytest.fixture(scope="module")
+def result_with_an_image() -> Any:
+    """Return the verification of a right, random Qwen2-VL that gets an image between two texts.
 
-    A patch is 3 colours × 2 frames × 14 × 14 pixels. The vision tower merges 2 × 2 patches into a
-    token, so that the image is 4 tokens of the prompt.
+    The image has 4 × 4 patches of 3 colours × 2 frames × 14 × 14 pixels. The vision tower merges
+    2 × 2 patches into a token, so that the image is 4 tokens of the prompt.
     """
     text_before = [5, 6, IMAGE_START]
     text_after = [IMAGE_END, 7, 8, 9]
@@ -441,23 +442,23 @@ def result_of_a_prompt_with_an_image() -> Any:
     return run.verify()
 
 
-def test_a_right_model_with_an_image_passes() -> None:
+def test_a_right_model_with_an_image_passes(result_with_an_image: Any) -> None:
     """The language model and the frequencies of the vision tower are those of the configuration."""
-    assert diagnosis_of(result_of_a_prompt_with_an_image()) == ""
+    assert diagnosis_of(result_with_an_image) == ""
 
 
-def test_queries_and_keys_of_a_vision_tower_are_listed_as_unchecked() -> None:
-    """Only the frequencies of the tower («visual») are checked, since its positions are those of
-    patches in an image.
+def test_tensors_of_a_vision_tower_that_no_encoding_fits_are_listed_as_unchecked(
+    result_with_an_image: Any,
+) -> None:
+    """Of the tower («visual») only the frequencies are checked: its shapes or positions, those of
+    patches in an image, are not the language model's.
     """
-    unchecked = result_of_a_prompt_with_an_image().unchecked
-    assert any("visual" in name for name in unchecked)
+    assert any("visual" in name for name in result_with_an_image.unchecked)
 
 
-def test_position_ids_of_an_image_are_taken_as_recorded() -> None:
+def test_position_ids_of_an_image_are_taken_as_recorded(result_with_an_image: Any) -> None:
     """They depend on the image, not on the configuration: the pass has a remark on that in `weak`."""
-    weak = result_of_a_prompt_with_an_image().weak
-    assert any("images were taken as recorded" in line for line in weak)
+    assert any("images were taken as recorded" in line for line in result_with_an_image.weak)
 
 
 # Models of our own
