@@ -218,17 +218,25 @@ def test_the_numbers_of_a_mistake_are_the_shortest_decimals_of_float32(tmp_path:
 
 
 def test_answers_are_found_by_the_names_of_cases(suite: str, tmp_path: Path) -> None:
-    """A port answers with tensors model-llama-2-7b.cos and model-llama-2-7b/sin, computed by NumPy: a
-    dot or a slash separates case and tensor. There is a check of this case, and one of the suite,
-    which reports the case without an answer as a weakness, and does not fail.
+    """A port answers with tensors model-llama-2-7b.cos and model-llama-2-7b/sin, NumPy's of ANGLES: a
+    dot or a slash separates case and tensor. There is one check of both tensors, within the
+    tolerance of the case, and it is grouped under the port's file.
     """
     file = write_answers(tmp_path, table_answers())
-    check_of_table, check_of_suite = golden.answer_checks(suite, [file], None)
+    check, _of_suite = golden.answer_checks(suite, [file], tolerance=None)
 
-    assert check_of_table.file == "model-llama-2-7b"
-    assert check_of_table.group == file
-    assert check_of_table.run().passed
-    assert check_of_table.run().weak == ()
+    assert check.file == "model-llama-2-7b"
+    assert check.group == file
+    assert check.run().passed
+    assert check.run().weak == ()
+
+
+def test_cases_without_an_answer_are_a_weakness_of_the_suite(suite: str, tmp_path: Path) -> None:
+    """A port answers one of two cases. A last check, of the suite, passes, but names the case that is
+    missing. It belongs to no file of the port (group "").
+    """
+    file = write_answers(tmp_path, table_answers())
+    *_, check_of_suite = golden.answer_checks(suite, [file], tolerance=None)
 
     assert check_of_suite.file == suite
     assert check_of_suite.group == ""
@@ -336,14 +344,21 @@ def test_another_file_called_index_json_is_refused_with_advice(suite: str) -> No
     assert str(caught.value) == f"{index}: {problem}; pecli golden -o FOLDER writes one"
 
 
-def test_beside_its_sines_an_answer_named_by_the_case_of_a_table_is_its_cosines(
-    suite: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("function", "passed"),
+    [pytest.param(np.cos, True, id="cosines"), pytest.param(np.sin, False, id="sines")],
+)
+def test_an_answer_named_by_the_case_of_a_table_is_its_cosines(
+    suite: str, tmp_path: Path, function: np.ufunc, passed: bool
 ) -> None:
-    """Cosines and sines have one size, and the cosines come first."""
-    answers = {"model-llama-2-7b": np.cos(ANGLES), "model-llama-2-7b.sin": np.sin(ANGLES)}
+    """An answer CASE without a tensor's name is the largest tensor of the case, and the first of equal
+    ones: cosines and sines have one size, and cosines come first. Here CASE.sin is named as well.
+    """
+    answers = {"model-llama-2-7b": function(ANGLES), "model-llama-2-7b.sin": np.sin(ANGLES)}
     file = write_answers(tmp_path, answers)
+    check, _of_suite = golden.answer_checks(suite, [file], tolerance=None)
 
-    assert golden.answer_checks(suite, [file], None)[0].run().passed
+    assert check.run().passed == passed
 
 
 @pytest.mark.parametrize(("function", "passed"), [(np.cos, True), (np.sin, False)])

@@ -103,24 +103,49 @@ def imported(name: str) -> set[str]:
 
 
 def loaded_by_name(name: str) -> set[str]:
-    """Return the modules of pecli that a module may load with `import_module`.
+    """Return the modules of pecli that a module may load with `import_module`."""
+    loaded = set()
+    for call in nodes(name, ast.Call):
+        if is_call_of(call, "import_module"):
+            loaded |= stated_in_texts(name) | modules_that_begin_as(call.args[0], name)
+    return loaded - {name}
 
-    The argument is a name (`"pecli.views.notebook"`), a row of a table of names in the same module,
-    or the beginning of names (`f"pecli.cli.{command}"`, `f"{__name__}.{dialect}"`), which stands
-    for all modules of that folder.
+
+def stated_in_texts(name: str) -> set[str]:
+    """Return the modules whose names are texts in a module, such as rows of a table of names.
+
+    One of them may be loaded by `import_module("pecli.views.notebook")` or `import_module(TABLE[key])`.
     """
-    calls = [node for node in nodes(name, ast.Call) if is_call_of(node, "import_module")]
-    if not calls:
-        return set()
     texts = {node.value for node in nodes(name, ast.Constant) if is_text(node)}
-    found = texts & ({*MODULES} - {FRONT})
-    for call in calls:
-        match call:
-            case ast.Call(args=[ast.JoinedStr(values=[ast.Constant(value=str(start)), *_])]):
-                found |= {module for module in MODULES if module.startswith(start)}
-            case ast.Call(args=[ast.JoinedStr()]):
-                found |= {module for module in MODULES if module.startswith(f"{name}.")}
-    return found - {name}
+    return texts & ({*MODULES} - {FRONT})
+
+
+def modules_that_begin_as(argument: ast.expr, name: str) -> set[str]:
+    """Return the modules that `import_module` may load if its argument is an f-string.
+
+    f"pecli.cli.{command}" is all modules of that folder, and f"{__name__}.{dialect}" in the module
+    pecli.models.dialects all of pecli/models/dialects. Of another argument it is the empty set.
+    """
+    match argument:
+        case ast.JoinedStr(values=[ast.Constant(value=str(beginning)), *_]):
+            pass
+        case ast.JoinedStr(values=[ast.FormattedValue(value=ast.Name(id="__name__")), *_]):
+            beginning = f"{name}."
+        case ast.JoinedStr():
+            raise AssertionError(f"{name} loads a module of an unknown folder")
+        case _:
+            return set()
+    return {module for module in MODULES if module.startswith(beginning)}
+
+
+def test_modules_loaded_by_name_are_found_in_a_table_and_by_the_beginning_of_names() -> None:
+    """pecli/engine/schemes has a table of module names, pecli/cli/app.py loads f"pecli.cli.{name}",
+    and pecli/models/dialects f"{__name__}.{…}". A module without `import_module` loads nothing.
+    """
+    assert "pecli.engine.schemes.rope" in loaded_by_name("pecli.engine.schemes")
+    assert "pecli.cli.audit" in loaded_by_name("pecli.cli.app")
+    assert "pecli.models.dialects.gguf" in loaded_by_name("pecli.models.dialects")
+    assert loaded_by_name("pecli.engine.schemes.rope") == set()
 
 
 def is_call_of(node: ast.AST, function: str) -> bool:
@@ -152,9 +177,9 @@ def test_every_folder_has_a_floor() -> None:
 
 @pytest.mark.parametrize("name", sorted({*MODULES} - {FRONT}))
 def test_a_module_imports_only_its_own_part_and_lower_floors(name: str) -> None:
-    """A part is a folder of pecli, or a module beside the folders, and MAY_IMPORT has those on lower
-    floors. Imports by statements count, and those by `import_module`. The front, pecli itself, is
-    exempt, because it imports what it offers.
+    """A part is a folder of pecli, or a module beside the folders, and FLOORS lists them from the
+    ground up: models may import compare, and compare not models. Imports by statements count, and
+    those by `import_module`. The front, pecli itself, is exempt, because it imports what it offers.
     """
     part = part_of(name)
     imported_parts = {part_of(module) for module in imported(name) | loaded_by_name(name)}

@@ -264,6 +264,7 @@ HOOKS = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.
 
 @pytest.fixture
 def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with NumPy's cosines of base 10000, a manifest and a config; it is entered."""
     monkeypatch.chdir(tmp_path)
     angles = np.arange(4)[:, None] * 10000.0 ** (-np.arange(4) / 4)
     np.save("cos.npy", np.cos(angles))
@@ -408,27 +409,45 @@ def test_the_check_of_the_workflow_annotates_a_wrong_file(
     assert "::error file=cos.npy" in outcome.out
 
 
-@pytest.mark.thorough
-@pytest.mark.skipif(os.name == "nt", reason="the sample is for Linux")
-def test_workflow_steps_run(machine: dict[str, str], tmp_path: Path) -> None:
-    """The steps of samples/ci/github-workflow.yml, INSTALL and CHECK, in an environment without pecli
-    (`machine`). By the manifest, NumPy's cosines of base 10000 pass; cosines that are all 1 fail.
+@pytest.fixture(scope="module")
+def machine_with_pecli(
+    machine: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, str]:
+    """Return the environment of a machine on which the workflow's INSTALL has installed pecli.
+
+    INSTALL is `pip install "$PECLI"`. Users set PECLI in the workflow; here it is the wheel of this
+    folder.
     """
     assert "PECLI" in WORKFLOW["env"]
 
-    installed = shell(INSTALL, tmp_path, **machine)
+    installed = shell(INSTALL, tmp_path_factory.mktemp("install"), **machine)
     assert installed.returncode == SUCCESS, installed.stderr
+    return {**machine, "GITHUB_ACTIONS": "true"}
 
-    angles = np.arange(4)[:, None] * 10000.0 ** (-np.arange(4) / 4)
-    np.save(tmp_path / "cos.npy", np.cos(angles))
-    manifest = '[[check]]\nfile = "*.npy"\nscheme = "rope"\nseq_len = 4\ndim = 8\natol = 1e-6\n'
-    (tmp_path / "pecli.toml").write_text(manifest, encoding="utf-8")
-    passed = shell(CHECK, tmp_path, **machine, GITHUB_ACTIONS="true")
 
-    assert passed.returncode == SUCCESS, passed.stderr
-    assert (tmp_path / "pecli.xml").exists()
+@pytest.mark.thorough
+@pytest.mark.skipif(os.name == "nt", reason="the sample is for Linux")
+def test_the_installed_workflow_passes_a_right_table(
+    machine_with_pecli: dict[str, str], checked: Path
+) -> None:
+    """CHECK is the command of samples/ci/github-workflow.yml, which a shell runs as GitHub does. By the
+    manifest of `checked`, NumPy's cosines of base 10000 pass, and the report pecli.xml is written.
+    """
+    done = shell(CHECK, checked, **machine_with_pecli)
+    assert done.returncode == SUCCESS, done.stderr
+    assert (checked / "pecli.xml").exists()
 
-    np.save(tmp_path / "cos.npy", np.ones((4, 4)))
-    failed = shell(CHECK, tmp_path, **machine, GITHUB_ACTIONS="true")
-    assert failed.returncode == CHECK_FAILED
-    assert "::error file=cos.npy" in failed.stdout
+
+@pytest.mark.thorough
+@pytest.mark.skipif(os.name == "nt", reason="the sample is for Linux")
+def test_the_installed_workflow_annotates_a_wrong_table(
+    machine_with_pecli: dict[str, str], checked: Path
+) -> None:
+    """CHECK is the command of samples/ci/github-workflow.yml, which a shell runs as GitHub does. The
+    cosines of `checked` are replaced by ones; GitHub shows a line «::error file=…» beside the file.
+    """
+    np.save(checked / "cos.npy", np.ones((4, 4)))
+    done = shell(CHECK, checked, **machine_with_pecli)
+
+    assert done.returncode == CHECK_FAILED
+    assert "::error file=cos.npy" in done.stdout

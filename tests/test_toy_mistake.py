@@ -64,14 +64,25 @@ def test_verify_names_a_mistake_that_was_added_to_the_catalogue() -> None:
 
 
 def test_a_pass_that_does_not_exclude_an_added_mistake_is_weak() -> None:
-    """This module adds the mistake «positions are squared» to the catalogue. At positions 0 and 1,
-    squares change nothing, so that a dump of two rows passes, but cannot exclude it: the pass is
-    weak, and the remark states how many rows would be enough.
+    """This module adds the mistake «positions are squared» to the catalogue. The squares of 0 and 1 are
+    0 and 1, so that a dump of two rows passes with it. The remark states how many rows would show it:
+    tables of 4, 8, … rows are tried, and 4 rows have position 2, whose square is 4.
     """
     answer = pecli.verify(tables_at_squares(2), pecli.Rope(2, 16), atol=1e-6)
 
     assert answer.passed
     assert "2 rows cannot tell power of positions 1 from 2: compare 4 or more" in answer.weak
+
+
+def test_a_pass_that_excludes_an_added_mistake_has_no_remark_on_it() -> None:
+    """This module adds the mistake «positions are squared» to the catalogue. A right table of 4 rows
+    has position 2, which squaring would change to 4.
+    """
+    right = pecli.Rope(seq_len=4, dim=16)
+    answer = pecli.verify(right.tables(), right, atol=1e-6)
+
+    assert answer.passed
+    assert not any("power of positions" in remark for remark in answer.weak)
 
 
 def test_the_golden_suite_has_an_added_mistake() -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -154,20 +155,40 @@ def test_a_wrong_shape_of_an_added_scheme_is_named_and_noise_has_no_reason(run_p
     assert "the spec says" not in outcome.out
 
 
-def test_an_added_scheme_is_audited_for_rounding(run_pecli) -> None:
-    """This module registers a scheme, a triangle wave (TRIANGLE_COMMAND). `audit` computes the largest
-    error of a table in narrower dtypes; that of float16 is computed here by NumPy, from the wave by
-    hand.
+def test_an_added_scheme_is_audited_in_both_half_precisions(run_pecli) -> None:
+    """This module registers a scheme, a triangle wave (TRIANGLE_COMMAND). `audit` measures recipes,
+    other ways to compute a table: of a scheme without frequencies, tables in narrower dtypes.
     """
     rows = run_pecli("audit", *TRIANGLE_COMMAND, "--json").json["recipes"]
-    errors = {row["recipe"]: row["max_abs_error"] for row in rows}
-    in_float32 = TRIANGLE_BY_HAND.astype(np.float32).astype(np.float64)
-    in_float16 = TRIANGLE_BY_HAND.astype(np.float16).astype(np.float64)
-    error_of_float16 = float(np.abs(in_float16 - in_float32).max())
+    assert {row["recipe"] for row in rows} == {"float16-table", "bfloat16-table"}
 
-    assert set(errors) == {"float16-table", "bfloat16-table"}
-    assert errors["float16-table"] == pytest.approx(error_of_float16, rel=1e-6)
-    assert "largest error, by column" in run_pecli("audit", *TRIANGLE_COMMAND, "--details").out
+
+@pytest.mark.parametrize(
+    ("recipe", "dtype"), [("float16-table", np.float16), ("bfloat16-table", ml_dtypes.bfloat16)]
+)
+def test_an_added_scheme_is_audited_against_its_table_in_float32(
+    run_pecli, recipe: str, dtype: type
+) -> None:
+    """This module registers a scheme, a triangle wave (TRIANGLE_COMMAND), whose dtype is float32 by
+    default. The error of a narrower dtype is its largest difference from that table, computed here
+    by NumPy from TRIANGLE_BY_HAND.
+    """
+    in_float32 = TRIANGLE_BY_HAND.astype(np.float32).astype(np.float64)
+    in_narrower_dtype = TRIANGLE_BY_HAND.astype(dtype).astype(np.float64)
+    largest_error = float(np.abs(in_narrower_dtype - in_float32).max())
+
+    words = ("audit", *TRIANGLE_COMMAND, "--recipes", recipe, "--json")
+    (row,) = run_pecli(*words).json["recipes"]
+    assert row["max_abs_error"] == pytest.approx(largest_error, rel=1e-6)
+
+
+def test_the_audit_of_an_added_scheme_has_details_by_column(run_pecli) -> None:
+    """This module registers a scheme, a triangle wave (TRIANGLE_COMMAND). Its columns have no
+    frequencies, by which the details of a rotary table are listed.
+    """
+    heading = "largest error, by column"
+    assert heading in run_pecli("audit", *TRIANGLE_COMMAND, "--details").out
+    assert heading not in run_pecli("audit", *TRIANGLE_COMMAND).out
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "curves", "similarity"])

@@ -10,6 +10,7 @@ beyond max_ulp, and beyond atol + rtol · |expected|.
 import math
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -71,35 +72,54 @@ def test_equal_infinities_pass() -> None:
     assert comparison_of(expected=mask, found=mask).passed
 
 
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [(0, np.nan), (2, np.inf), (1, np.nan)],
-    ids=["NaN for 0", "∞ for 1", "NaN for −∞"],
-)
-def test_infinities_and_nan_fail_in_any_tolerance_and_are_null_in_json(
+VALUES_IN_ANOTHERS_PLACE = [
+    pytest.param(0, np.nan, id="NaN for 0"),
+    pytest.param(2, np.inf, id="∞ for 1"),
+    pytest.param(1, np.nan, id="NaN for −∞"),
+    pytest.param(1, 0.0, id="0 for −∞"),
+]
+"""The index of an element of WITH_AN_INFINITY, and the value that is found there instead."""
+
+
+@pytest.mark.parametrize(("place", "value"), VALUES_IN_ANOTHERS_PLACE)
+def test_an_infinity_or_nan_for_another_value_fails_in_any_atol_and_rtol(
     place: int, value: float
 ) -> None:
     """0, −∞, 1 and 2 are expected, and one of them is `value` instead: its error is infinite or
-    undefined, which no tolerance allows, and which JSON writes as null.
+    undefined, which no atol or rtol allows, however large. The others are equal.
     """
-    result = comparison_of(
-        WITH_AN_INFINITY, with_value(place, value), max_ulp=5, atol=1e9, rtol=1e9
-    )
+    found = with_value(place, value)
+    result = comparison_of(WITH_AN_INFINITY, found, max_ulp=5, atol=1e9, rtol=1e9)
+
     assert result.mismatched == 1
+
+
+@pytest.mark.parametrize(("place", "value"), VALUES_IN_ANOTHERS_PLACE)
+def test_an_error_that_is_not_finite_is_null_in_json(place: int, value: float) -> None:
+    """One of 0, −∞, 1 and 2 is `value` instead, so that the largest error is infinite. JSON has no
+    infinity: `as_json` returns None, which is written as null.
+    """
+    result = comparison_of(WITH_AN_INFINITY, with_value(place, value))
     assert result.as_json()["max_abs_error"] is None
 
 
-def test_a_number_for_an_infinity_passes_if_so_many_units_are_allowed() -> None:
-    """0 is found where −∞ is expected. In ULPs, infinity is only the next float after the largest
-    one, so the distance in float32 is below 2^31; the absolute error is infinite, which JSON cannot
-    hold: None.
+@pytest.mark.parametrize(
+    ("max_ulp", "mismatched"),
+    [
+        pytest.param(0x7F80_0000, 0, id="just enough ULPs"),
+        pytest.param(0x7F7F_FFFF, 1, id="one ULP too few"),
+    ],
+)
+def test_a_number_for_an_infinity_passes_if_so_many_ulps_are_allowed(
+    max_ulp: int, mismatched: int
+) -> None:
+    """0 is found where −∞ is expected. ULPs count the floats in the order of their bits, in which
+    infinity follows the largest number: its bits in float32 are 7F800000, so many ULPs from 0.
     """
     expected = np.array([-np.inf], np.float32)
     found = np.array([0.0], np.float32)
-    result = comparison_of(expected, found, max_ulp=2**31, atol=1e9, rtol=1e9)
 
-    assert result.mismatched == 0
-    assert result.as_json()["max_abs_error"] is None
+    assert comparison_of(expected, found, max_ulp=max_ulp).mismatched == mismatched
 
 
 def test_no_error_is_measured_of_unlike_shapes() -> None:
@@ -299,160 +319,197 @@ SPECIAL = [
     -1e308,
     65504.0,
 ]
+"""0, infinities, NaN, and numbers near the limits of the dtypes; some are 0 or ∞ in a smaller one."""
 COUNT = 480
+"""Elements of an array: it has the shape (480, 1), (10, 48) or (1, 480)."""
 
 
 def signed(values: np.ndarray) -> np.ndarray:
+    """Return the bits of floats as signed integers: a view, so that a change of one changes both."""
     return values.view(f"i{values.itemsize}")
 
 
-def measured_one_by_one(
-    expected: np.ndarray, found: np.ndarray, tolerance: Tolerance
-) -> dict[str, Any]:
-    lowest = 2 ** (8 * expected.itemsize - 1)
-    told: dict[str, Any] = {
-        "mismatched": 0,
-        "first_index": None,
-        "max_abs_error": 0.0,
-        "worst_index": None,
-    }
-    told |= {
-        "worst_ulp": None,
-        "max_rel_error": 0.0,
-        "max_ulp_error": 0,
-        "nonfinite_expected": 0,
-        "nonfinite_found": 0,
-    }
-    elements = zip(signed(expected).tolist(), signed(found).tolist(), expected, found, strict=True)
-    for place, (its, other, a, b) in enumerate(elements):
-        a, b = float(a), float(b)
-        if math.isnan(a) and math.isnan(b):
+def ordinals(values: np.ndarray) -> list[int]:
+    """Return the numbers of floats, counted from 0: 1 is the next float after 0, −1 the one before."""
+    lowest = 2 ** (8 * values.itemsize - 1)
+    return [bits if bits >= 0 else -(bits + lowest) for bits in signed(values).tolist()]
+
+
+@dataclass
+class Measured:
+    """The errors that a loop over the elements of two vectors finds, named as in `Comparison`."""
+
+    mismatched: int = 0
+    max_abs_error: float = 0.0
+    max_rel_error: float = 0.0
+    max_ulp_error: int = 0
+    worst_ulp: int | None = None
+    worst_index: int | None = None
+    first_index: int | None = None
+    nonfinite_expected: int = 0
+    nonfinite_found: int = 0
+
+
+def measured_one_by_one(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> Measured:
+    """Return the errors of a vector of floats, from Python's own numbers and the bits of each float.
+
+    Equal elements have none, nor has NaN beside NaN.
+    """
+    measured = Measured()
+    in_ulps = [abs(a - b) for a, b in zip(ordinals(expected), ordinals(found), strict=True)]
+    for place, (a, b, ulps) in enumerate(
+        zip(map(float, expected), map(float, found), in_ulps, strict=True)
+    ):
+        if a == b or (math.isnan(a) and math.isnan(b)):
             continue
-        counted = [bits if bits >= 0 else -(bits + lowest) for bits in (its, other)]
-        apart = abs(counted[0] - counted[1])
-        finite = math.isfinite(a) and math.isfinite(b)
-        error = 0.0 if its == other or a == b else abs(a - b) if finite else math.inf
-        told["max_ulp_error"] = max(told["max_ulp_error"], apart)
-        if error > told["max_abs_error"]:
-            told |= {"max_abs_error": error, "worst_index": (place,), "worst_ulp": apart}
-        if a and finite and math.isfinite(error) and math.isfinite(error / abs(a)):
-            told["max_rel_error"] = max(told["max_rel_error"], error / abs(a))
-        near = math.isfinite(error) and error <= tolerance.atol + tolerance.rtol * abs(a)
-        nan = math.isnan(a) or math.isnan(b)
-        if not (its == other or near or (apart <= tolerance.max_ulp and not nan)):
-            told["mismatched"] += 1
-            told["first_index"] = told["first_index"] or (place,)
-        if its != other:
-            told["nonfinite_expected"] += not math.isfinite(a)
-            told["nonfinite_found"] += not math.isfinite(b)
-    return told
+        are_finite = math.isfinite(a) and math.isfinite(b)
+        error = abs(a - b) if are_finite else math.inf
+        if error > measured.max_abs_error:
+            measured.max_abs_error = error
+            measured.worst_index = place
+            measured.worst_ulp = ulps
+        if a and math.isfinite(error) and math.isfinite(error / abs(a)):
+            measured.max_rel_error = max(measured.max_rel_error, error / abs(a))
+        measured.max_ulp_error = max(measured.max_ulp_error, ulps)
+        measured.nonfinite_expected += not math.isfinite(a)
+        measured.nonfinite_found += not math.isfinite(b)
+
+        allowed = tolerance.atol + tolerance.rtol * abs(a)
+        is_near = math.isfinite(error) and error <= allowed
+        has_nan = math.isnan(a) or math.isnan(b)
+        is_few_ulps_off = ulps <= tolerance.max_ulp and not has_nan
+        if not (is_near or is_few_ulps_off):
+            measured.mismatched += 1
+            if measured.first_index is None:
+                measured.first_index = place
+    return measured
 
 
-def steps(values: np.ndarray, draw: np.random.Generator, reach: int) -> np.ndarray:
-    by = draw.integers(-reach, reach + 1, values.size).astype(signed(values).dtype)
-    return (signed(values) + by).view(values.dtype)
+def moved_by_ulps(values: np.ndarray, random: np.random.Generator, most: int) -> np.ndarray:
+    """Return floats of which each is moved by a random number of ULPs, from −most to most."""
+    ulps = random.integers(-most, most + 1, values.size).astype(signed(values).dtype)
+    return (signed(values) + ulps).view(values.dtype)
 
 
 Change = Callable[[np.ndarray, np.random.Generator], np.ndarray]
-CHANGES_OF_A_TABLE: dict[str, Change] = {
-    "none": lambda values, draw: values,
-    "one unit": lambda values, draw: (signed(values) + 1).view(values.dtype),
-    "some units": lambda values, draw: steps(values, draw, 5),
-    "relative noise": lambda values, draw: values * (1 + 1e-3 * draw.standard_normal(values.size)),
-    "absolute noise": lambda values, draw: values + 1e-3 * draw.standard_normal(values.size),
-    "large noise": lambda values, draw: values * (1 + draw.standard_normal(values.size)),
-    "other values": lambda values, draw: draw.permutation(values),
-    "other signs": lambda values, draw: -values,
-    "zeros": lambda values, draw: np.zeros_like(values),
+CHANGES_OF_ELEMENTS: dict[str, Change] = {
+    "none": lambda values, random: values,
+    "one ULP": lambda values, random: (signed(values) + 1).view(values.dtype),
+    "some ULPs": lambda values, random: moved_by_ulps(values, random, most=5),
+    "relative noise": lambda values, random: (
+        values * (1 + 1e-3 * random.standard_normal(values.size))
+    ),
+    "absolute noise": lambda values, random: values + 1e-3 * random.standard_normal(values.size),
+    "large noise": lambda values, random: values * (1 + random.standard_normal(values.size)),
+    "other values": lambda values, random: random.permutation(values),
+    "other signs": lambda values, random: -values,
+    "zeros": lambda values, random: np.zeros_like(values),
 }
-"""What may have become of a stretch of elements."""
+"""Each returns what was found instead of some expected elements."""
 
 TOLERANCES = [
-    (),
-    (1,),
-    (3,),
-    (2**10,),
-    (2**63,),
-    (0, 1e-3),
-    (0, 1e-2),
-    (0, 1.0),
-    (0, 1e-42),
-    (0, 1e300),
+    Tolerance(),
+    *[Tolerance(max_ulp=ulps) for ulps in (1, 3, 2**10, 2**63)],
+    *[Tolerance(atol=atol) for atol in (1e-3, 1e-2, 1.0, 1e-42, 1e300)],
+    *[Tolerance(rtol=rtol) for rtol in (1e-3, 0.5, 2**-8, 1e-60, 1e300)],
+    Tolerance(atol=1e-3, rtol=1e-3),
+    Tolerance(atol=1e-6, rtol=1e-2),
+    Tolerance(max_ulp=2, atol=1e-3),
+    Tolerance(max_ulp=2, rtol=1e-3),
+    Tolerance(max_ulp=100, atol=1e-4, rtol=1e-3),
 ]
-TOLERANCES += [(0, 0, 1e-3), (0, 0, 0.5), (0, 0, 2**-8), (0, 0, 1e-60), (0, 0, 1e300)]
-TOLERANCES += [(0, 1e-3, 1e-3), (0, 1e-6, 1e-2), (2, 1e-3), (2, 0, 1e-3), (100, 1e-4, 1e-3)]
 
 
-def some_values(draw: np.random.Generator, dtype: type) -> np.ndarray:
-    """Of every size, or near 1; now and then 0, or the same value again, on which an error may be exactly a limit."""
-    sizes = 2.0 ** draw.integers(-30, 6, COUNT) if draw.random() < 0.5 else 1.0
-    values = draw.standard_normal(COUNT) * sizes
-    values[draw.random(COUNT) < draw.choice([0, 0, 0.02, 0.5])] = draw.choice([0.0, 1.0, 2.0**-10])
+def draw_values(random: np.random.Generator, dtype: type) -> np.ndarray:
+    """Return COUNT random numbers near 1, or of sizes from 2^-30 to 2^5.
+
+    Some are 0, 1 or 2^-10 instead, whose errors may be exactly the limit of a tolerance.
+    """
+    has_many_sizes = random.random() < 0.5
+    sizes = 2.0 ** random.integers(-30, 6, COUNT) if has_many_sizes else 1.0
+    values = random.standard_normal(COUNT) * sizes
+    share_of_round_numbers = random.choice([0, 0, 0.02, 0.5])
+    is_round = random.random(COUNT) < share_of_round_numbers
+    values[is_round] = random.choice([0.0, 1.0, 2.0**-10])
     with np.errstate(over="ignore", under="ignore"):
         return values.astype(dtype)
 
 
-def spoiled(values: np.ndarray, draw: np.random.Generator, share: float) -> np.ndarray:
+def with_special_values(
+    values: np.ndarray, random: np.random.Generator, share: float
+) -> np.ndarray:
+    """Return the values with a share of them replaced by numbers of SPECIAL."""
     with np.errstate(over="ignore", under="ignore"):
-        special = draw.choice(SPECIAL, COUNT).astype(values.dtype)
-    return np.where(draw.random(COUNT) < share, special, values)
+        special = random.choice(SPECIAL, COUNT).astype(values.dtype)
+    return np.where(random.random(COUNT) < share, special, values)
 
 
-@given(
-    st.sampled_from(DTYPES),
-    st.integers(0, 2**32),
-    st.lists(st.sampled_from(sorted(CHANGES_OF_A_TABLE)), min_size=1, max_size=4),
-    st.sampled_from([Tolerance(*limits) for limits in TOLERANCES]),
-    st.sampled_from([0.0, 0.0, 0.01, 0.3]),
-    st.sampled_from([8, 40, 256, 1 << 18]),
-)
-def test_arrays_measured_in_pieces_have_the_errors_of_a_loop_over_elements(
-    dtype, seed, changes, tolerance, special, piece
-) -> None:
-    """The expected result is that of `measured_one_by_one`, a plain loop over elements in Python's
-    own numbers. The arrays, tolerances and sizes of pieces are random; `changes` are what became of
-    stretches of the array, such as noise or other signs, and a share `special` of the elements is
-    0, ∞, NaN or near the limits of the dtype.
+def draw_expected_and_found(
+    random: np.random.Generator, dtype: type, changes: list[str], special_share: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return COUNT random elements, and what was found instead.
+
+    Each change is made in its own stretch of the elements: of all, of half, or of 0.4 % of them.
     """
-    draw = np.random.default_rng(seed)
-    expected = spoiled(some_values(draw, dtype), draw, special)
+    expected = with_special_values(draw_values(random, dtype), random, special_share)
     changed = expected.copy()
     stretches = np.array_split(np.arange(COUNT), len(changes))
     with np.errstate(all="ignore"):
-        for change, stretch in zip(changes, stretches, strict=True):
-            changed[stretch] = CHANGES_OF_A_TABLE[change](expected[stretch], draw).astype(dtype)
-    all_half_or_few = draw.choice([1, 0.5, 0.004])
-    found = np.where(draw.random(COUNT) < all_half_or_few, changed, expected)
-    found = spoiled(found, draw, special / 2)
-    shape = draw.choice([(COUNT, 1), (COUNT // 48, 48), (1, COUNT)])
+        for name, stretch in zip(changes, stretches, strict=True):
+            change = CHANGES_OF_ELEMENTS[name]
+            changed[stretch] = change(expected[stretch], random).astype(dtype)
+    changed_share = random.choice([1, 0.5, 0.004])
+    found = np.where(random.random(COUNT) < changed_share, changed, expected)
+    return expected, with_special_values(found, random, special_share / 2)
+
+
+@given(
+    dtype=st.sampled_from(DTYPES),
+    seed=st.integers(0, 2**32),
+    changes=st.lists(st.sampled_from(sorted(CHANGES_OF_ELEMENTS)), min_size=1, max_size=4),
+    tolerance=st.sampled_from(TOLERANCES),
+    special_share=st.sampled_from([0.0, 0.0, 0.01, 0.3]),
+    piece_bytes=st.sampled_from([32, 160, 1024, 1 << 20]),
+)
+def test_arrays_compared_in_pieces_have_the_errors_of_a_loop_over_elements(
+    dtype, seed, changes, tolerance, special_share, piece_bytes
+) -> None:
+    """A comparison works on pieces of PIECE_BYTES: of a few elements each, or of the whole array. The
+    arrays are random, and the expected errors are those of `measured_one_by_one`, a plain loop.
+    """
+    random = np.random.default_rng(seed)
+    expected, found = draw_expected_and_found(random, dtype, changes, special_share)
+    shape = random.choice([(COUNT, 1), (COUNT // 48, 48), (1, COUNT)])
+    by_a_loop = vars(measured_one_by_one(expected, found, tolerance))
+    for name in ("first_index", "worst_index"):
+        place = by_a_loop[name]
+        by_a_loop[name] = None if place is None else np.unravel_index(place, shape)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pecli.compare.element_errors.PIECE_BYTES", piece * 4)
+        patch.setattr("pecli.compare.element_errors.PIECE_BYTES", piece_bytes)
         comparison = compare_arrays(
             expected.reshape(shape), found.reshape(shape), tolerance, name="t"
         )
-    result = vars(comparison)
-    result["max_rel_error"] = result["max_rel_error"] or 0.0  # None if only zeros are expected
+    result = {name: getattr(comparison, name) for name in by_a_loop}
+    result["max_rel_error"] = result["max_rel_error"] or 0.0  # None if 0 is expected of all errors
 
-    by_a_loop = measured_one_by_one(expected, found, tolerance)
-    for name in ("first_index", "worst_index"):
-        by_a_loop[name] = by_a_loop[name] and np.unravel_index(by_a_loop[name][0], shape)
-    assert {name: result[name] for name in by_a_loop} == by_a_loop
+    assert result == by_a_loop
 
 
 def test_rounding_to_a_coarser_dtype_passes_beside_a_column_that_is_off(monkeypatch) -> None:
-    """The checked table is a float16 copy of a 64 × 64 table in float32, with column 3 moved by one
-    ULP of float16. The rounding itself is no error; the 64 elements of that column are.
+    """A float16 copy of a float32 table (64, 64) differs by up to 2^-11, more than the atol. Expected
+    numbers are rounded to float16 too, so that only column 3 fails: it was moved by 1 ULP of float16.
     """
-    monkeypatch.setattr("pecli.compare.element_errors.PIECE_BYTES", 1024)
-    expected = np.linspace(1, 2, 4096, dtype=np.float32).reshape(64, 64)
+    four_rows = 4 * 64 * np.dtype(np.float32).itemsize
+    monkeypatch.setattr("pecli.compare.element_errors.PIECE_BYTES", four_rows)  # 16 pieces
+    expected = np.linspace(1, 2, 64 * 64, dtype=np.float32).reshape(64, 64)
     found = expected.astype(np.float16)
     found[:, 3] = np.nextafter(found[:, 3], np.float16(3))
     result = compare_arrays(expected, found, Tolerance(atol=1e-6), name="t", any_dtype=True)
 
-    assert result.mismatched == 64
-    assert result.max_ulp_error == 1
+    assert result.mismatched == 64  # column 3 of 64 rows
     assert result.where["columns"] == [(3, 3)]
+    assert result.max_ulp_error == 1
 
 
 def test_units_are_counted_in_any_byte_order() -> None:
@@ -510,6 +567,17 @@ def test_a_limit_that_is_met_exactly_is_kept(rtol: float, mismatched: int) -> No
     assert comparison_of(expected, found, rtol=rtol).mismatched == mismatched
 
 
+def float32_next_to(values: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Return values rounded to float32, of which most are moved to a float one or two further."""
+    moved = values.astype(np.float32)
+    for _ in range(2):
+        is_moved = random.random(moved.shape) < 0.6
+        is_upward = random.random(moved.shape) < 0.5
+        toward = np.where(is_upward, np.float32(np.inf), np.float32(-np.inf))
+        moved = np.where(is_moved, np.nextafter(moved, toward), moved)
+    return moved
+
+
 @pytest.mark.parametrize("scale", [1.0, 2.0**-124, 2.0**-140, 2.0**100])
 @pytest.mark.parametrize(
     ("atol", "rtol"),
@@ -521,25 +589,22 @@ def test_a_limit_that_is_met_exactly_is_kept(rtol: float, mismatched: int) -> No
     ],
 )
 def test_elements_next_to_a_limit_are_decided_by_exact_numbers(
-    scale, atol, rtol, monkeypatch
+    scale: float, atol: float, rtol: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The limit of an element is atol · scale + rtol · |expected|. Errors are the limit, or one or two
-    floats of 32 bits more or less; all limits are sums of few powers of 2, which float64 holds, so
-    that NumPy decides in float64 what is wrong. The first rows are off by more than any other.
+    """Errors in float32 that are the limit, atol · scale + rtol · |expected|, or 1 or 2 floats beside
+    it. float64 holds these limits exactly, so that NumPy decides in it which elements are wrong.
     """
-    monkeypatch.setattr("pecli.compare.element_errors.PIECE_BYTES", 1024)
-    draw = np.random.default_rng(5)
-    expected = (draw.uniform(1, 2, (64, 64)) * draw.choice([-1, 1], (64, 64)) * scale).astype(
-        np.float32
-    )
-    expected_in_64_bits = expected.astype(np.float64)
-    limits = atol * scale + rtol * np.abs(expected_in_64_bits)
-    found = (expected + limits).astype(np.float32)
-    for _ in range(2):
-        toward = np.where(draw.random(found.shape) < 0.5, np.float32(np.inf), np.float32(-np.inf))
-        found = np.where(draw.random(found.shape) < 0.6, np.nextafter(found, toward), found)
+    four_rows = 4 * 64 * np.dtype(np.float32).itemsize
+    monkeypatch.setattr("pecli.compare.element_errors.PIECE_BYTES", four_rows)  # 16 pieces
+    random = np.random.default_rng(5)
+    signs = random.choice([-1, 1], (64, 64))
+    expected = (random.uniform(1, 2, (64, 64)) * signs * scale).astype(np.float32)
+    limits = atol * scale + rtol * np.abs(expected.astype(np.float64))
+    found = float32_next_to(expected + limits, random)
+    # The largest errors are in the first piece. Those of the other pieces are not the largest, so
+    # that they are decided in the faster of two ways.
     found[:4] = -expected[:4]
-    errors = np.abs(found.astype(np.float64) - expected_in_64_bits)
+    errors = np.abs(found.astype(np.float64) - expected.astype(np.float64))
     is_wrong = errors > limits
 
     assert 0 < is_wrong.sum() < is_wrong.size
@@ -658,18 +723,26 @@ def test_an_error_where_0_is_expected_is_not_relative() -> None:
     assert result.worst_index == (0, 0)
 
 
-def test_values_that_are_not_finite_are_counted_on_both_sides() -> None:
-    """NaN beside NaN and ∞ beside ∞ are equal. NaN beside a number fails in any tolerance; once it is
-    found instead of 1, and once it is expected and 2 is found.
-    """
+def test_nan_is_equal_to_nan_and_an_infinity_to_itself() -> None:
+    """Of four elements, the last two fail: NaN is on one side only. No tolerance allows that."""
     expected = [np.nan, np.inf, 1.0, np.nan]
     found = [np.nan, np.inf, np.nan, 2.0]
     result = comparison_of(expected, found, atol=9, max_ulp=2**62)
 
     assert result.mismatched == 2
+    assert result.max_abs_error == np.inf  # NaN differs from a number by more than any number
+
+
+def test_infinities_and_nan_are_counted_on_each_side_if_the_element_differs() -> None:
+    """The first two elements are equal, and so not counted. Of the others, NaN is expected once, and
+    NaN or ∞ is found twice.
+    """
+    expected = [np.nan, np.inf, np.nan, 1.0, 1.0]
+    found = [np.nan, np.inf, 2.0, np.nan, np.inf]
+    result = comparison_of(expected, found)
+
     assert result.nonfinite_expected == 1
-    assert result.nonfinite_found == 1
-    assert result.max_abs_error == np.inf
+    assert result.nonfinite_found == 2
 
 
 @pytest.mark.parametrize(

@@ -370,12 +370,12 @@ def test_columns_are_described_as_one_or_two_per_frequency() -> None:
     assert columns("halves") == "two columns per frequency (c0 c1 … c0 c1 …)"
 
 
-def test_readable_forms_are_in_the_order_of_their_likelihood() -> None:
-    """READABLE lists the forms in which an array is read. If a constant table fits several of them,
-    the first one is reported, so that one function alone comes before cosines and sines as halves.
+def test_arrangements_are_tried_in_the_order_of_their_likelihood() -> None:
+    """READABLE lists the forms in which an array is read. If a constant table fits several, the first
+    is reported: one function alone, then vLLM's all cosines, then all sines (halves), and so on.
     """
-    names = [form.arrangement for form in READABLE]
-    without_repetitions = [*dict.fromkeys(names)]
+    arrangements = [form.arrangement for form in READABLE]
+    without_repetitions = [*dict.fromkeys(arrangements)]
 
     assert without_repetitions == [
         "alone",
@@ -386,8 +386,28 @@ def test_readable_forms_are_in_the_order_of_their_likelihood() -> None:
         "pairs",
         "matrices",
     ]
-    assert names.count("interleaved") == 1
-    assert names.count("matrices") == 1
+
+
+@pytest.mark.parametrize(
+    ("arrangement", "doublings"),
+    [
+        ("alone", ["", "halves", "interleaved"]),
+        ("halves", ["", "halves", "interleaved"]),
+        ("interleaved", [""]),
+        ("stacked", ["", "halves", "interleaved"]),
+        ("rows", ["", "halves", "interleaved"]),
+        ("pairs", ["", "halves", "interleaved"]),
+        ("matrices", [""]),
+    ],
+)
+def test_columns_may_be_doubled_unless_functions_are_interleaved_or_in_matrices(
+    arrangement: str, doublings: list[str]
+) -> None:
+    """Each column is there once (""), or twice as c0 c1 … c0 c1 … (halves) or c0 c0 c1 c1 …
+    (interleaved). No program is known to double c0 s0 c1 s1 … or rotation matrices.
+    """
+    tried = [form.doubled for form in READABLE if form.arrangement == arrangement]
+    assert tried == doublings
 
 
 @pytest.mark.parametrize(

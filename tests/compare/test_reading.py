@@ -14,12 +14,12 @@ from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import CandidateTable, MadeTables, candidate_of
 from pecli.compare.factors import Axis
 from pecli.compare.forms import Form
-from pecli.compare.reading_conflicts import Doubling
+from pecli.compare.reading_conflicts import Doubling, find_doubling_problems
 from pecli.compare.reading_notes import describe_arrangement
 from pecli.compare.tolerance import EXACT
 from pecli.compare.waves import find_row_widths, separate_tables
 from tests.checks.rope_dumps import COS, SIN
-from tests.checks.waves import doubled_as_halves
+from tests.checks.waves import doubled_as_halves, doubled_as_neighbours
 
 BIAS = np.arange(4 * 6 * 6, dtype=float).reshape(4, 6, 6)
 COSINES_TO_READ = candidate_of({"cos": COS}, has_frequencies=True, transposable=True)
@@ -78,7 +78,7 @@ def test_cosines_and_sines_in_one_array_may_have_any_form_of_two_functions() -> 
     ("shape", "is_text", "expected"),
     [
         pytest.param((12, 8), False, [""], id="as expected"),
-        pytest.param((1, 12, 1, 8), False, ["", ""], id="axes of length 1"),
+        pytest.param((1, 12, 1, 8), False, ["", ""], id="axes of length 1, kept or dropped"),
         pytest.param((96,), False, ["read as (12, 8)"], id="a flat array"),
         pytest.param((96, 1), True, ["read as (12, 8)"], id="a column of text"),
         pytest.param((96, 1), False, [], id="a column of another format"),
@@ -100,8 +100,8 @@ def test_an_array_may_be_a_table_of_waves_in_these_foldings(
     shape: tuple[int, ...], is_text: bool, expected: list[str]
 ) -> None:
     """The expected table has 12 positions and 8 channels; each shape is one that programs dump it in,
-    such as 96 numbers, or 8 × 12. `expected` has the note of each way to read the shape as the
-    table, "" if the array is as expected; the list is empty if there is none. A .csv file is text.
+    such as 96 numbers, or 8 × 12. `expected` has a note for each way to read the shape as the table:
+    "" if all its axes stand as expected beside copies, and no note at all if there is no way.
     """
     assert notes_on_readings(shape, COSINES_TO_READ, is_text) == expected
 
@@ -112,7 +112,8 @@ def test_an_array_may_be_a_table_of_waves_in_these_foldings(
         pytest.param((4, 6, 6), False, [""], id="as expected"),
         pytest.param((8, 6, 6), False, ["2 × 4 heads along axis 0"], id="a batch of two"),
         pytest.param((6, 6, 6), False, [], id="6 heads"),
-        pytest.param((24, 6), True, [""], id="rows of text"),
+        pytest.param((24, 6), True, [""], id="lines of text"),
+        pytest.param((24, 6), False, [], id="24 × 6 in another format"),
         pytest.param((144,), False, ["read as (4, 6, 6)"], id="a flat array"),
     ],
 )
@@ -120,15 +121,41 @@ def test_biases_are_read_with_their_batch_or_flattened(
     shape: tuple[int, ...], is_text: bool, expected: list[str]
 ) -> None:
     """The expected bias has 4 heads of 6 × 6. `expected` has the note of each way to read the shape as
-    the bias, "" if the array is as expected: 8 heads are a batch of two, and 6 are no multiple of 4.
+    that, "" if nothing is remarkable: text (.csv) has only lines and columns, so that 4 · 6 lines of 6
+    are the usual form. 8 heads are a batch of two; 6 are no multiple of 4.
     """
     assert notes_on_readings(shape, candidate_of({"bias": BIAS}), is_text) == expected
 
 
-def test_a_bias_of_any_number_of_heads_takes_the_axis_of_heads_as_it_is() -> None:
-    """8 may be all heads: nothing states that they lie with a batch."""
-    any_heads = CandidateTable(("bias",), (None, 6, 6), no_tables)
-    assert notes_on_readings((8, 6, 6), any_heads) == [""]
+@pytest.mark.parametrize(
+    ("heads", "expected"),
+    [
+        pytest.param(4, ["2 × 4 heads along axis 0"], id="4 heads expected"),
+        pytest.param(None, [""], id="any number of heads expected"),
+    ],
+)
+def test_8_heads_are_a_batch_of_two_only_if_4_are_expected(
+    heads: int | None, expected: list[str]
+) -> None:
+    """The array (8, 6, 6) is read as a bias of (heads, 6, 6), where None is any number: then 8 may be
+    all heads of one sequence, which needs no note (""). `expected` has one note per reading.
+    """
+    bias = CandidateTable(("bias",), (heads, 6, 6), no_tables)
+    assert notes_on_readings((8, 6, 6), bias) == expected
+
+
+WORDS_FOR_AXES = {Axis.COPY: "copy", Axis.ROW: "row", Axis.FREQUENCY: "frequency"}
+
+
+def axes_in_words(shape: tuple[int, ...], candidate: CandidateTable) -> list[str]:
+    """Return what the axes count in each way to read an array of this shape, in order of trial.
+
+    An array (3, 12, 8) that holds 3 copies of 12 rows gives ["copy 3, row 12, frequency 8"].
+    """
+    return [
+        ", ".join(f"{WORDS_FOR_AXES[factor.axis]} {factor.size}" for factor in arrangement.factors)
+        for arrangement in find_arrangements(shape, candidate, Form("alone"))
+    ]
 
 
 def axes_of_copies(shape: tuple[int, ...], candidate: CandidateTable) -> list[tuple[int, ...]]:
@@ -140,52 +167,60 @@ def axes_of_copies(shape: tuple[int, ...], candidate: CandidateTable) -> list[tu
     return [arrangement.copy_axes for arrangement in arrangements]
 
 
-def numbers_of_positions(shape: tuple[int, ...], candidate: CandidateTable) -> list[int]:
-    """Return the number of positions in each way to read an array of this shape, in order of trial."""
-    numbers = []
-    for arrangement in find_arrangements(shape, candidate, Form("alone")):
-        (positions,) = [factor for factor in arrangement.factors if factor.axis == Axis.ROW]
-        numbers.append(positions.size)
-    return numbers
-
-
 COSINES_OF_ANY_LENGTH = CandidateTable(("cos",), (None, 8), no_tables, has_frequencies=True)
 """An expected table of 8 frequencies and any number of positions."""
 
 
 def test_the_axis_before_the_frequencies_is_tried_first_for_positions() -> None:
-    """An array (2, 12, 8) has 8 frequencies. It is read as 2 copies of 12 positions (a batch), and then
-    as 2 positions with 12 copies (heads).
+    """An array (2, 12, 8) has 8 frequencies. It is read as 2 copies of 12 rows, one per position (a
+    batch), and then as 2 rows with 12 copies each (heads).
     """
-    shape = (2, 12, 8)
-    assert numbers_of_positions(shape, COSINES_OF_ANY_LENGTH) == [12, 2]
-    assert axes_of_copies(shape, COSINES_OF_ANY_LENGTH) == [(0,), (1,)]
+    assert axes_in_words((2, 12, 8), COSINES_OF_ANY_LENGTH) == [
+        "copy 2, row 12, frequency 8",
+        "row 2, copy 12, frequency 8",
+    ]
 
 
 @pytest.mark.parametrize(
     ("shape", "expected"),
     [
-        pytest.param((12, 8), [12], id="no axis of length 1"),
-        pytest.param((1, 12, 8), [12, 12], id="one way to read, tried twice"),
-        pytest.param((4, 1, 12, 8), [12, 4, 12, 4], id="two ways to read, tried twice"),
+        pytest.param((12, 8), ["row 12, frequency 8"], id="no axis of length 1"),
+        pytest.param(
+            (1, 12, 8),
+            ["copy 1, row 12, frequency 8", "row 12, frequency 8"],
+            id="one axis of rows",
+        ),
+        pytest.param(
+            (4, 1, 12, 8),
+            [
+                "copy 4, copy 1, row 12, frequency 8",
+                "row 4, copy 1, copy 12, frequency 8",
+                "copy 4, row 12, frequency 8",
+                "row 4, copy 12, frequency 8",
+            ],
+            id="two axes that may be rows",
+        ),
     ],
 )
 def test_an_array_with_an_axis_of_length_1_is_read_with_and_without_that_axis(
-    shape: tuple[int, ...], expected: list[int]
+    shape: tuple[int, ...], expected: list[str]
 ) -> None:
-    """`expected` has the number of positions of each reading. (4, 12, 8) may be 12 or 4 positions; so
-    (4, 1, 12, 8) is read as 12 or 4 positions with its second axis, and again without it. The axis of
-    length 1 does not count positions.
+    """8 frequencies and any number of rows, one per position, are expected. `expected` has what the
+    axes count in each reading. An axis of length 1 counts one copy, not a single row.
     """
-    assert numbers_of_positions(shape, COSINES_OF_ANY_LENGTH) == expected
+    assert axes_in_words(shape, COSINES_OF_ANY_LENGTH) == expected
 
 
 def test_axes_of_copies_are_numbered_as_in_the_array() -> None:
-    """In (4, 1, 12, 8), the 4 is axis 0 and the 12 is axis 2, also if the axis of length 1 between them
-    is left out (the last two of four readings).
+    """In (4, 1, 12, 8), the 4 is axis 0 and the 12 is axis 2, also in readings without the axis of
+    length 1. That axis repeats nothing, so that it is never one of copies.
     """
-    copies = axes_of_copies((4, 1, 12, 8), COSINES_OF_ANY_LENGTH)
-    assert copies == [(0,), (2,), (0,), (2,)]
+    assert axes_of_copies((4, 1, 12, 8), COSINES_OF_ANY_LENGTH) == [
+        (0,),  # copy 4, copy 1, row 12, frequency 8
+        (2,),  # row 4, copy 1, copy 12, frequency 8
+        (0,),  # copy 4, row 12, frequency 8
+        (2,),  # row 4, copy 12, frequency 8
+    ]
 
 
 @pytest.mark.parametrize(
@@ -438,14 +473,42 @@ def test_a_square_table_is_read_transposed_unless_its_rows_must_be_positions(
     assert reading.transposed is is_transposed
 
 
-@pytest.mark.parametrize(("name", "is_certain"), [("cos", True), ("bias", False)])
-def test_a_note_that_columns_are_not_doubled_is_certain_for_cosines_only(
-    name: str, is_certain: bool
-) -> None:
-    """A `Doubling` states that an array has each column once ("") where the spec has it twice
-    («halves»). Only columns of cosines and sines belong to a frequency; those of a bias do not.
-    """
-    reading = find_best_reading(COS, [candidate_of({name: COS})])
-
+def doubling_of(name: str, table: np.ndarray) -> Doubling:
+    """Return how the columns of a table are doubled when it is read as COS under this name."""
+    candidate = candidate_of({name: COS}, has_frequencies=True)
+    reading = find_best_reading(table, [candidate])
     assert reading is not None
-    assert Doubling("", reading, "halves").is_certain is is_certain
+    return Doubling(layers="", reading=reading, doubled=reading.form.doubled)
+
+
+@pytest.mark.parametrize(
+    ("names", "problems"),
+    [
+        pytest.param(
+            ("cos", "sin"),
+            ["cos and sin are doubled in two ways: no rotation takes both"],
+            id="cosines and sines",
+        ),
+        pytest.param(("bias", "slopes"), [], id="other tables"),
+    ],
+)
+def test_cosines_and_sines_of_two_doublings_are_a_problem(
+    names: tuple[str, str], problems: list[str]
+) -> None:
+    """One table has its columns doubled as c0 c1 … c0 c1 …, the other as c0 c0 c1 c1 …. A rotation
+    multiplies each channel by one column of both tables; other tables have nothing to do with it.
+    """
+    in_halves = doubling_of(names[0], doubled_as_halves(COS))
+    as_neighbours = doubling_of(names[1], doubled_as_neighbours(COS))
+
+    assert in_halves.doubled == "halves"
+    assert as_neighbours.doubled == "interleaved"
+    assert find_doubling_problems([in_halves, as_neighbours]) == problems
+
+
+def test_cosines_and_sines_of_one_doubling_are_no_problem() -> None:
+    """Both have their columns as c0 c1 … c0 c1 …."""
+    table = doubled_as_halves(COS)
+    doublings = [doubling_of("cos", table), doubling_of("sin", table)]
+
+    assert find_doubling_problems(doublings) == []

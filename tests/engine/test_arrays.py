@@ -5,8 +5,8 @@ bfloat16 cannot be passed to them directly. Expected values are written by hand.
 """
 
 import sys
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -93,16 +93,25 @@ def test_a_masked_array_without_masked_elements_is_an_ordinary_array() -> None:
     assert pecli.diff(table, np.array([[1.0, 2.0]])).passed
 
 
-class RecordingTensor(tuple[Any, ...]):
-    """A tensor of a stand-in for torch: its source dtype, then the arguments of its methods."""
+@dataclass(frozen=True)
+class RecordingTensor:
+    """A tensor of a stand-in for torch, with what it was made of.
 
-    device = "meta"
+    Attributes:
+        device: The device, as given to `to`.
+        source: The dtype of the NumPy array that `from_numpy` was given.
+        viewed_as: The dtype of torch that `view` was given.
+    """
+
+    device: str = "cpu"
+    source: str = ""
+    viewed_as: str = ""
 
     def view(self, dtype: str) -> "RecordingTensor":
-        return RecordingTensor((*self, dtype))
+        return replace(self, viewed_as=dtype)
 
     def to(self, device: str) -> "RecordingTensor":
-        return RecordingTensor((*self, device))
+        return replace(self, device=device)
 
 
 def from_module(module: str) -> object:
@@ -115,38 +124,42 @@ TWO_BFLOAT16_ONES = np.ones(2, ml_dtypes.bfloat16)
 
 @pytest.fixture
 def torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a stand-in in the place of torch, whose tensors record what they were made of."""
     stand_in = SimpleNamespace(
         float32="torch.float32",
         bfloat16="torch.bfloat16",
         Tensor=RecordingTensor,
-        from_numpy=lambda array: RecordingTensor([array.dtype.name]),
+        from_numpy=lambda array: RecordingTensor(source=array.dtype.name),
     )
     monkeypatch.setitem(sys.modules, "torch", stand_in)
 
 
 @pytest.mark.usefixtures("torch")
 def test_torch_gets_bfloat16_as_the_bits_of_int16() -> None:
-    """torch does not accept NumPy arrays of bfloat16: it is given their bits as int16, and views them
-    as bfloat16. The stand-in for torch records the dtype of the array, the dtype of the view and the
-    device, «meta», of the tensor that the result must be like.
+    """`like(sample, array)` returns an array as a tensor of the sample's library. torch accepts no
+    NumPy array of bfloat16: it is given the bits as int16, and views them as its own bfloat16.
     """
-    source, viewed, device = like(RecordingTensor(), TWO_BFLOAT16_ONES)
-    assert source == "int16"
-    assert viewed == "torch.bfloat16"
-    assert device == "meta"
+    tensor = like(RecordingTensor(), np.ones(2, ml_dtypes.bfloat16))
+    assert tensor.source == "int16"
+    assert tensor.viewed_as == "torch.bfloat16"
 
 
 @pytest.mark.usefixtures("torch")
 def test_torch_gets_float32_as_it_is() -> None:
-    """The stand-in for torch records the dtype of the NumPy array, and then the dtype and the device,
-    «meta», of the tensor that the result must be like.
+    """`like(sample, array)` returns an array as a tensor of the sample's library. torch reads NumPy's
+    float32, so that viewing it as torch's dtype of the same name changes nothing.
     """
-    singles = TWO_BFLOAT16_ONES.astype(np.float32)
-    source, viewed, device = like(RecordingTensor(), singles)
+    tensor = like(RecordingTensor(), np.ones(2, np.float32))
+    assert tensor.source == "float32"
+    assert tensor.viewed_as == "torch.float32"
 
-    assert source == "float32"
-    assert viewed == "torch.float32"
-    assert device == "meta"
+
+@pytest.mark.usefixtures("torch")
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_a_tensor_of_torch_is_on_the_device_of_the_sample(dtype: type) -> None:
+    """A table is made like a tensor of the model, such as its queries: here on the second GPU."""
+    sample = RecordingTensor(device="cuda:1")
+    assert like(sample, np.ones(2, dtype)).device == "cuda:1"
 
 
 def test_jax_gets_an_array_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

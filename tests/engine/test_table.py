@@ -419,16 +419,18 @@ def test_an_interrupt_does_not_wait_for_threads(
     may_end.set()
 
 
-def test_with_4_threads_6_items_are_taken_when_the_first_result_comes(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("threads", [2, 3, 4])
+def test_one_item_waits_beside_those_that_threads_work_on(
+    threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One item for the result, and five that four threads work on or that wait for the caller: the
-    items 0 to 5, so that the next one is 6.
+    """When the first result comes, one item was taken for it, one for each thread, and one more, with
+    which the first thread that ends its work goes on.
     """
-    monkeypatch.setenv("PECLI_THREADS", "4")
+    monkeypatch.setenv("PECLI_THREADS", str(threads))
     items = iter(range(20))
     results = results_in_order(lambda item: item, items)
 
     assert next(results) == 0
-    assert next(items) == 1 + 5
+    taken = next(items)  # Items are numbered from 0: the next one is the number of those taken.
+    assert taken == 1 + threads + 1
     results.close()

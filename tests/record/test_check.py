@@ -343,57 +343,75 @@ def test_the_library_of_a_function_is_found_by_a_module_that_it_uses(
     assert library_of(rotate_with_jax).name == "jax"
 
 
-def _users_of(jnp: ModuleType) -> dict[str, Callable[..., Any]]:
-    """Return callables whose code uses a module, each in another way."""
-
-    def turned(x: Any) -> Any:
-        return jnp.cos(x)
-
-    @functools.wraps(rope_by_numpy)
-    def wrapped(x: Any) -> Any:
-        return np.cos(x)
-
-    wrapped.__wrapped__ = turned  # type: ignore[attr-defined]
-
-    class TorchModule:
-        """Calling a module of torch runs its `forward`."""
-
-        def forward(self, x: Any) -> Any:
-            return jnp.cos(x)
-
-        def __call__(self, x: Any) -> Any:
-            raise NotImplementedError
-
-    class CallableObject:
-        def __call__(self, x: Any) -> Any:
-            return jnp.cos(x)
-
-        def method(self, x: Any) -> Any:
-            return jnp.cos(x)
-
-    def imports_it(x: Any) -> Any:
-        import jax
-
-        return jax.cos(x)
-
-    return {
-        "a variable": turned,
-        "a function that is called": lambda x: turned(x),
-        "what a decorator wraps": wrapped,
-        "forward of a module": TorchModule(),
-        "an object": CallableObject(),
-        "a method": CallableObject().method,
-        "a partial call": functools.partial(turned),
-        "an import in the body": imports_it,
-    }
+FAKE_JAX_NUMPY: Any = ModuleType("jax.numpy")
+"""An empty module in the place of jax.numpy: no function below is called."""
 
 
-@pytest.mark.parametrize("use", _users_of(ModuleType("jax.numpy")))
+def names_the_module(x: Any) -> Any:
+    return FAKE_JAX_NUMPY.cos(x)
+
+
+def calls_another_function(x: Any) -> Any:
+    return names_the_module(x)
+
+
+def with_the_module_in_its_closure(module: Any) -> Callable[[Any], Any]:
+    def function(x: Any) -> Any:
+        return module.cos(x)
+
+    return function
+
+
+@functools.wraps(names_the_module)
+def decorated(x: Any) -> Any:
+    """Use NumPy; `functools.wraps` keeps the function that was decorated as `__wrapped__`."""
+    return np.cos(x)
+
+
+def imports_jax_in_its_body(x: Any) -> Any:
+    import jax
+
+    return jax.cos(x)
+
+
+class ModuleOfTorch:
+    """Calling a module of torch runs its `forward`, by way of code that names no library."""
+
+    def forward(self, x: Any) -> Any:
+        return FAKE_JAX_NUMPY.cos(x)
+
+    def __call__(self, x: Any) -> Any:
+        raise NotImplementedError
+
+
+class CallableObject:
+    def __call__(self, x: Any) -> Any:
+        return FAKE_JAX_NUMPY.cos(x)
+
+    def method(self, x: Any) -> Any:
+        return FAKE_JAX_NUMPY.cos(x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(names_the_module, id="names a module"),
+        pytest.param(with_the_module_in_its_closure(FAKE_JAX_NUMPY), id="module in its closure"),
+        pytest.param(calls_another_function, id="calls a function that does"),
+        pytest.param(lambda x: names_the_module(x), id="a lambda"),
+        pytest.param(functools.partial(names_the_module), id="a partial call"),
+        pytest.param(decorated, id="what a decorator wraps"),
+        pytest.param(imports_jax_in_its_body, id="import in the body"),
+        pytest.param(CallableObject(), id="__call__ of an object"),
+        pytest.param(CallableObject().method, id="a method"),
+        pytest.param(ModuleOfTorch(), id="forward of a module"),
+    ],
+)
 def test_the_library_of_a_callable_is_found_in_the_code_that_it_runs(
-    use: str, monkeypatch: pytest.MonkeyPatch
+    function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`jax` stands for a library that somebody has imported."""
+    """`pecli.check` calls a function with arrays of the library that its code uses, here JAX, which
+    its caller has imported: `jax` is in `sys.modules`.
+    """
     monkeypatch.setitem(sys.modules, "jax", ModuleType("jax"))
-    function = _users_of(ModuleType("jax.numpy"))[use]
-
     assert library_of(function).name == "jax"

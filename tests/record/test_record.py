@@ -290,13 +290,29 @@ def test_wrong_ids_count_padding_only_if_their_sequence_has_some(
     assert problem in run.verify(reasons=False).diagnosis
 
 
-def test_a_number_of_its_own_states_the_layer_of_a_module() -> None:
-    """The layers of the stand-in for a Gemma 3 are renamed `stack.0` to `stack.2`. `stack.0` should
-    rotate with the base of sliding attention; its queries are replaced by those of `stack.2`,
-    which are rotated with the base of full attention.
+def tensors_of_gemma_in_a_stack() -> dict[str, Any]:
+    """Return the tensors of a right Gemma 3 whose list of layers is called `stack`, not `layers`.
+
+    By its `layer_types`, layers 0 and 1 rotate with base 10000, and layer 2 with base 1000000.
     """
     recorded = record_call(gemma_model(), token_ids()).tensors()
-    tensors = {name.replace(".layers.", ".stack."): array for name, array in recorded.items()}
+    return {name.replace(".layers.", ".stack."): array for name, array in recorded.items()}
+
+
+def test_a_number_in_the_name_of_a_module_states_its_layer() -> None:
+    """The layers of a Gemma 3 are called `stack.0` to `stack.2`. They pass, since each is compared with
+    the base of its own layer type.
+    """
+    result = pecli.verify(tensors_of_gemma_in_a_stack(), GEMMA, reasons=False)
+    assert result.passed
+    assert result.wrong_layers == ()
+
+
+def test_a_module_that_rotates_as_another_layer_type_is_wrong() -> None:
+    """`stack.0` should rotate with base 10000, the base of sliding attention. It has the queries of
+    `stack.2`, which were rotated with base 1000000, the base of full attention.
+    """
+    tensors = tensors_of_gemma_in_a_stack()
     for queries in ("q_before", "q_after"):
         tensors[f"calls.0.stack.0.{queries}"] = tensors[f"calls.0.stack.2.{queries}"]
     result = pecli.verify(tensors, GEMMA, reasons=False)
@@ -440,22 +456,62 @@ def test_a_model_with_complex_tables_and_a_start_position_is_verified(start: int
     assert not run.verify({**config, "rope_theta": 500000.0}, reasons=False)
 
 
-def test_a_rotary_module_that_rotates_in_place_is_recorded() -> None:
-    """`OwnModel` has a rotary module of its own in each of two layers, with heads of 16 channels
-    and base 10000; nothing in it has the names that transformers uses. It passes against a Llama
-    with that base, and fails against one with base 500000.
+VECTORS_OF_12_TOKENS = np.random.default_rng(2).standard_normal((2, 12, 64)).astype(np.float32)
+"""The input of OwnModel: 2 sequences of 12 tokens, 64 channels, which are 4 heads of 16."""
+
+
+def record_of_own_model() -> Any:
+    """Record 12 tokens, and then one more token, in a model without any name of transformers.
+
+    `OwnModel` has two layers, `stack.0` and `stack.1`, each with a rotary module `rope` of base 10000.
+    It calls `rope(query, offset=first)` and `rope(key, offset=first)`, which change their argument.
     """
     model = OwnModel()
-    vectors = np.random.default_rng(2).standard_normal((2, 12, 64)).astype(np.float32)
     with pecli.record(model) as run:
-        model(tensor(vectors))
-        model(tensor(vectors[:, :1]))
+        model(tensor(VECTORS_OF_12_TOKENS))
+        model(tensor(VECTORS_OF_12_TOKENS[:, :1]))
+    return run
 
-    assert {"stack.0", "stack.1"} <= {*run.calls[0].places()}
-    assert "stack.0.rope.inverse_frequencies" in run.calls[0].tensors
-    assert run.verify(LLAMA)
 
-    result = run.verify({**LLAMA, "rope_theta": 500000.0})
+def test_queries_that_are_rotated_in_place_are_recorded_before_and_after() -> None:
+    """The rotary module overwrites the query, and what is recorded as before must not change: it is
+    the input, by heads. The expected rotation of halves is NumPy's, at positions 0 to 11.
+    """
+    tensors = record_of_own_model().calls[0].tensors
+    before = np.swapaxes(VECTORS_OF_12_TOKENS.reshape(2, 12, 4, 16), 1, 2)
+    turns = np.exp(1j * np.outer(np.arange(12), frequencies(base=10000.0)))
+    rotated_pairs = (before[..., :8] + 1j * before[..., 8:]) * turns
+    after = np.concatenate((rotated_pairs.real, rotated_pairs.imag), axis=-1)
+
+    np.testing.assert_array_equal(tensors["stack.0.q_before"], before)
+    np.testing.assert_allclose(tensors["stack.0.q_after"], after, atol=1e-5)  # float32
+
+
+def test_tensors_are_recorded_under_the_names_of_a_models_own_modules() -> None:
+    """A rotary module keeps its frequencies; the queries and keys that it is given belong to the
+    layer that has it.
+    """
+    places = record_of_own_model().calls[0].places()
+    assert {*places} == {"stack.0.rope", "stack.0", "stack.1.rope", "stack.1"}
+    assert {*places["stack.0.rope"]} == {"inverse_frequencies"}
+    assert {*places["stack.0"]} == {"q_before", "q_after", "k_before", "k_after"}
+
+
+def test_the_offset_of_a_models_own_rotary_module_is_the_position_of_its_first_token() -> None:
+    """The second call has one token of each sequence after the 12 of the first: offset 12."""
+    first, second = record_of_own_model().calls
+    np.testing.assert_array_equal(first.positions, [range(12)] * 2)
+    np.testing.assert_array_equal(second.positions, [[12], [12]])
+
+
+def test_a_right_rotary_module_of_a_models_own_passes() -> None:
+    """LLAMA is the configuration of heads of 16 channels and base 10000, as `OwnModel` has them."""
+    assert record_of_own_model().verify(LLAMA)
+
+
+def test_another_base_of_a_models_own_rotary_module_is_named() -> None:
+    """`OwnModel` has base 10000, and the configuration 500000."""
+    result = record_of_own_model().verify({**LLAMA, "rope_theta": 500000.0})
     assert result.first_place == "stack.0.rope"
     assert "base is 10000 (the spec says 500000)" in "\n".join(result.diagnosis)
 

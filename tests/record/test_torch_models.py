@@ -418,25 +418,47 @@ def test_a_saved_half_precision_run_is_verified(tmp_path: Path) -> None:
     assert pecli.verify(tmp_path / "run.safetensors", config)
 
 
-def test_a_model_with_an_image_is_verified(tmp_path: Path) -> None:
-    """A prompt for Qwen2-VL has four tokens of an image (100) between its marks (102 and 103). Of
-    the vision tower only frequencies are checked; ids of images are taken as recorded.
+IMAGE_TOKEN, IMAGE_START, IMAGE_END = 100, 102, 103
+
+
+@pytest.fixture(scope="module")
+def result_with_an_image() -> Any:
+    """Return the verification of a right, random Qwen2-VL that gets an image between two texts.
+
+    The image has 4 × 4 patches of 3 colours × 2 frames × 14 × 14 pixels. The vision tower merges
+    2 × 2 patches into a token, so that the image is 4 tokens of the prompt.
     """
-    model = hugging_face_model("qwen2_vl")
-    ids = torch.tensor([[5, 6, 102, 100, 100, 100, 100, 103, 7, 8, 9]])
+    text_before = [5, 6, IMAGE_START]
+    text_after = [IMAGE_END, 7, 8, 9]
+    ids = torch.tensor([text_before + [IMAGE_TOKEN] * 4 + text_after])
     run = record_call(
-        model,
+        hugging_face_model("qwen2_vl"),
         input_ids=ids,
         attention_mask=torch.ones_like(ids),
-        pixel_values=torch.randn(16, 3 * 2 * 14 * 14),
-        image_grid_thw=torch.tensor([[1, 4, 4]]),
-        mm_token_type_ids=(ids == 100).int(),
+        pixel_values=torch.randn(4 * 4, 3 * 2 * 14 * 14),
+        image_grid_thw=torch.tensor([[1, 4, 4]]),  # frames, rows and columns of patches
+        mm_token_type_ids=(ids == IMAGE_TOKEN).int(),
     )
-    result = run.verify()
+    return run.verify()
 
-    assert diagnosis_of(result) == ""
-    assert any("visual" in name for name in result.unchecked)
-    assert any("images were taken as recorded" in line for line in result.weak)
+
+def test_a_right_model_with_an_image_passes(result_with_an_image: Any) -> None:
+    """The language model and the frequencies of the vision tower are those of the configuration."""
+    assert diagnosis_of(result_with_an_image) == ""
+
+
+def test_tensors_of_a_vision_tower_that_no_encoding_fits_are_listed_as_unchecked(
+    result_with_an_image: Any,
+) -> None:
+    """Of the tower («visual») only the frequencies are checked: its shapes or positions, those of
+    patches in an image, are not the language model's.
+    """
+    assert any("visual" in name for name in result_with_an_image.unchecked)
+
+
+def test_position_ids_of_an_image_are_taken_as_recorded(result_with_an_image: Any) -> None:
+    """They depend on the image, not on the configuration: the pass has a remark on that in `weak`."""
+    assert any("images were taken as recorded" in line for line in result_with_an_image.weak)
 
 
 # Models of our own

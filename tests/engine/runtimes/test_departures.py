@@ -243,8 +243,8 @@ SIZES = {
     "num_attention_heads": 8,
     "max_position_embeddings": 32768,
 }
-DYNAMIC = {"rope_type": "dynamic", "factor": 2.0}
-LINEAR = {"rope_type": "linear", "factor": 8.0}
+DYNAMIC_BY_2 = {"rope_type": "dynamic", "factor": 2.0}
+LINEAR_BY_8 = {"rope_type": "linear", "factor": 8.0}
 YARN_WITH_MSCALES = {
     "rope_type": "yarn",
     "factor": 4.0,
@@ -252,7 +252,8 @@ YARN_WITH_MSCALES = {
     "mscale": 1.0,
     "mscale_all_dim": 0.5,
 }
-YARN_OF_8192 = yarn_frequencies(original=8192)
+YARN_OF_8192 = yarn_frequencies(factor=4, original=8192)
+"""The frequencies of YARN_WITH_MSCALES, by the formula in NumPy; mscales do not change them."""
 RATIO_OF_MSCALES = (1 + 0.1 * 1.0 * np.log(4)) / (1 + 0.1 * 0.5 * np.log(4))
 """The attention factor of YARN_WITH_MSCALES: 1 + 0.1 · mscale · ln(factor), divided by the same of
 mscale_all_dim. Without one of both numbers it is G4, 1 + 0.1 · ln(factor).
@@ -292,141 +293,174 @@ class ScaledModel(NamedTuple):
         return result
 
 
-class Reading(NamedTuple):
-    """What a runtime makes of a scaling, by its source, and a part of the sentence that reports it."""
-
-    frequencies: np.ndarray
-    attention: float
-    cause: str
-
-
-MODELS_READ_DIFFERENTLY = [
-    pytest.param(
-        ScaledModel("sglang", "llama", {**DYNAMIC, "alpha": 8.0}),
-        Reading(ntk_frequencies(8), 1.0, cause="reads alpha, 8"),
-        id="SGLang takes alpha as NTK's factor",
+MODELS_READ_DIFFERENTLY = {
+    "SGLang takes alpha as NTK's factor": ScaledModel(
+        "sglang", "llama", {**DYNAMIC_BY_2, "alpha": 8.0}
     ),
-    pytest.param(
-        ScaledModel("sglang", "llama", DYNAMIC),
-        Reading(ntk_frequencies(2**2 - 2 + 1), 1.0, cause="NTK with factor 3"),
-        id="SGLang's dynamic NTK is that of f² − f + 1",
+    "SGLang's dynamic NTK is that of f² − f + 1": ScaledModel("sglang", "llama", DYNAMIC_BY_2),
+    "exllamav3 ignores both mscales of Mistral": ScaledModel(
+        "exllamav3", "mistral", YARN_WITH_MSCALES
     ),
-    pytest.param(
-        ScaledModel("exllamav3", "mistral", YARN_WITH_MSCALES),
-        Reading(YARN_OF_8192, G4, cause="only for DeepSeek-V3"),
-        id="exllamav3 ignores both mscales of Mistral",
-    ),
-    pytest.param(
-        ScaledModel("candle", "qwen2", YARN_WITH_MSCALES),
-        Reading(UNSCALED_FREQUENCIES, 1.0, cause="ignores the rope_scaling of qwen2"),
-        id="candle scales no Qwen 2",
-    ),
-    pytest.param(
-        ScaledModel("candle", "qwen3", YARN_WITH_MSCALES),
-        Reading(UNSCALED_FREQUENCIES, 1.0, cause="ignores the rope_scaling of qwen3"),
-        id="candle scales no Qwen 3",
-    ),
-    pytest.param(
-        ScaledModel("mlc", "gemma3_text", LINEAR),
-        Reading(UNSCALED_FREQUENCIES, 1.0, cause="ignores the rope_scaling of gemma3"),
-        id="MLC scales no Gemma 3",
-    ),
-]
-
-
-@pytest.mark.parametrize(("model", "reading"), MODELS_READ_DIFFERENTLY)
-def test_a_scaling_that_a_runtime_reads_by_the_model_type_has_the_numbers_of_its_source(
-    model: ScaledModel, reading: Reading
-) -> None:
-    """The id of a case states the rule in the runtime's source, which is a formula in NumPy here: the
-    frequencies, and the attention factor that multiplies cos and sin. Gemma 3's linear scaling is
-    that of its full layers.
-    """
-    rope = model.rope()
-    frequencies = rope.inverse_frequencies()
-
-    np.testing.assert_allclose(frequencies, reading.frequencies, rtol=FLOAT32_ROUNDINGS)
-    assert rope.attention_factor_value() == pytest.approx(reading.attention, rel=1e-9)
-
-
-@pytest.mark.parametrize(("model", "reading"), MODELS_READ_DIFFERENTLY)
-def test_a_scaling_that_a_runtime_reads_by_the_model_type_is_reported(
-    model: ScaledModel, reading: Reading
-) -> None:
-    """transformers reads all of these scalings in full for every model type, so that the runtime
-    departs. The words of the cause are written by hand.
-    """
-    result = model.result()
-    assert result.departs
-
-    (cause,) = result.causes
-    assert reading.cause in cause
+    "candle scales no Qwen 2": ScaledModel("candle", "qwen2", YARN_WITH_MSCALES),
+    "candle scales no Qwen 3": ScaledModel("candle", "qwen3", YARN_WITH_MSCALES),
+    "MLC scales no Gemma 3": ScaledModel("mlc", "gemma3_text", LINEAR_BY_8),
+}
+"""The rule in a runtime's source, and a model for which it differs from transformers."""
 
 
 @pytest.mark.parametrize(
-    ("model", "attention"),
-    [
-        pytest.param(
-            ScaledModel("exllamav3", "deepseek_v3", YARN_WITH_MSCALES),
-            RATIO_OF_MSCALES,
-            id="exllamav3 reads both mscales of DeepSeek-V3",
-        ),
-        pytest.param(
-            ScaledModel("candle", "mistral", YARN_WITH_MSCALES),
-            RATIO_OF_MSCALES,
-            id="candle reads both mscales of Mistral",
-        ),
-        pytest.param(
-            ScaledModel("exllamav3", "mistral", {**YARN_WITH_MSCALES, "mscale": None}),
-            G4,
-            id="there is no mscale that exllamav3 could ignore",
-        ),
-        pytest.param(
-            ScaledModel("exllamav3", "mistral", {**YARN_WITH_MSCALES, "mscale_all_dim": None}),
-            G4,
-            id="there is no mscale_all_dim that exllamav3 could ignore",
-        ),
-    ],
+    ("rule", "frequencies"),
+    {
+        "SGLang takes alpha as NTK's factor": ntk_frequencies(factor=8),
+        "SGLang's dynamic NTK is that of f² − f + 1": ntk_frequencies(factor=2**2 - 2 + 1),
+        "exllamav3 ignores both mscales of Mistral": YARN_OF_8192,
+        "candle scales no Qwen 2": UNSCALED_FREQUENCIES,
+        "candle scales no Qwen 3": UNSCALED_FREQUENCIES,
+        "MLC scales no Gemma 3": UNSCALED_FREQUENCIES,
+    }.items(),
+    ids=MODELS_READ_DIFFERENTLY,
 )
-def test_yarn_that_a_runtime_reads_as_transformers_does_is_not_reported(
-    model: ScaledModel, attention: float
+def test_a_runtime_that_reads_a_model_differently_has_the_frequencies_of_its_rule(
+    rule: str, frequencies: np.ndarray
 ) -> None:
-    """The same runtimes as in MODELS_READ_DIFFERENTLY, with a model type or a scaling for which their
-    rule makes no difference. transformers uses the ratio only if both mscales are there.
+    """`rule` is what the runtime's source does with a scaling of this model type, and `frequencies`
+    are the same in NumPy. Gemma 3's scaling is that of its full layers, the first of `ropes()`.
     """
-    rope = model.rope()
-    frequencies = rope.inverse_frequencies()
-    np.testing.assert_allclose(frequencies, YARN_OF_8192, rtol=FLOAT32_ROUNDINGS)
+    rope = MODELS_READ_DIFFERENTLY[rule].rope()
+    np.testing.assert_allclose(rope.inverse_frequencies(), frequencies, rtol=FLOAT32_ROUNDINGS)
+
+
+@pytest.mark.parametrize(
+    ("rule", "attention"),
+    {
+        "SGLang takes alpha as NTK's factor": 1.0,
+        "SGLang's dynamic NTK is that of f² − f + 1": 1.0,
+        "exllamav3 ignores both mscales of Mistral": 1 + 0.1 * np.log(4),
+        "candle scales no Qwen 2": 1.0,
+        "candle scales no Qwen 3": 1.0,
+        "MLC scales no Gemma 3": 1.0,
+    }.items(),
+    ids=MODELS_READ_DIFFERENTLY,
+)
+def test_a_runtime_that_reads_a_model_differently_has_the_attention_factor_of_its_rule(
+    rule: str, attention: float
+) -> None:
+    """The factor multiplies cos and sin: 1 without YaRN, and 1 + 0.1 · ln(4) for YaRN by 4 without its
+    mscales.
+    """
+    rope = MODELS_READ_DIFFERENTLY[rule].rope()
     assert rope.attention_factor_value() == pytest.approx(attention, rel=1e-9)
 
-    result = model.result()
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    {
+        "SGLang takes alpha as NTK's factor": "reads alpha, 8",
+        "SGLang's dynamic NTK is that of f² − f + 1": "NTK with factor 3",
+        "exllamav3 ignores both mscales of Mistral": "only for DeepSeek-V3",
+        "candle scales no Qwen 2": "ignores the rope_scaling of qwen2",
+        "candle scales no Qwen 3": "ignores the rope_scaling of qwen3",
+        "MLC scales no Gemma 3": "ignores the rope_scaling of gemma3",
+    }.items(),
+    ids=MODELS_READ_DIFFERENTLY,
+)
+def test_a_runtime_that_reads_a_model_differently_is_reported(rule: str, words: str) -> None:
+    """transformers reads these scalings in full for every model type, so that the runtime departs,
+    for one cause: a sentence with `words`, which are those of this project for the rule.
+    """
+    result = MODELS_READ_DIFFERENTLY[rule].result()
+    assert result.departs
+
+    (cause,) = result.causes
+    assert words in cause
+
+
+YARN_WITH_MSCALE_ONLY = {**YARN_WITH_MSCALES, "mscale_all_dim": None}
+YARN_WITH_MSCALE_ALL_DIM_ONLY = {**YARN_WITH_MSCALES, "mscale": None}
+MODELS_READ_ALIKE = {
+    "exllamav3 reads both mscales of DeepSeek-V3": ScaledModel(
+        "exllamav3", "deepseek_v3", YARN_WITH_MSCALES
+    ),
+    "candle reads the rope_scaling of Mistral": ScaledModel("candle", "mistral", YARN_WITH_MSCALES),
+    "exllamav3 has no mscale to ignore": ScaledModel(
+        "exllamav3", "mistral", YARN_WITH_MSCALE_ALL_DIM_ONLY
+    ),
+    "exllamav3 has no mscale_all_dim to ignore": ScaledModel(
+        "exllamav3", "mistral", YARN_WITH_MSCALE_ONLY
+    ),
+}
+"""Models for which a runtime's own rule makes no difference: exllamav3 ignores mscales except those of
+DeepSeek-V3, candle ignores the rope_scaling of Qwen 2 and 3, and transformers uses mscales of any
+model, but only if both are there.
+"""
+
+
+@pytest.mark.parametrize(
+    ("case", "attention"),
+    {
+        "exllamav3 reads both mscales of DeepSeek-V3": RATIO_OF_MSCALES,
+        "candle reads the rope_scaling of Mistral": RATIO_OF_MSCALES,
+        "exllamav3 has no mscale to ignore": 1 + 0.1 * np.log(4),
+        "exllamav3 has no mscale_all_dim to ignore": 1 + 0.1 * np.log(4),
+    }.items(),
+    ids=MODELS_READ_ALIKE,
+)
+def test_yarn_that_a_runtime_reads_as_transformers_does_has_the_ordinary_numbers(
+    case: str, attention: float
+) -> None:
+    """YaRN by 4 from 8192 positions, in NumPy by the paper's formula. The attention factor is
+    transformers': the ratio of both mscales if both are there, or else 1 + 0.1 · ln(4).
+    """
+    rope = MODELS_READ_ALIKE[case].rope()
+    np.testing.assert_allclose(rope.inverse_frequencies(), YARN_OF_8192, rtol=FLOAT32_ROUNDINGS)
+    assert rope.attention_factor_value() == pytest.approx(attention, rel=1e-9)
+
+
+@pytest.mark.parametrize("case", MODELS_READ_ALIKE)
+def test_yarn_that_a_runtime_reads_as_transformers_does_is_not_reported(case: str) -> None:
+    """exllamav3 and candle read YaRN differently for other models or other parameters (see
+    MODELS_READ_ALIKE), but not here: a report would have a cause, a sentence.
+    """
+    result = MODELS_READ_ALIKE[case].result()
     assert not result.departs
     assert result.causes == ()
 
 
-def fope_config(place: str, use_fope: bool) -> dict[str, Any]:
+def fope_config(place: str, *, use_fope: bool) -> dict[str, Any]:
     settings = {"rope_type": "default", "rope_theta": BASE, "use_fope": use_fope}
     return {"model_type": "llama", **SIZES, "rope_theta": BASE, place: settings}
 
 
 @pytest.mark.parametrize("place", ["rope_scaling", "rope_parameters"])
-def test_sglang_reads_fope_which_is_reported_and_not_computed(place: str) -> None:
-    """use_fope requests Fourier position embeddings. Of the runtimes only SGLang implements them, and
-    their learned coefficients are not in a config: pecli reports them and computes no table.
+def test_only_sglang_departs_for_use_fope(place: str) -> None:
+    """use_fope requests Fourier position embeddings, which SGLang alone of the runtimes implements.
+    Their coefficients were learned and are not in a config, so that pecli computes no table: it is
+    in `lacks`, with the reason, and there is no table that could have causes.
     """
-    comparison = pecli.runtimes(fope_config(place, True), 4096)
-    (departing,) = [result for result in comparison.layers[""] if result.departs]
+    comparison = pecli.runtimes(fope_config(place, use_fope=True), 4096)
+    (results,) = comparison.layers.values()  # All layers are of one type.
+    (departing,) = [result for result in results if result.departs]
 
     assert departing.runtime == "sglang"
-    assert departing.causes == ()
     assert "reads use_fope: cos and sin are" in departing.lacks
-    assert "sglang (2026)             not computed\n  it reads use_fope" in str(comparison)
+    assert departing.causes == ()
+
+
+def test_a_table_that_is_not_computed_is_a_line_of_the_comparison() -> None:
+    """SGLang's Fourier position embeddings (use_fope) are not computed. Each runtime has a line, and
+    below it, indented, what it does differently.
+    """
+    lines = str(pecli.runtimes(fope_config("rope_scaling", use_fope=True), 4096)).splitlines()
+    (number,) = [number for number, line in enumerate(lines) if line.startswith("sglang")]
+
+    assert lines[number].split() == ["sglang", "(2026)", "not", "computed"]
+    assert lines[number + 1].startswith("  it reads use_fope")
 
 
 @pytest.mark.parametrize("place", ["rope_scaling", "rope_parameters"])
 def test_all_runtimes_agree_if_use_fope_is_false(place: str) -> None:
     """SGLang, which alone reads use_fope, takes false for the ordinary rotation."""
-    assert pecli.runtimes(fope_config(place, False), 4096).agree
+    assert pecli.runtimes(fope_config(place, use_fope=False), 4096).agree
 
 
 def test_tensorrt_llm_takes_1024_for_a_missing_original_length() -> None:

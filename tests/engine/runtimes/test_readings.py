@@ -81,18 +81,20 @@ def test_mlx_lm_always_has_the_long_factors(length: int) -> None:
 @pytest.mark.parametrize(
     ("parameters", "mscale"),
     [
-        pytest.param({"mscale": 0.7}, None, id="only mscale"),
-        pytest.param({"mscale": 0.7, "mscale_all_dim": 0.5}, 1.0, id="both, different"),
-        pytest.param({"mscale": 0.5, "mscale_all_dim": 0.5}, 0.5, id="both, equal"),
+        pytest.param({"mscale": 0.7}, None, id="only mscale: lost"),
+        pytest.param({"mscale": 0.7, "mscale_all_dim": 0.5}, 1.0, id="both, different: 1"),
+        pytest.param({"mscale": 0.5, "mscale_all_dim": 0.5}, 0.5, id="both, equal: as given"),
     ],
 )
-def test_llama_cpp_reads_mscale_only_if_both_are_equal(
+def test_llama_cpp_reads_mscale_only_if_mscale_all_dim_is_equal(
     parameters: dict[str, float], mscale: float | None
 ) -> None:
-    """GGUF has a single key for mscale and mscale_all_dim, the log multiplier: it is lost (None) if
-    there is one of them, and 1 if they differ.
+    """A GGUF file has one key (yarn_log_multiplier), which holds mscale_all_dim. `as_read` returns the
+    scheme that llama.cpp makes of it: without the key it has no mscale (None); with it, llama.cpp
+    assumes mscale 1, unless both were equal.
     """
-    assert as_read(yarn_rope("llama.cpp", **parameters)).mscale == mscale
+    as_llama_cpp_reads_it = as_read(yarn_rope("llama.cpp", **parameters))
+    assert as_llama_cpp_reads_it.mscale == mscale
 
 
 def test_llama_cpp_reports_an_attention_factor_that_it_ignores() -> None:
@@ -166,8 +168,12 @@ def test_mlx_lm_has_no_note_about_an_attention_factor_of_one() -> None:
     assert yarn_rope("mlx-lm", mscale=0.0).runtime_reading.notes == ()
 
 
-def first_mlx_frequency(low_freq_factor: float) -> float:
-    """Return the frequency of the first pair, whose wavelength is 2π, with O = 64."""
+def first_mlx_frequency(*, low_freq_factor: float) -> float:
+    """Return the first frequency of mlx-lm with Llama 3 scaling by 8 from 64 positions.
+
+    Unscaled it is 1, a wave of 2π = 6.283 positions. It is blended if the wave is between
+    64 / high_freq_factor = 1 position and 64 / low_freq_factor positions long.
+    """
     rope = Rope(
         1,
         8,
@@ -183,16 +189,26 @@ def first_mlx_frequency(low_freq_factor: float) -> float:
     return frequencies[0]
 
 
-def test_mlx_lm_divides_only_waves_longer_than_the_limit_of_llama_3_scaling() -> None:
-    """Llama 3 scaling divides frequencies of waves longer than O / low_freq_factor positions by the
-    factor, 8 here; O is the original length, 64. The wave of the first pair is 2π = 64 / 10.185916
-    positions in float32, so it is just as long as the limit: by mlx-lm's comparison it keeps its
-    frequency, 1. With low_freq_factor 10.2 it is longer and divided, with 10.1 shorter and blended.
+def test_llama_3_scaling_divides_waves_longer_than_its_limit_by_the_factor() -> None:
+    """The wave of frequency 1 has 2π = 6.283 positions; the limit is 64 / low_freq_factor = 6.275
+    positions, and the factor is 8.
+    """
+    assert first_mlx_frequency(low_freq_factor=10.2) == 1 / 8
+
+
+def test_llama_3_scaling_divides_waves_shorter_than_its_limit_by_less() -> None:
+    """The wave of frequency 1 has 2π = 6.283 positions, the limit is 64 / low_freq_factor = 6.337:
+    the frequency is a blend of 1 and 1 / 8.
+    """
+    assert 1 / 8 < first_mlx_frequency(low_freq_factor=10.1) < 1
+
+
+def test_mlx_lm_divides_no_wave_that_is_just_as_long_as_the_limit_of_llama_3_scaling() -> None:
+    """64 / 10.185916 is 2π in float32, the wavelength of frequency 1. By its source, mlx-lm divides
+    frequencies if wavelength > limit, and blends them if wavelength < limit: it leaves this one.
     """
     assert np.float32(64) / np.float32(10.185916) == np.float32(2 * math.pi)
     assert first_mlx_frequency(low_freq_factor=10.185916) == 1.0
-    assert first_mlx_frequency(low_freq_factor=10.2) == 1 / 8
-    assert 1 / 8 < first_mlx_frequency(low_freq_factor=10.1) < 1
 
 
 @pytest.mark.parametrize(("factor", "expected"), [(None, [1, 0.1]), (2.0, [0.5, 0.05])])
@@ -310,10 +326,20 @@ def test_a_note_reports_that_sglangs_base_of_dynamic_ntk_does_not_follow_the_len
     assert rope.runtime_reading.short_prompts == note
 
 
-def test_a_rounded_factor_does_not_separate_sglangs_base_from_the_models() -> None:
-    """At 3,700 positions, the model divides by 3.7 · 3700/1000 − 2.7 = 10.99, as SGLang does with
-    3.7² − 3.7 + 1. The float64 number 3.7 is not exactly 3700/1000.
+@pytest.mark.parametrize(
+    ("length", "departs"),
+    [
+        pytest.param(3700, False, id="equal by the formulas"),
+        pytest.param(3699, True, id="one position less"),
+    ],
+)
+def test_sglangs_base_departs_from_the_models_only_if_the_formulas_differ(
+    length: int, departs: bool
+) -> None:
+    """Dynamic NTK by 3.7 from 1000 positions multiplies the base by a power of
+    3.7 · length/1000 − 2.7 in the model, and of 3.7² − 3.7 + 1 = 10.99 in SGLang: both are 10.99 at
+    3700 positions, though float64 rounds 3.7 and their last digits differ. A departure has a cause.
     """
     dynamic = {"scaling": "dynamic", "factor": 3.7, "max_position_embeddings": 1000}
-    rope = Rope(1, 8, runtime="sglang", length=3700, **dynamic)
-    assert rope.runtime_reading.causes == ()
+    rope = Rope(1, 8, runtime="sglang", length=length, **dynamic)
+    assert bool(rope.runtime_reading.causes) == departs

@@ -8,6 +8,7 @@ dim is 128, base 10000, and 2048 positions were trained, unless a test says othe
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -74,17 +75,19 @@ def test_attention_factors_are_the_floats_nearest_to_the_papers_formulas(case: s
 
 @pytest.mark.parametrize("case", CASES)
 def test_approximate_frequencies_are_right_to_twelve_digits(case: str) -> None:
-    """`approximate` computes in plain float64, for the search of parameters, which tries thousands.
-    The papers' formulas in Arb's arbitrary precision are the true values.
+    """`approximate` computes in plain float64, for a search that tries thousands of parameters. The
+    expected numbers are the papers' formulas in Arb's arbitrary precision.
     """
-    inverse, _ = exact_frequencies_and_factor(case)
-    exact = [float(value) for value in inverse]
+    exact_frequencies, _factor = exact_frequencies_and_factor(case)
     unscaled = BASE ** (-np.arange(DIM // 2) / (DIM // 2))
-    with np.errstate(divide="ignore"):  # A blend that is a step has no width.
-        scaling = rope_of_case(case).scaling_value.complete()
-        approximate = scaling.approximate(unscaled, BASE, DIM / 2)
+    scaling_with_defaults = rope_of_case(case).scaling_value.complete()
+    # "llama3, a step" has equal limits, so that the blend between them divides by zero: ±∞ are then
+    # cut to 1 and 0.
+    with np.errstate(divide="ignore"):
+        approximate = scaling_with_defaults.approximate(plain=unscaled, base=BASE, half=DIM / 2)
 
-    np.testing.assert_allclose(approximate, exact, rtol=1e-12, atol=0)
+    expected = [float(frequency) for frequency in exact_frequencies]
+    np.testing.assert_allclose(approximate, expected, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -125,26 +128,49 @@ def values(case: str, position: int, function) -> list[arb]:
     return [function(v * position) * factor for v in inverse]
 
 
-PUBLISHED_FREQUENCIES = [
-    ("dynamic", {}, 1, 8.0931e-01),
-    ("dynamic", {}, 63, 1.6265e-06),
-    ("yarn", {}, 17, 8.3479e-02),
-    ("yarn", {}, 41, 2.7384e-04),
-    ("llama3", {"factor": 10.0, "original_max_position_embeddings": 2048}, 31, 1.0730e-02),
-    ("llama3", {"factor": 10.0, "original_max_position_embeddings": 2048}, 40, 3.4539e-04),
-]
-"""Frequencies that are published to five digits: head_dim 128, base 10000, M 2048."""
+DYNAMIC_BY_10 = {
+    "scaling": "dynamic",
+    "factor": 10.0,
+    "max_position_embeddings": 2048,
+    "length": 16384,
+}
+YARN_BY_10 = {
+    "scaling": "yarn",
+    "factor": 10.0,
+    "original_max_position_embeddings": 2048,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+}
+LLAMA_3_BY_10 = {
+    "scaling": "llama3",
+    "factor": 10.0,
+    "original_max_position_embeddings": 2048,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+}
 
 
-@pytest.mark.parametrize(("case", "changes", "pair", "expected"), PUBLISHED_FREQUENCIES)
-def test_scaled_frequencies_are_those_that_others_published(
-    case: str, changes: dict[str, Any], pair: int, expected: float
+@pytest.mark.parametrize(
+    ("scaling", "pair", "published"),
+    [
+        pytest.param(DYNAMIC_BY_10, 1, "8.0931e-01", id="dynamic, pair 1"),
+        pytest.param(DYNAMIC_BY_10, 63, "1.6265e-06", id="dynamic, pair 63"),
+        pytest.param(YARN_BY_10, 17, "8.3479e-02", id="yarn, pair 17"),
+        pytest.param(YARN_BY_10, 41, "2.7384e-04", id="yarn, pair 41"),
+        pytest.param(LLAMA_3_BY_10, 31, "1.0730e-02", id="llama3, pair 31"),
+        pytest.param(LLAMA_3_BY_10, 40, "3.4539e-04", id="llama3, pair 40"),
+    ],
+)
+def test_scaled_frequencies_are_those_in_the_tests_of_transformers(
+    scaling: dict[str, Any], pair: int, published: str
 ) -> None:
-    """Each row has a scaling and the frequency of one pair, which was published to five digits for
-    heads of 128 channels, base 10000 and 2048 positions.
+    """transformers has them, with five digits, as EXPECTED_INV_FREQ in its
+    tests/utils/test_modeling_rope_utils.py: for heads of 128 channels and base 10000.
     """
-    frequencies = rope_of_case(case, **changes).frequencies().floats()
-    assert frequencies[pair] == pytest.approx(expected, rel=1e-4)
+    rope = Rope(seq_len=16, dim=128, base=10000.0, **scaling)
+    frequencies = rope.frequencies().floats()
+
+    assert f"{frequencies[pair]:.4e}" == published
 
 
 def test_the_attention_factor_of_yarn_is_the_published_one() -> None:
@@ -166,12 +192,33 @@ def test_limits_of_yarns_ramp_are_rounded_outwards_to_whole_pairs(
     assert limits.high == 18 * one
 
 
-def test_limits_that_are_not_rounded_are_a_known_mistake_of_yarn() -> None:
-    """truncate=False leaves the first and last channel of YaRN's ramp as fractions; it is the first
-    mistake that the search for reasons tries.
+@pytest.mark.parametrize(
+    ("expected", "mistaken"),
+    [
+        pytest.param(None, False, id="not rounded, though they should be"),
+        pytest.param(True, False, id="not rounded, though the config requires it"),
+        pytest.param(False, True, id="rounded, though the config forbids it"),
+    ],
+)
+def test_other_rounding_of_yarns_limits_is_tried_first_as_the_reason_for_a_wrong_table(
+    expected: bool | None, mistaken: bool
+) -> None:
+    """If a table fails, `verify` tries what wrong programs make of the scaling, in the order of
+    `known_mistakes`: first the other value of `truncate`, as llama.cpp for gpt-oss. None is the
+    default, limits rounded to whole pairs.
     """
-    mistakes = rope_of_case("yarn").scaling_value.known_mistakes()
-    assert mistakes[0].truncate is False
+    scaling = rope_of_case("yarn", truncate=expected).scaling_value
+    first = scaling.known_mistakes()[0]
+
+    assert first == replace(scaling, truncate=mistaken)
+
+
+def test_exchanged_betas_are_tried_next_as_the_reason_for_a_wrong_table() -> None:
+    """litgpt exchanges beta_fast and beta_slow, 32 and 1 by default."""
+    scaling = rope_of_case("yarn").scaling_value
+    second = scaling.known_mistakes()[1]
+
+    assert second == replace(scaling, beta_fast=1.0, beta_slow=32.0)
 
 
 def yarn_attention(**parameters: Any) -> Fraction | None:
@@ -239,38 +286,55 @@ def test_dynamic_ntk_stretches_once_the_length_exceeds_the_trained_one(
 
 
 def test_approximate_ntk_divides_the_last_frequency_by_the_factor() -> None:
-    """NTK by 2 keeps the first frequency, 1, and the last one is that of linear scaling, 0.01 / 2."""
-    found = Ntk(2.0).approximate(np.array([1.0, 0.01]), 10000.0, 2.0)
-    assert found.tolist() == [1.0, 0.005]
+    """A head of 4 channels has 2 pairs, with frequencies 1 and 10000^(−1/2) = 0.01. NTK by 8 keeps the
+    first, and the last one is that of linear scaling by 8, 0.01 / 8.
+    """
+    unscaled = np.array([1.0, 0.01])
+    scaled = Ntk(factor=8.0).approximate(plain=unscaled, base=10000.0, half=4 / 2)
+
+    assert scaled.tolist() == [1.0, 0.01 / 8]
 
 
 def test_approximate_ntk_leaves_a_single_frequency() -> None:
-    """The exponent of NTK's rule for pair i of n is i / (n − 1), which would be 0 / 0."""
-    assert Ntk(2.0).approximate(np.array([1.0]), 10000.0, 1.0).tolist() == [1.0]
-
-
-def long_ramp(runtime: str) -> Rope:
-    """YaRN whose ramp would end beyond the last channel."""
-    return Rope(
-        1,
-        8,
-        10.0,
-        scaling="yarn",
-        factor=4.0,
-        original_max_position_embeddings=1000000,
-        beta_fast=1e5,
-        runtime=runtime,
-    )
+    """NTK divides the frequency of pair i of n by factor^(i / (n − 1)). A head of 2 channels has one
+    pair, for which this exponent would be 0 / 0; its frequency, 1, stays.
+    """
+    scaled = Ntk(factor=8.0).approximate(plain=np.array([1.0]), base=10000.0, half=2 / 2)
+    assert scaled.tolist() == [1.0]
 
 
 @pytest.mark.parametrize(("runtime", "tolerance"), [("none", 1e-12), ("llama.cpp", 1e-6)])
 def test_the_ramp_of_yarn_ends_at_the_last_channel(runtime: str, tolerance: float) -> None:
-    """The formula for its end gives more than channel 7, to which it is cut: a ramp from 0 to 7
-    over pairs 0 to 3, from frequencies that are kept to those divided by 4. llama.cpp computes in
-    float32.
+    """YaRN's limits count pairs, of which 8 channels have 4 (0 to 3), but its code cuts them at
+    dim − 1, the last channel: 7 here. So the ramp at pair i is i / 7. llama.cpp computes in float32.
     """
-    expected = [10 ** (-i / 4) * (1 - 0.75 * i / 7) for i in range(4)]
-    assert long_ramp(runtime).inverse_frequencies() == pytest.approx(expected, rel=tolerance)
+    dim, base, length, beta_fast, beta_slow = 8, 10.0, 1000000, 1e5, 1.0
+    low, high = (
+        dim * math.log(length / (2 * math.pi * beta)) / (2 * math.log(base))
+        for beta in (beta_fast, beta_slow)
+    )
+    assert math.floor(low) == 0
+    assert math.ceil(high) == 21  # cut to 7
+
+    rope = Rope(
+        seq_len=1,
+        dim=dim,
+        base=base,
+        scaling="yarn",
+        factor=4.0,
+        original_max_position_embeddings=length,
+        beta_fast=beta_fast,
+        beta_slow=beta_slow,
+        runtime=runtime,
+    )
+    unscaled = [base ** (-2 * pair / dim) for pair in range(4)]
+    ramp = [pair / 7 for pair in range(4)]
+    # A ramp of 0 keeps a frequency, a ramp of 1 divides it by the factor, 4.
+    expected = [
+        frequency * (1 - share) + frequency / 4 * share
+        for frequency, share in zip(unscaled, ramp, strict=True)
+    ]
+    assert rope.inverse_frequencies() == pytest.approx(expected, rel=tolerance)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
