@@ -6,11 +6,11 @@ was compared.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pecli.engine.edits import Edit, ElementsWrong, Parameter, Recipe, Runtime
+from pecli.engine.edits import Edit, Parameter, Recipe, Runtime
 from pecli.engine.schemes.scheme import Scheme
 
 ARRANGED_COST = 0.9
@@ -74,23 +74,12 @@ class Explanation:
         """Return the explanation with the names that its tensors have in the file."""
         return replace(self, tensors=tuple(tensors))
 
-    def with_elements_at(
-        self, indices_of: Callable[[tuple[int, ...]], Iterable[tuple[int, ...]]]
-    ) -> "Explanation":
-        """Return the explanation with other indices of its wrong elements, such as those in a file.
+    def with_each(self, change: Callable[[Edit], Edit]) -> "Explanation":
+        """Return the explanation with every edit as `change` returns it.
 
-        Elements of a vector, which have a number instead of an index, keep it.
-
-        Args:
-            indices_of: Returns the indices that replace one: several if the file has copies of the
-                element.
+        Changes are those of places: the column 5 of a head may be column 133 of a file.
         """
-        edits: list[Edit] = []
-        for edit in self.edits:
-            if isinstance(edit, ElementsWrong):
-                edit = ElementsWrong(tuple(_moved(edit.which, indices_of)))
-            edits.append(edit)
-        return replace(self, edits=tuple(edits))
+        return replace(self, edits=tuple(map(change, self.edits)))
 
     def made_by(self, scheme: Scheme | None) -> "Explanation":
         """Return the explanation with the scheme of its command; None for no command."""
@@ -167,18 +156,6 @@ class Explanation:
             "tensors": list(self.tensors),
             "text": text,
         }
-
-
-def _moved(
-    elements: Iterable[int | tuple[int, ...]],
-    indices_of: Callable[[tuple[int, ...]], Iterable[tuple[int, ...]]],
-) -> Iterator[int | tuple[int, ...]]:
-    """Yield what replaces the indices of elements; numbers of a vector's elements as they are."""
-    for element in elements:
-        if isinstance(element, int):
-            yield element
-        else:
-            yield from indices_of(element)
 
 
 def _finite(value: float) -> float | None:

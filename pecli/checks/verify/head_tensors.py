@@ -1,19 +1,20 @@
 """Queries or keys before and after a rotation, with an axis for heads and one for positions."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 from pecli.checks.verify.tensor_pairs import TensorPair
-from pecli.compare.factors import Shape, View, first_along
+from pecli.compare.factors import Index, Shape, View, first_along
 from pecli.compare.head_axes import find_head_axes
 from pecli.compare.part import Part
 from pecli.engine.arrays import AnyArray, Array
 from pecli.errors import ParameterError, counted
 from pecli.notes import note
+from pecli.tensors.inputs import SEQ_AXIS
 
 
 class HeadTensor(NamedTuple):
@@ -50,9 +51,63 @@ class HeadTensor(NamedTuple):
         The axis before the channels counts the rows of a result, which are to be positions. So of a
         dump (L, heads, D), (heads, L, D) is compared.
         """
-        row_axis = -2
-        view = self.view.with_axis_moved(self.axis, row_axis)
-        return Part(np.moveaxis(expected, self.axis, row_axis), view)
+        view = self.view.with_axis_moved(self.axis, SEQ_AXIS)
+        return Part(np.moveaxis(expected, self.axis, SEQ_AXIS), view)
+
+    @property
+    def has_folded_heads(self) -> bool:
+        """True if the columns of the tensor after the rotation hold all heads."""
+        columns: int = self.view.array_shape[-1]
+        width: int = self.before.shape[-1]
+        return columns != width
+
+    @property
+    def has_repeated_heads(self) -> bool:
+        """True if the tensor after the rotation has each head several times."""
+        return bool(self._shape_of_copies)
+
+    @property
+    def _shape_of_copies(self) -> Shape:
+        copy_axes = self.view.values.ndim - self.before.ndim
+        return self.view.values.shape[:copy_axes]
+
+    def at_head(self, values: AnyArray, head: int) -> AnyArray:
+        """Return one head (…, L, D) of all sequences of an array that has the axes of `before`."""
+        with_rows_last: AnyArray = np.moveaxis(values, self.axis, SEQ_AXIS)
+        return with_rows_last[..., head, :, :]
+
+    def copies_of_head(self, head: int) -> Iterator[AnyArray]:
+        """Yield a head after the rotation as often as the file repeats it."""
+        for copy in np.ndindex(self._shape_of_copies):
+            yield self.at_head(self.view.values[copy], head)
+
+    def find_element(self, index: Index) -> Iterator[Index]:
+        """Yield the indices in the file of an element of (…, L, D), one for each copy of its head.
+
+        In a dump (L, heads · 64), the element (20, 3, 7) of (heads, L, 64) is (3, 1287), since
+        20 · 64 + 7 is 1287.
+        """
+        *heads, position, channel = index
+        index_in_view = [*heads, channel]
+        index_in_view.insert(self.axis % len(index), position)
+        for copy in np.ndindex(self._shape_of_copies):
+            place = np.ravel_multi_index((*copy, *index_in_view), self.view.values.shape)
+            yield self.view.index_of(int(place))
+
+    def find_head(self, head: int) -> Iterator[int]:
+        """Yield the numbers of a head in the file, one for each copy.
+
+        If 2 heads are repeated as 0 0 0 1 1 1, head 1 is 3, 4 and 5.
+        """
+        outer_axes = self.before.ndim - 3
+        first_element = (*[0] * outer_axes, head, 0, 0)
+        for index in self.find_element(first_element):
+            # All other indices are 0, unless the columns hold all heads.
+            yield max(index) // self.before.shape[-1] if self.has_folded_heads else max(index)
+
+    def find_channel(self, channel: int) -> range:
+        """Return the columns of the file that hold a channel of some head: 5, 69, … of heads of 64."""
+        return range(channel, self.view.array_shape[-1], self.before.shape[-1])
 
 
 class HeadSizes(NamedTuple):

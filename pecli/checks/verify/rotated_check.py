@@ -2,9 +2,9 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -22,12 +22,28 @@ from pecli.checks.doubts import (
 from pecli.checks.verify.head_tensors import HeadTensor
 from pecli.checks.verify.rotation_advice import ModelOptions, WrongRotation
 from pecli.checks.verify.rotation_job import LLAMA_CPP, RotationJob, has_permuted_weights
-from pecli.compare.comparison import Comparison, are_far_apart, compare_arrays, compare_parts
+from pecli.compare.comparison import (
+    Comparison,
+    Ranges,
+    are_far_apart,
+    compare_arrays,
+    compare_parts,
+    ranges,
+)
 from pecli.compare.factors import Index
 from pecli.compare.problems import CopiesDiffer, NotFinite, PaddingNotFinite, Problem
 from pecli.engine.application import LAYOUTS, PairLayouts
 from pecli.engine.arrays import AnyArray, Array, Flags, Floats, as_dtype, widened
-from pecli.engine.edits import Layout, Parameter, Positions, Rotation
+from pecli.engine.edits import (
+    ColumnsWrong,
+    Edit,
+    ElementsWrong,
+    HeadsWrong,
+    Layout,
+    Parameter,
+    Positions,
+    Rotation,
+)
 from pecli.errors import counted
 from pecli.explain.element_places import ElementPlaces
 from pecli.explain.explanation import Explanation
@@ -184,7 +200,39 @@ class RotatedCheck:
         stored_expected = as_dtype(expected, self.tensor.pair.dtype)
         part = self.tensor.part(stored_expected)
         comparison = compare_parts([part], self.job.tolerance, name=self.name)
-        return replace(comparison, finding=self._find_problem(comparison))
+        return replace(
+            comparison,
+            finding=self._find_problem(comparison),
+            where=self._where_in_file(comparison.where, stored_expected),
+        )
+
+    def _where_in_file(self, where: Mapping[str, Ranges], expected: Array) -> Mapping[str, Ranges]:
+        """Return where wrong elements are by the numbers that heads and columns have in the file.
+
+        If a file repeats 8 heads four times, head 1 of 8 is four of its 32 heads, of which some may be
+        right. If it has all heads of 64 channels in a row, channel 5 of head 1 is column 69.
+
+        Args:
+            where: The rows, heads and channels of the tensor before that are wrong.
+            expected: The tensor as it should be after the rotation.
+        """
+        tensor = self.tensor
+        if "heads" not in where or not (tensor.has_repeated_heads or tensor.has_folded_heads):
+            return where
+        wrong_heads: list[int] = []
+        for head in _numbers_in(where["heads"]):
+            wanted = tensor.at_head(expected, head)
+            copies = tensor.copies_of_head(head)
+            for number, found in zip(tensor.find_head(head), copies, strict=True):
+                if not self._compare(wanted, found).passed:
+                    wrong_heads.append(number)
+        places = {**where, "heads": ranges(np.unique(wrong_heads))}
+        if tensor.has_folded_heads:
+            width = tensor.before.shape[-1]
+            channels = {column % width for column in _numbers_in(where["columns"])}
+            columns = [width * head + channel for head in wrong_heads for channel in channels]
+            places["columns"] = ranges(np.unique(columns))
+        return places
 
     def _find_problem(self, comparison: Comparison) -> Problem | None:
         """Return what is wrong with the tensor beside single values; None if nothing is.
@@ -282,27 +330,55 @@ class RotatedCheck:
         if isinstance(self.result.finding, CopiesDiffer):
             return []
         reasons = [
-            reason.with_elements_at(self._find_in_file)
+            self._with_places_in_file(reason)
             for reason in explain_rotated(self.searched_tensor, self.job.tolerance.atol)
         ]
         if not self.tensor.pair.is_one_of_several:
             return reasons
         return [reason.renamed((self.name, *_list_heads_named(reason))) for reason in reasons]
 
-    def _find_in_file(self, index: Index) -> Iterator[Index]:
-        """Yield the indices in the file of an element of (…, L, D), one for each copy of its head.
+    def _with_places_in_file(self, reason: Explanation) -> Explanation:
+        """Return a reason with the places that wrong elements, columns and heads have in the file.
 
-        In a dump (L, heads · 64), the element (20, 3, 7) of (heads, L, 64) is (3, 1287), since
-        20 · 64 + 7 is 1287.
+        The search numbers them as if the file had the axes (…, heads, positions, channels). Columns of
+        a reason that is about some heads only stay as they are: «head 2: only column 5 differs».
         """
-        view = self.tensor.view
-        *heads, position, channel = index
-        index_in_view = [*heads, channel]
-        index_in_view.insert(self.tensor.axis % len(index), position)
-        shape_of_copies = view.values.shape[: -len(index)]
-        for copy in np.ndindex(shape_of_copies):
-            place = np.ravel_multi_index((*copy, *index_in_view), view.values.shape)
-            yield view.index_of(int(place))
+        of_some_heads = bool(_list_heads_named(reason))
+        return reason.with_each(partial(self._edit_in_file, of_some_heads=of_some_heads))
+
+    def _edit_in_file(self, edit: Edit, *, of_some_heads: bool) -> Edit:
+        """Return an edit with places of the file, as `_with_places_in_file` has it."""
+        if isinstance(edit, ElementsWrong):
+            return ElementsWrong(tuple(self._elements_in_file(edit.which)))
+        if isinstance(edit, HeadsWrong):
+            return HeadsWrong(tuple(self._heads_in_file(edit.which)))
+        if isinstance(edit, ColumnsWrong) and not of_some_heads:
+            return ColumnsWrong(tuple(self._columns_in_file(edit.which)))
+        return edit
+
+    def _elements_in_file(self, elements: Iterable[int | Index]) -> Iterator[int | Index]:
+        """Yield the indices of elements in the file; those of a vector have a number, and keep it."""
+        for element in elements:
+            if isinstance(element, int):
+                yield element
+            else:
+                yield from self.tensor.find_element(element)
+
+    def _heads_in_file(self, heads: Iterable[int | Index]) -> Iterator[int | Index]:
+        """Yield the numbers of heads in the file: 3 for head 3, or (1, 3) if it is of sequence 1."""
+        for head in heads:
+            if isinstance(head, int):
+                yield from self.tensor.find_head(head)
+            else:
+                *sequence, number = head
+                for number_in_file in self.tensor.find_head(number):
+                    yield (*sequence, number_in_file)
+
+    def _columns_in_file(self, channels: Iterable[int | Index]) -> Iterator[int | Index]:
+        """Yield the columns of the file that hold some channels."""
+        for channel in channels:
+            assert isinstance(channel, int)
+            yield from self.tensor.find_channel(channel)
 
     @cached_property
     def searched_tensor(self) -> RotatedTensor:
@@ -523,6 +599,11 @@ def _are_rotations(reasons: Sequence[Explanation]) -> bool:
     edits = [*chain(*(reason.mistakes for reason in reasons))]
     is_rotated = any(isinstance(edit, (Layout, Parameter, Positions)) for edit in edits)
     return is_rotated and Rotation("none") not in edits
+
+
+def _numbers_in(spans: Ranges) -> list[int]:
+    """Return the numbers in ranges from a first to a last one: 4, 5, 9 for (4, 5), (9, 9)."""
+    return [number for first, last in spans for number in range(first, last + 1)]
 
 
 def _list_heads_named(explanation: Explanation) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.edits import ElementsWrong, RowsWrong
+from pecli.engine.edits import ColumnsWrong, ElementsWrong, HeadsWrong, RowsWrong
 from pecli.errors import ParameterError
 
 HEADS, KEY_HEADS, DIM, LENGTH, BATCH = 6, 2, 8, 5, 3
@@ -550,3 +550,61 @@ def test_a_row_that_is_not_finite_is_the_only_reason_if_the_rest_is_right() -> N
     (reason,) = pecli.verify(after, LLAMA_CONFIG, before=QUERIES, atol=1e-9).explanations
 
     assert reason.edits == (RowsWrong((3,)),)
+
+
+def test_a_wrong_copy_of_a_repeated_head_is_located_by_its_number_in_the_file() -> None:
+    """Keys of 2 heads are repeated as 0 0 0 1 1 1; of head 1, the second copy is not rotated."""
+    wrong = three_copies_of_each_head(rotated_by_formula(KEYS))
+    wrong[:, 4] = KEYS[:, 1]
+    (tensor,) = pecli.verify(wrong, LLAMA_CONFIG, before=KEYS, atol=1e-9).tensors
+
+    assert tensor.where["heads"] == [(4, 4)]
+
+
+def test_wrong_channels_of_folded_heads_are_columns_of_the_file() -> None:
+    """In rows of 6 heads of 8 channels, channels 3 and 4 of head 2 are columns 19 and 20."""
+    rotated = rotated_by_formula(QUERIES)
+    rotated[:, 2, :, 3:5] += 1
+    (tensor,) = pecli.verify(
+        heads_folded_into_columns(rotated),
+        LLAMA_CONFIG,
+        before=heads_folded_into_columns(QUERIES),
+        atol=1e-9,
+    ).tensors
+
+    assert tensor.where["heads"] == [(2, 2)]
+    assert tensor.where["columns"] == [(19, 20)]
+
+
+def test_a_channel_that_is_wrong_in_all_folded_heads_is_a_column_of_each() -> None:
+    """In rows of 6 heads of 8 channels, channel 5 is the columns 5, 13, 21, 29, 37 and 45."""
+    rotated = rotated_by_formula(QUERIES)
+    rotated[..., 5] = RANDOM.normal(size=rotated.shape[:-1])
+    (explanation,) = pecli.verify(
+        heads_folded_into_columns(rotated),
+        LLAMA_CONFIG,
+        before=heads_folded_into_columns(QUERIES),
+        atol=1e-9,
+    ).explanations
+
+    assert explanation.edits == (ColumnsWrong((5, 13, 21, 29, 37, 45)),)
+
+
+def test_a_wrong_head_that_is_repeated_has_the_numbers_of_all_copies() -> None:
+    """Keys of 4 heads are repeated as 0 0 1 1 2 2 3 3, so that head 2 is 4 and 5."""
+    keys = RANDOM.normal(size=(4, LENGTH, DIM))
+    wrong = rotated_by_formula(keys)
+    wrong[2] = RANDOM.normal(size=(LENGTH, DIM))
+    (explanation,) = pecli.verify(
+        np.repeat(wrong, 2, axis=0),
+        {
+            **LLAMA_CONFIG,
+            "num_attention_heads": 8,
+            "hidden_size": 8 * DIM,
+            "num_key_value_heads": 4,
+        },
+        before=keys,
+        atol=1e-9,
+    ).explanations
+
+    assert explanation.edits == (HeadsWrong((4, 5)),)
