@@ -162,18 +162,26 @@ class _RotationDifference(NamedTuple):
 def _describe_rotations(alike: Sequence[_RotationDifference]) -> str:
     """Return the sentence about tensors that are rotated differently for the same reason."""
     names = listed([rotation.tensor for rotation in alike], MAX_TENSORS_NAMED)
-    statements = "; ".join(_describe_tables(alike[0].difference))
+    statements = "; ".join(_describe_tables([rotation.difference for rotation in alike]))
     return f"the rotation of {names}, as tables: {statements}"
 
 
-def _describe_tables(difference: Explained) -> Sequence[str]:
+def _describe_tables(differences: Sequence[Explained]) -> Sequence[str]:
     """Return all statements on how the cosines and sines differ by which two runs rotated.
 
     What is wrong in both tables is stated once: «cos, sin: in B, the sign is flipped; exact».
+
+    Args:
+        differences: The tables of some tensors, which differ for the same reasons. If a reason leaves
+            nothing in the queries and 5e-5 in the keys, 5e-5 is stated for both.
     """
-    if not difference.explanations:
-        return difference.diagnosis
-    return [sentence(explanation, FILE_A) for explanation in merged(difference.explanations)]
+    if not differences[0].explanations:
+        return differences[0].diagnosis
+    explanations: list[Explanation] = []
+    for alike in zip(*(difference.explanations for difference in differences), strict=True):
+        least_exact = max(alike, key=lambda explanation: explanation.residual)
+        explanations.append(least_exact)
+    return [sentence(explanation, FILE_A) for explanation in merged(explanations)]
 
 
 def _find_rotated_pairs(wrong: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -19,6 +19,11 @@ DUMP_OF_TWO_LAYERS = {
     "layers.1.q.before": BEFORE,
     "layers.1.q.after": rotated_queries(),
 }
+QUERIES_AND_KEYS = {
+    **DUMP_OF_TWO_LAYERS,
+    **{name.replace(".q.", ".k."): array for name, array in DUMP_OF_TWO_LAYERS.items()},
+}
+"""The same with keys that equal the queries."""
 ANGLES = np.outer(np.arange(12), 500000.0 ** (-np.arange(8) / 8))
 """Position times frequency, for 12 positions and 8 pairs."""
 LAYER_1_DEPARTS = "layer 1 is the first that departs, by layers.1.q.after; layers.1.q.before agrees"
@@ -77,21 +82,35 @@ def test_cosines_and_sines_that_differ_in_other_ways_have_a_statement_each() -> 
 
 def test_queries_and_keys_that_share_only_one_wrong_table_have_a_sentence_each() -> None:
     """In layer 1 of B, queries were rotated with −cos and −sin, and keys with −cos and sin."""
-    a = {}
-    for name, array in DUMP_OF_TWO_LAYERS.items():
-        a[name] = array
-        a[name.replace(".q.", ".k.")] = array
     changes = {
         "layers.1.q.after": -rotated_queries(),
         "layers.1.k.after": queries_rotated_by(-np.cos(ANGLES), np.sin(ANGLES)),
     }
-    _, of_queries, of_keys = pecli.diff(a, {**a, **changes}, atol=1e-6).diagnosis
+    b = {**QUERIES_AND_KEYS, **changes}
+    _, of_queries, of_keys = pecli.diff(QUERIES_AND_KEYS, b, atol=1e-6).diagnosis
 
     assert of_queries == (
         "the rotation of layers.1.q.after, as tables: cos, sin: in B, the sign is flipped; exact"
     )
     assert of_keys == (
         "the rotation of layers.1.k.after, as tables: cos: in B, the sign is flipped; exact"
+    )
+
+
+def test_the_largest_difference_that_is_left_is_stated_for_queries_and_keys() -> None:
+    """In layer 1 of B, queries were rotated with −cos, and keys with −cos + 2^-15 at odd positions:
+    that queries are exact is not said of both.
+    """
+    ripple = np.where(np.arange(12) % 2, 2.0**-15, 0)[:, None]
+    changes = {
+        "layers.1.q.after": queries_rotated_by(-np.cos(ANGLES), np.sin(ANGLES)),
+        "layers.1.k.after": queries_rotated_by(-np.cos(ANGLES) + ripple, np.sin(ANGLES)),
+    }
+    diagnosis = pecli.diff(QUERIES_AND_KEYS, {**QUERIES_AND_KEYS, **changes}, atol=1e-6).diagnosis
+
+    assert diagnosis[1:] == (
+        "the rotation of layers.1.q.after, layers.1.k.after, as tables: "
+        "cos: in B, the sign is flipped; explains every element (to 3.1e-5)",
     )
 
 
