@@ -86,7 +86,7 @@ class LikelyPadding(Doubt):
     def __str__(self) -> str:
         begins = "it begins" if self.sequence is None else f"sequence {self.sequence} begins"
         hint = "positions of padding were not checked: give --attention-mask"
-        return f"{begins} with {self.rows} equal rows, which look like padding; {hint}"
+        return f"{begins} with {self.rows:,} equal rows, which look like padding; {hint}"
 
 
 @dataclass(frozen=True)

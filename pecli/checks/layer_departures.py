@@ -13,8 +13,9 @@ from pecli.compare.forms import DOUBLED_LAYOUTS
 from pecli.engine.arrays import Array, widened
 from pecli.engine.grouping import grouped
 from pecli.errors import listed
-from pecli.explain.explanation import Explanation
+from pecli.explain.explanation import Explanation, merged
 from pecli.explain.rotated_heads import ConvertedHeads, RotaryChannels, RotatedHeads
+from pecli.explain.words import FILE_A, sentence
 from pecli.files.tensor_roles import layer_number
 
 SIDES = (("before", "after"), ("pre", "post"))
@@ -161,8 +162,26 @@ class _RotationDifference(NamedTuple):
 def _describe_rotations(alike: Sequence[_RotationDifference]) -> str:
     """Return the sentence about tensors that are rotated differently for the same reason."""
     names = listed([rotation.tensor for rotation in alike], MAX_TENSORS_NAMED)
-    sentence = alike[0].difference.diagnosis[0]
-    return f"the rotation of {names}, as tables: {sentence}"
+    statements = "; ".join(_describe_tables([rotation.difference for rotation in alike]))
+    return f"the rotation of {names}, as tables: {statements}"
+
+
+def _describe_tables(differences: Sequence[Explained]) -> Sequence[str]:
+    """Return all statements on how the cosines and sines differ by which two runs rotated.
+
+    What is wrong in both tables is stated once: «cos, sin: in B, the sign is flipped; exact».
+
+    Args:
+        differences: The tables of some tensors, which differ for the same reasons. If a reason leaves
+            nothing in the queries and 5e-5 in the keys, 5e-5 is stated for both.
+    """
+    if not differences[0].explanations:
+        return differences[0].diagnosis
+    explanations: list[Explanation] = []
+    for alike in zip(*(difference.explanations for difference in differences), strict=True):
+        least_exact = max(alike, key=lambda explanation: explanation.residual)
+        explanations.append(least_exact)
+    return [sentence(explanation, FILE_A) for explanation in merged(explanations)]
 
 
 def _find_rotated_pairs(wrong: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -183,8 +202,9 @@ def _find_rotated_pairs(wrong: Sequence[str], right: Sequence[str]) -> Iterator[
 def _find_cause(difference: Explained) -> object:
     """Return what makes two differences the same: their mistakes, or else the problems of their tables."""
     if difference.explanations:
-        explanation = difference.explanations[0]
-        return (explanation.tensors, explanation.mistakes)
+        return tuple(
+            (explanation.tensors, explanation.mistakes) for explanation in difference.explanations
+        )
     return tuple(tensor.finding for tensor in difference.tensors)
 
 

@@ -196,7 +196,7 @@ def _measure_runtime(
     """
     runtime = runtime_named(name)
     try:
-        rope = _make_rope_of_runtime(encoding, name, served)
+        rope = encoding.rope(1, length=served.length, runtime=name)
     except UnsupportedError as lacking:
         no_scaling = isinstance(lacking, NoScalingError)
         return RuntimeResult(
@@ -227,20 +227,6 @@ def _measure_runtime(
         max_abs_error=errors.max_abs_error,
         curve=errors.curve,
     )
-
-
-def _make_rope_of_runtime(encoding: Encoding, name: str, served: Served) -> Rope:
-    """Return an encoding as a runtime computes it.
-
-    Some runtimes derive YaRN's factor, or the factors of LongRoPE, from the context that the config
-    states, so it is passed on.
-    """
-    parameters = encoding.parameters
-    context_options: dict[str, object] = {}
-    if parameters["scaling"] in ("yarn", "longrope"):
-        stated_context = parameters.get("max_position_embeddings", served.context)
-        context_options["max_position_embeddings"] = stated_context
-    return encoding.rope(1, length=served.length, runtime=name, **context_options)
 
 
 def _as_emulated(rope: Rope, name: str) -> Rope:

@@ -18,12 +18,12 @@ from pecli.engine.arrays import Array
 from pecli.engine.named_values import JsonObject, MutableValues, NamedValues
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.alibi import Alibi
-from pecli.engine.schemes.given_positions import PositionList
+from pecli.engine.schemes.given_positions import GridSize, PositionList
 from pecli.engine.schemes.parameters import ParameterRule
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
-from pecli.errors import ParameterError, listed
+from pecli.errors import ParameterError, counted, listed
 from pecli.files import save_tables
 from pecli.files.formats import readable_suffixes
 from pecli.tensors.apply import add_learned
@@ -288,6 +288,15 @@ def _listed_span(positions: PositionList) -> str:
     return _from_to(least, largest)
 
 
+def _grid_in_words(grid: GridSize, keep: int | None) -> str:
+    """Return «grid 4x7», or «grid 4x7 with 1 row beside it» if a row is kept for another token.
+
+    The points of a grid have coordinates: the number of a row is no position.
+    """
+    words = f"grid {grid.spelled()}"
+    return f"{words} with {counted(keep, 'row')} beside it" if keep else words
+
+
 def _axis_in_words(tensor: Input, seq_axis: int = SEQ_AXIS) -> str:
     """Return the axis that was taken for positions, so that the user notices a wrong one.
 
@@ -321,21 +330,29 @@ def _add_rows(scheme_type: type[Scheme], inputs: Sequence[Input], values: Values
     # Only the shapes of the tables differ. All other parameters are reported from the first one.
     first_scheme = schemes[0]
     parameters = {name: getattr(first_scheme, name) for name in rules}
-    span = _span_of_added_rows(first_scheme, parameters.get("positions"), inputs)
-    description = f"positions {span} {_axis_in_words(inputs[0])}"
+    rows = _added_rows_in_words(first_scheme, parameters, inputs)
+    description = f"{rows} {_axis_in_words(inputs[0])}"
     if "layout" in parameters:
         description = f"{parameters['layout']}, {description}"
     return AppliedArrays(arrays, parameters, description)
 
 
-def _span_of_added_rows(
-    scheme: Scheme, listed_positions: PositionList | None, inputs: Sequence[Input]
-) -> str:
-    """Return the positions whose rows were added, in words: «0 … 7» for inputs of at most 8 rows."""
+def _added_rows_in_words(scheme: Scheme, parameters: NamedValues, inputs: Sequence[Input]) -> str:
+    """Return the rows that were added: «grid 4x7», or «positions 0 … 7» for inputs of at most 8 rows.
+
+    Args:
+        scheme: The scheme of the first input.
+        parameters: Its parameters, without those that follow from the input.
+        inputs: All inputs, the longest of which decides about the last position.
+    """
+    grid = parameters.get("grid")
+    if grid is not None:
+        return _grid_in_words(grid, parameters["keep"])
+    listed_positions = parameters.get("positions")
     if listed_positions is not None:
-        return _listed_span(listed_positions)
+        return f"positions {_listed_span(listed_positions)}"
     stop = scheme.first_position + _longest_length(inputs, SEQ_AXIS)
-    return _span_in_words(scheme.first_position, stop)
+    return f"positions {_span_in_words(scheme.first_position, stop)}"
 
 
 def _scheme_for_input(scheme_type: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
@@ -634,10 +651,16 @@ def _rotated_channels(tensor: Input, rotation: RowRotation) -> list[str]:
 def _rotated_positions(inputs: Sequence[Input], rotation: RowRotation, values: Values) -> str:
     """Return the positions of a rotation in words, such as «positions 0 … 7 along axis 1 of (2, 8, 64)».
 
-    A shift moves all rows by the same number, wherever they are: «moved by -512 positions».
+    A shift moves all rows by the same number, wherever they are: «moved by -512 positions». The rows
+    of a grid are its points: «grid 4x7 along axis 0 of (28, 64)».
     """
     if rotation.shift is not None:
         return f"moved by {rotation.shift} positions"
+    rope = rotation.rope
+    if rope.grid is not None:
+        axis = _axis_in_words(inputs[0], rotation.seq_axis)
+        words = f"{_grid_in_words(rope.grid, rope.keep)} {axis}"
+        return f"undone on {words}" if rotation.inverse else words
     span = _rotated_span(inputs, rotation)
     rows = rotation.rows
     if rows.ids is not None:

@@ -17,8 +17,9 @@ from pecli.cli.answers import print_answer
 from pecli.cli.commands import command
 from pecli.cli.messages import Exit, print_error, print_note
 from pecli.engine.arrays import Floats, widened
+from pecli.engine.grouping import grouped
 from pecli.engine.schemes.parameters import Whole
-from pecli.errors import ParameterError, PecliError, quoted
+from pecli.errors import ParameterError, PecliError, listed, quoted
 from pecli.files.load import load_file
 from pecli.models.config_files import CONFIGS
 from pecli.models.dialects import read_object
@@ -32,6 +33,7 @@ _CONTEXT = "Context length for dynamic and longrope. (default: before any call)"
 _MODEL = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; or llama.cpp's log of loading a model."
 
 STANDARD_INPUT_NAME = "-"
+MAX_NAMES = 2  #: tensors that a warning names
 STORED_RTOL = 1e-2
 """Relative difference up to which stored frequencies are the configured ones: bfloat16 keeps 8 bits."""
 
@@ -146,26 +148,44 @@ def _frequency_warnings(folder: str, model: ModelEncodings) -> list[str]:
     """Return a warning if the weights in a folder hold other frequencies than its config.json means.
 
     Older checkpoints store them as `….rotary_emb.inv_freq`; a program that loads these ignores the
-    config.json. Each tensor must agree, within 1 %, with some rotary encoding of the model. The
-    first one that does not is reported; every layer has a copy of it.
+    config.json. Each tensor must agree, within 1 %, with some rotary encoding of the model. There is
+    a warning for those that do not; copies, which every layer may have, share one.
     """
     rotary = [encoding for encoding in model.encodings if encoding.is_rotary]
     configured = [np.array(encoding.inverse_frequencies()) for encoding in rotary]
     if not configured:
         return []
-    for name, stored in _stored_frequencies(folder):
-        if not _is_configured(stored, configured):
-            count = f"{len(stored)} frequencies"
-            return [f"{name} in the weights, {count}, differs from the configuration"]
-    return []
+    departing = [
+        stored
+        for stored in _stored_frequencies(folder)
+        if not _is_configured(stored.frequencies, configured)
+    ]
+    copies = grouped(departing, lambda stored: stored.frequencies.tobytes())
+    return [_describe_departing(tensors) for tensors in copies.values()]
 
 
-def _stored_frequencies(folder: str) -> Iterator[tuple[str, Floats]]:
-    """Yield the name and the numbers of each `….inv_freq` in the weights of a folder."""
+class _StoredFrequencies(NamedTuple):
+    """A tensor of frequencies in the weights of a model."""
+
+    name: str
+    frequencies: Floats
+
+
+def _stored_frequencies(folder: str) -> Iterator[_StoredFrequencies]:
+    """Yield each `….inv_freq` in the weights of a folder."""
     with suppress(PecliError):  # a folder without weights, or with weights that cannot be read
         for name, array in load_file(folder).tensors.items():
             if name.endswith("inv_freq"):
-                yield name, widened(array).reshape(-1)
+                yield _StoredFrequencies(name, widened(array).reshape(-1))
+
+
+def _describe_departing(copies: Sequence[_StoredFrequencies]) -> str:
+    """Return the warning about equal tensors of frequencies that the configuration does not mean."""
+    names = listed([stored.name for stored in copies], MAX_NAMES)
+    count = f"{len(copies[0].frequencies)} frequencies"
+    if len(copies) == 1:
+        return f"{names} in the weights, {count}, differs from the configuration"
+    return f"{names} in the weights, {count} each, differ from the configuration"
 
 
 def _is_configured(stored: Floats, configured: list[Floats]) -> bool:

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
-from pecli.engine.arrays import Array, dtype_name
+from pecli.engine.arrays import Array, Floats, dtype_name, widened
 from pecli.engine.edits import Dtype, Edit, ExpectedDtype, Swapped
 from pecli.explain.array_arrangements import Candidate, arranged_as
 from pecli.explain.array_computation import ArrayComputation, ArrayObservations, array_case
@@ -18,7 +18,7 @@ from pecli.explain.first_choice import explain_by_first
 from pecli.explain.hypotheses import explain_by_kind, explain_cases, with_storages
 from pecli.explain.hypothesis import Case, accept
 from pecli.explain.slice_orders import reordered_as_found
-from pecli.explain.storage import SIGNIFICANT_BITS
+from pecli.explain.storage import SIGNIFICANT_BITS, FloatStorage, Storage, storages_of
 from pecli.explain.time_limit import limited
 
 MAX_COMPARED = 1 << 24
@@ -27,6 +27,11 @@ MAX_COMPARED = 1 << 24
 MIN_ELEMENTS = 8
 """Elements of an array that a transform explains: fewer numbers are in some order of others by
 chance.
+"""
+
+MIN_CHANGED_BY_ROUNDING = 0.25
+"""Share of the numbers that have to differ from the rounded ones: fewer are wrong elements. Zeros and
+ones, which are in all tables of cosines and sines, are never changed.
 """
 
 
@@ -142,17 +147,41 @@ class ArrayPair:
         return accept(replace(case, arranged=(Dtype(dtype),)).within(self.atol))
 
     def explain_by_dtype_of_expected(self) -> Explanation | None:
-        """Return the explanation that the expected array is the found one, rounded to its own dtype.
+        """Return the explanation that the expected array is the found one, rounded to fewer bits.
 
         If A holds cosines in float32 and B those in float64, A is the one that was rounded. None is
-        returned unless each expected number is the nearest one of a dtype with fewer bits.
+        returned unless each expected number is the nearest one of a dtype with fewer bits: that of
+        the array, or another one whose numbers it holds.
         """
+        if self.expected.shape != self.found.shape:
+            return None
+        return self._explain_by_coarser_array() or self._explain_by_coarser_numbers()
+
+    def _explain_by_coarser_array(self) -> Explanation | None:
+        """Return the explanation that the expected array has the found numbers, rounded to its dtype."""
         expected = self.expected
-        if expected.shape != self.found.shape or not _has_fewer_bits(expected, than=self.found):
+        if not _has_fewer_bits(expected, than=self.found):
             return None
         edit = ExpectedDtype(dtype_name(expected.dtype))
         # The sides are exchanged: the found numbers are exact, and the expected ones were rounded.
         return accept(_case_of_rounding(self.name, self.found, expected, edit))
+
+    def _explain_by_coarser_numbers(self) -> Explanation | None:
+        """Return the explanation that the expected array holds the found one, rounded to another dtype.
+
+        An array of float64 may hold numbers that were in float32 before: 0.10000000149011612 for
+        0.1. None is returned if its numbers are of no coarser dtype, or if the rounding to it is not
+        visible.
+        """
+        if self.is_complex or _is_complex(self.expected):
+            return None
+        expected = widened(self.expected)
+        coarser = _find_coarser_dtype(expected, dtype_name(self.expected.dtype))
+        if coarser is None or not _is_rounding_visible(expected, widened(self.found), coarser):
+            return None
+        rounded = ArrayComputation((self.found,), storage=coarser)
+        observations = ArrayObservations({self.name: self.expected})
+        return accept(array_case(rounded, observations, (ExpectedDtype(coarser.dtype),)))
 
     def _case_without_change(self) -> Case | None:
         """Return the supposition that the numbers are those expected; None if the shapes differ."""
@@ -255,6 +284,35 @@ def _has_fewer_bits(array: Array, *, than: Array) -> bool:
     if bits is None or bits_of_other is None:
         return False
     return bits < bits_of_other
+
+
+def _find_coarser_dtype(values: Floats, dtype: str) -> FloatStorage | None:
+    """Return the coarsest dtype that holds all values, which are stored in a finer one; None if none does."""
+    for storage in storages_of(values, dtype):
+        if isinstance(storage, FloatStorage) and storage.holds(values):
+            return storage
+    return None
+
+
+def _is_rounding_visible(rounded: Floats, exact: Floats, storage: Storage) -> bool:
+    """Return True if numbers differ as rounding makes them differ: many of them, some by nearly half a unit.
+
+    With one decimal, 0.54 and 0.38 became 0.5 and 0.4: they are off by 0.04 and 0.02 of at most 0.05.
+    If all numbers of a table are equal except for one, or are off by 0.001 at most, it has another
+    reason that half of the numbers have one decimal.
+
+    Args:
+        rounded: The numbers that may have been rounded.
+        exact: The numbers from which they may have been made.
+        storage: That to which they may have been rounded.
+    """
+    errors = np.abs(
+        np.where(rounded == exact, 0.0, rounded - exact)
+    )  # Equal masks of −∞ have none.
+    share_of_changed = np.mean(errors > 0)
+    # To round to one bit more would be enough for smaller errors.
+    is_half_unit_needed = bool((errors > storage.half_unit(rounded) / 2).any())
+    return bool(share_of_changed >= MIN_CHANGED_BY_ROUNDING) and is_half_unit_needed
 
 
 def _in_real_numbers(array: Array) -> Array:

@@ -12,8 +12,11 @@ from pecli.engine.edits import Edit, Mask, Negated, RowShift, Scaled
 from pecli.explain.array_arrangements import Candidate
 from pecli.explain.array_computation import as_floats, as_matrix
 from pecli.explain.bias_computation import is_unmasked
+from pecli.explain.computation import FLOAT32_FUNCTION
 from pecli.explain.measure import least_squares_factor
 from pecli.explain.numbers import plainest_number
+from pecli.explain.storage import half_ulp
+from pecli.explain.tables import observed_dtype
 
 SOME_ELEMENTS = 1 << 14
 """Elements from which factors are estimated."""
@@ -35,6 +38,11 @@ an offset.
 
 MIN_SHIFTED = 0.25
 """Share of the rows to which a constant is added: fewer are wrong rows."""
+
+MIN_CONSTANT_PER_ROW = 8.0
+"""Size of a constant that is added to a row, in units of what rounding may add to an element of it:
+the median of a few differences by rounding is always near to all of them.
+"""
 
 
 class ExpectedAndFound(NamedTuple):
@@ -144,7 +152,10 @@ def with_row_constants(candidate: Candidate, found: Array) -> Iterator[Candidate
         return
     every_row = ExpectedAndFound(widened(expected), widened(found))
     constants = _median_difference_per_row(every_row)
-    if _differ_in_many_rows(constants):
+    beyond_rounding = np.where(
+        np.abs(constants) > MIN_CONSTANT_PER_ROW * _rounding_per_row(found), constants, 0.0
+    )
+    if _differ_in_many_rows(beyond_rounding):
         with_constants = every_row.expected + constants
         # Masked elements and padding stay as they are.
         shifted = np.where(every_row.has_value, with_constants, every_row.expected)
@@ -178,6 +189,21 @@ def _differ_in_many_rows(constants: Floats) -> bool:
     smallest_visible = EVEN * np.abs(constants).max()
     share_of_rows = np.mean(np.abs(constants) > smallest_visible)
     return bool(np.ptp(constants) > smallest_visible and share_of_rows > MIN_SHIFTED)
+
+
+def _rounding_per_row(found: Array) -> Floats:
+    """Return by how much rounding moves an element of each row of the median size, (…, rows, 1).
+
+    It is the error of a sum in float32, 2.4e-7 for an element of 1, and half a ULP of the dtype.
+    """
+    values = widened(found)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        # The median of a row that is masked as a whole is NaN.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        sizes = np.where(np.isfinite(values), np.abs(values), np.nan)
+        median_sizes = np.nan_to_num(np.nanmedian(sizes, axis=-1, keepdims=True))
+    dtype = observed_dtype({"": found})
+    return FLOAT32_FUNCTION * median_sizes + half_ulp(median_sizes, dtype)
 
 
 def _median_difference_per_row(sides: ExpectedAndFound) -> Floats:

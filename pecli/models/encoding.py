@@ -24,6 +24,9 @@ from pecli.models.keys import Origin
 SMALL_GRID = (2, 2)
 NO_ORIGIN = Origin("")
 
+SCALINGS_BY_CONTEXT = ("yarn", "longrope")
+"""Scalings that have a factor, or factors, which some runtimes derive from the context of the model."""
+
 
 class _Described:
     """Fields that JSON and tables show under their own names, unless they are None."""
@@ -155,6 +158,9 @@ class Encoding:
     #: The original lengths that the config states, for runtimes that read only one of them; None if
     #: the scaling has none, or was not read from a config.
     stated_lengths: StatedLengths | None = None
+    #: The context that the model states. Some runtimes compute YaRN and longrope from it, also if the
+    #: scaling has a factor, by which the model itself goes.
+    model_context: int | None = None
     #: Why the model has no table over positions 0, 1, 2, …; empty if it has one. Its frequencies
     #: are right in any case.
     no_table: str = ""
@@ -319,6 +325,7 @@ class Encoding:
         runtime = parameters.get("runtime", "none")
         has_runtime = runtime != "none"
         if has_runtime:
+            parameters = {**self._model_context_for(parameters["scaling"]), **parameters}
             parameters |= self._parameters_of_runtime(runtime)
         # The scheme refuses a context that its frequencies do not depend on. Those of a runtime may
         # depend on it with any scaling.
@@ -329,6 +336,15 @@ class Encoding:
             # chooses one, so that all other parameters must be known here.
             parameters["attention_factor"] = self._mscale(self.mscales, parameters, context_length)
         return Rope(**parameters)
+
+    def _model_context_for(self, scaling: object) -> NamedValues:
+        """Return the context of the model as a parameter, if runtimes may compute a scaling from it.
+
+        exllamav3 takes the factor 40,960 / 32,768 = 1.25 for a YaRN of Qwen3 with factor 4.
+        """
+        if self.model_context is None or scaling not in SCALINGS_BY_CONTEXT:
+            return {}
+        return {"max_position_embeddings": self.model_context}
 
     def _parameters_of_runtime(self, runtime: str) -> NamedValues:
         """Return the parameters for which a runtime has other values than the model's own code.
@@ -567,6 +583,14 @@ class ModelEncodings(Printed):
     layers: tuple[str, ...] = ()
     flags: FlagReport | None = None
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Give each encoding the context of the model, which runtimes read beside the encoding."""
+        if self.context is not None:
+            encodings = [
+                replace(encoding, model_context=self.context) for encoding in self.encodings
+            ]
+            object.__setattr__(self, "encodings", tuple(encodings))
 
     def __repr__(self) -> str:
         kinds = [f"{encoding.layer_type} {encoding.scheme}".strip() for encoding in self.encodings]

@@ -330,6 +330,20 @@ def test_a_constant_per_row_is_a_reason_for_floats_and_none_for_integers(dtype: 
     assert_no_explanation(INTEGERS, (INTEGERS + constants).astype(dtype))
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("size", [1e-8, 1e-7, 2e-7, 4e-7, 1e-6])
+def test_differences_as_small_as_rounding_are_not_called_a_constant_per_row(
+    size: float, seed: int
+) -> None:
+    """Sums in float32 that are near 1 differ by up to 2.4e-7. Each of 6 rows has only 3 numbers, and
+    the median of their random differences is near to all three.
+    """
+    draw = np.random.default_rng(seed)
+    a = draw.uniform(0.5, 1, (6, 3))
+
+    assert_no_explanation(a, a + draw.uniform(-size, size, a.shape))
+
+
 def test_one_constant_that_is_added_to_all_rows_is_not_called_a_constant_per_row() -> None:
     """A program that counts keys from another position adds another constant to each row of a bias:
     3 in all rows is not its mistake.

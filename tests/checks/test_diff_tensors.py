@@ -7,8 +7,10 @@ sin] as vLLM keeps it. `readings` state in words how a tensor was arranged.
 
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 import pecli
 from tests.checks.rope_dumps import COS, INV_FREQ, ROPE, SIN, cosines_and_sines
@@ -212,8 +214,62 @@ def test_float64_numbers_are_named_as_rounded_to_float32_only_in_the_file_that_h
     rounded_in_a = pecli.diff({"weight": numbers_of_float32}, {"weight": numbers_between})
 
     assert rounded_in_b.diagnosis == ("weight: in B, rounded to float32; exact",)
-    assert not rounded_in_a.passed
-    assert rounded_in_a.explanations == ()
+    assert rounded_in_a.diagnosis == ("weight: in B, not rounded (in A to float32); exact",)
+
+
+DRAWN = np.random.default_rng(3).uniform(0.5, 1.0, (64, 8))
+"""Numbers of float64, none of which a dtype with fewer bits has."""
+
+
+@pytest.mark.parametrize("held", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("rounded", "name"), [(np.float16, "float16"), (ml_dtypes.bfloat16, "bfloat16")]
+)
+def test_the_rounding_of_a_is_named_if_a_holds_it_in_a_finer_dtype(
+    rounded: DTypeLike, name: str, held: DTypeLike
+) -> None:
+    """NumPy, with ml_dtypes for bfloat16, rounds B to 16 bits for A, where the numbers are then held
+    in the dtype of B.
+    """
+    b = DRAWN.astype(held)
+    a = b.astype(rounded).astype(held)
+
+    assert pecli.diff({"weight": a}, {"weight": b}).diagnosis == (
+        f"weight: in B, not rounded (in A to {name}); exact",
+    )
+
+
+def test_the_rounding_of_a_is_named_if_it_is_to_fewer_bits_than_those_of_the_dtype_of_a() -> None:
+    """A holds numbers of float16 in float32, and B the numbers before rounding in float64."""
+    a = DRAWN.astype(np.float16).astype(np.float32)
+
+    assert pecli.diff({"weight": a}, {"weight": DRAWN}).diagnosis == (
+        "weight: its dtype is float64 where float32 is expected",
+        "weight: in B, not rounded (in A to float16); exact",
+    )
+
+
+def test_a_single_number_that_is_changed_by_less_than_rounding_is_not_called_unrounded() -> None:
+    """A holds numbers of float16 in float32. B has one of them plus 2^-13, a quarter of the step of
+    float16 from 0.5 to 1: all others are as rounded as in A.
+    """
+    a = DRAWN.astype(np.float16).astype(np.float32)
+    b = a.copy()
+    b[3, 2] += 2.0**-13
+
+    assert pecli.diff({"weight": a}, {"weight": b}).diagnosis == (
+        "weight: in B, only element [3, 2] differs; all others are exact",
+    )
+
+
+def test_numbers_that_all_differ_by_far_less_than_rounding_are_not_called_unrounded() -> None:
+    """A holds numbers of float16, and B the same plus up to 2^-15, an eighth of what rounding to
+    float16 may change: B does not have the numbers from which A was rounded.
+    """
+    a = DRAWN.astype(np.float16).astype(np.float32)
+    changes = np.random.default_rng(4).uniform(-(2.0**-15), 2.0**-15, a.shape)
+
+    assert pecli.diff({"weight": a}, {"weight": (a + changes).astype("f4")}).explanations == ()
 
 
 def test_cosines_and_sines_that_are_doubled_in_two_ways_are_named() -> None:

@@ -47,7 +47,7 @@ SENTENCES: list[tuple[Doubt, str]] = [
     ),
     (
         LikelyPadding(rows=1200, sequence=None),
-        "it begins with 1200 equal rows, which look like padding; "
+        "it begins with 1,200 equal rows, which look like padding; "
         "positions of padding were not checked: give --attention-mask",
     ),
     (

@@ -19,6 +19,13 @@ DUMP_OF_TWO_LAYERS = {
     "layers.1.q.before": BEFORE,
     "layers.1.q.after": rotated_queries(),
 }
+QUERIES_AND_KEYS = {
+    **DUMP_OF_TWO_LAYERS,
+    **{name.replace(".q.", ".k."): array for name, array in DUMP_OF_TWO_LAYERS.items()},
+}
+"""The same with keys that equal the queries."""
+ANGLES = np.outer(np.arange(12), 500000.0 ** (-np.arange(8) / 8))
+"""Position times frequency, for 12 positions and 8 pairs."""
 LAYER_1_DEPARTS = "layer 1 is the first that departs, by layers.1.q.after; layers.1.q.before agrees"
 
 
@@ -41,8 +48,7 @@ def test_the_rotation_of_the_first_layer_that_departs_is_explained_as_tables(wro
     """In layer 1 of B, queries were rotated with cosines, or sines, of the other sign. `diff` derives
     both tables from the queries before and after the rotation, and names the one that is wrong.
     """
-    angles = np.outer(np.arange(12), 500000.0 ** (-np.arange(8) / 8))  # 12 positions, 8 pairs
-    tables = {"cos": np.cos(angles), "sin": np.sin(angles)}
+    tables = {"cos": np.cos(ANGLES), "sin": np.sin(ANGLES)}
     right = queries_rotated_by(**tables)
     negated = queries_rotated_by(**{**tables, wrong: -tables[wrong]})
 
@@ -54,12 +60,58 @@ def test_the_rotation_of_the_first_layer_that_departs_is_explained_as_tables(wro
 
 
 def test_rotated_queries_of_the_other_sign_are_explained_as_tables_of_the_other_sign() -> None:
-    """−(x · cos + y · sin) is a rotation by −cos and −sin. The first reason names the cosines."""
-    where, why = diagnosis_of_changes({"layers.1.q.after": -rotated_queries()})
+    """−(x · cos − y · sin) is a rotation by −cos and −sin. The reason names both tables."""
+    assert diagnosis_of_changes({"layers.1.q.after": -rotated_queries()}) == (
+        LAYER_1_DEPARTS,
+        "the rotation of layers.1.q.after, as tables: cos, sin: in B, the sign is flipped; exact",
+    )
 
-    assert where == LAYER_1_DEPARTS
-    assert why.startswith("the rotation of layers.1.q.after, as tables: cos")
-    assert why.endswith("in B, the sign is flipped; exact")
+
+def test_cosines_and_sines_that_differ_in_other_ways_have_a_statement_each() -> None:
+    """In layer 1 of B, queries were rotated with 2 · cos and −sin. A factor, which may also be a
+    parameter of the scheme, comes last.
+    """
+    changed = queries_rotated_by(2 * np.cos(ANGLES), -np.sin(ANGLES))
+
+    assert diagnosis_of_changes({"layers.1.q.after": changed}) == (
+        LAYER_1_DEPARTS,
+        "the rotation of layers.1.q.after, as tables: "
+        "sin: in B, the sign is flipped; exact; cos: in B, values are scaled by 2; exact",
+    )
+
+
+def test_queries_and_keys_that_share_only_one_wrong_table_have_a_sentence_each() -> None:
+    """In layer 1 of B, queries were rotated with −cos and −sin, and keys with −cos and sin."""
+    changes = {
+        "layers.1.q.after": -rotated_queries(),
+        "layers.1.k.after": queries_rotated_by(-np.cos(ANGLES), np.sin(ANGLES)),
+    }
+    b = {**QUERIES_AND_KEYS, **changes}
+    _, of_queries, of_keys = pecli.diff(QUERIES_AND_KEYS, b, atol=1e-6).diagnosis
+
+    assert of_queries == (
+        "the rotation of layers.1.q.after, as tables: cos, sin: in B, the sign is flipped; exact"
+    )
+    assert of_keys == (
+        "the rotation of layers.1.k.after, as tables: cos: in B, the sign is flipped; exact"
+    )
+
+
+def test_the_largest_difference_that_is_left_is_stated_for_queries_and_keys() -> None:
+    """In layer 1 of B, queries were rotated with −cos, and keys with −cos + 2^-15 at odd positions:
+    that queries are exact is not said of both.
+    """
+    ripple = np.where(np.arange(12) % 2, 2.0**-15, 0)[:, None]
+    changes = {
+        "layers.1.q.after": queries_rotated_by(-np.cos(ANGLES), np.sin(ANGLES)),
+        "layers.1.k.after": queries_rotated_by(-np.cos(ANGLES) + ripple, np.sin(ANGLES)),
+    }
+    diagnosis = pecli.diff(QUERIES_AND_KEYS, {**QUERIES_AND_KEYS, **changes}, atol=1e-6).diagnosis
+
+    assert diagnosis[1:] == (
+        "the rotation of layers.1.q.after, layers.1.k.after, as tables: "
+        "cos: in B, the sign is flipped; explains every element (to 3.1e-5)",
+    )
 
 
 def test_the_first_of_two_layers_that_depart_is_named() -> None:

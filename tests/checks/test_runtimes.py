@@ -532,6 +532,51 @@ def test_exllamav3_agrees_about_yarn_only_without_a_stated_original_length(
     assert pecli.runtimes(model, 64, names=["exllamav3"]).agree == agree
 
 
+YARN_WITH_FACTOR_4 = {
+    "rope_type": "yarn",
+    "factor": 4.0,
+    "original_max_position_embeddings": 32768,
+}
+MODEL_WITH_FACTOR_4 = {
+    **CONFIG,
+    "max_position_embeddings": 40960,
+    "rope_scaling": YARN_WITH_FACTOR_4,
+}
+"""A Qwen3 as it is published, with YaRN switched on in its config: 40,960 / 32,768 is 1.25, not 4."""
+
+
+@pytest.mark.parametrize(
+    ("runtime", "factor"), [("exllamav3", 40960 / 32768), ("transformers", 4.0)]
+)
+def test_the_table_of_a_runtime_has_the_factor_of_yarn_that_the_runtime_takes(
+    runtime: str, factor: float
+) -> None:
+    """exllamav3 computes YaRN's factor from the context in the config and the original length, by
+    its source; transformers takes the factor that the config states. At position 0, cosines are
+    YaRN's attention factor, 0.1 · ln(factor) + 1.
+    """
+    rope = pecli.load_config(MODEL_WITH_FACTOR_4).one().rope(8, runtime=runtime)
+
+    np.testing.assert_allclose(rope.tables()["cos"][0], 0.1 * math.log(factor) + 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("length", [None, 65536])
+def test_verify_accepts_the_table_that_runtimes_describes(length: int | None) -> None:
+    """`runtimes` states that exllamav3 takes the factor 1.25. The same table is made with a config
+    that states 1.25, and no context that could contradict it; `verify` accepts it at any length.
+    """
+    scaling = {**YARN_WITH_FACTOR_4, "factor": 1.25}
+    tables = pecli.load_config({**CONFIG, "rope_scaling": scaling}).one().rope(64).tables()
+    waves = {name: tables[name] for name in ("cos", "sin")}
+    found = result_of(MODEL_WITH_FACTOR_4, length, runtime="exllamav3")
+    checked = pecli.verify(
+        waves, MODEL_WITH_FACTOR_4, runtime="exllamav3", length=length, atol=1e-5, reasons=False
+    )
+
+    assert "1.25; it ignores factor, 4" in found.causes[0]
+    assert checked.passed
+
+
 @pytest.mark.parametrize(
     ("scaling", "cause"),
     [

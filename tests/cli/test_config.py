@@ -253,3 +253,22 @@ def test_frequencies_in_the_weights_of_a_folder_are_compared(
     assert outcome.exit_code == SUCCESS
     warnings = [line for line in outcome.json["warnings"] if "inv_freq in the weights" in line]
     assert bool(warnings) == is_warned
+
+
+def test_all_frequencies_in_the_weights_that_are_not_configured_are_named(run_pecli) -> None:
+    """The configuration's base is 5e5, that of layer 2. Layers 0, 1, 3 and 4 have base 1e4, and
+    layer 5 has base 1e6: copies share a warning, which names the first two of them.
+    """
+    write_config()
+    tensors = {}
+    for layer, base in enumerate([1e4, 1e4, 5e5, 1e4, 1e4, 1e6]):
+        frequencies = (base ** (-np.arange(32) / 32)).astype(np.float32)
+        tensors[f"layers.{layer}.inv_freq"] = frequencies
+    save_file(tensors, "model.safetensors")
+    warnings = run_pecli("config", ".", "--json").json["warnings"]
+
+    assert [line for line in warnings if "in the weights" in line] == [
+        "layers.0.inv_freq, layers.1.inv_freq and 2 more in the weights, 32 frequencies each, "
+        "differ from the configuration",
+        "layers.5.inv_freq in the weights, 32 frequencies, differs from the configuration",
+    ]

@@ -69,8 +69,15 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
             {"original_max_position_embeddings": 16384},
             f"Trained on 16,384 positions, the model serves 65,536: its yarn {SLOWS_DOWN} Pairs "
             "0–3 are kept, as they turn over 32 times within the training; pairs 4–6 are blended; "
-            "pair 7 is stretched ×4, as they turn less than once.",
+            "pair 7 is stretched ×4, as it turns less than once.",
             id="four times as many turns in 16,384 positions",
+        ),
+        pytest.param(
+            {"beta_fast": 400.0, "beta_slow": 2.0},
+            f"{TRAINED}: its yarn {SLOWS_DOWN} Pair 0 is kept, as it turns over 400 times within "
+            "the training; pairs 1–5 are blended; pairs 6–7 are stretched ×4, as they turn under 2 "
+            "times.",
+            id="limits 400 and 2",
         ),
     ],
 )

@@ -1,6 +1,7 @@
 """Files that should hold positional tables of a model, and hold none."""
 
 from pecli.checks.verify.model_tensors import ModelTensors
+from pecli.engine.named_values import JsonObject
 from pecli.errors import NoTablesError, counted, listed
 
 ARRAY_DUMP = "to dump them: numpy.savez('dump.npz', q_before=…, q_after=…), see samples/dump"
@@ -29,6 +30,15 @@ def make_no_tables_error(file: str, tensors: ModelTensors) -> NoTablesError:
     return NoTablesError(file or "arrays", problem, advice)
 
 
+def _is_part_of_model(keys: JsonObject) -> bool:
+    """Return True if the header of a .gguf file states that the model has several files.
+
+    `llama-gguf-split` writes their number into each of them, and 0 into a file that it has merged.
+    """
+    count = keys.get("split.count")
+    return isinstance(count, int) and count > 1
+
+
 def find_lost_scalings(tensors: ModelTensors) -> list[str]:
     """Return a sentence for each scaling whose factors a .gguf file should hold, and does not.
 
@@ -41,7 +51,7 @@ def find_lost_scalings(tensors: ModelTensors) -> list[str]:
     from pecli.checks.model_forms import GGUF, lost_scaling
     from pecli.files.gguf_file import header_of
 
-    if "split.count" in header_of(file.path).values:
+    if _is_part_of_model(header_of(file.path).values):
         return []  # The factors may be in another file of the same model.
     sentences = []
     for encoding in tensors.encodings:

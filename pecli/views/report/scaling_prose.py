@@ -18,9 +18,9 @@ from pecli.views.pictures.kinds.wavelengths import (
 from pecli.views.pictures.plot_sources import PlotSource
 
 _REASONS = {
-    Treatment.KEPT: ", as they turn over {fast} times within the training",
+    Treatment.KEPT: ", as {they_turn} over {fast} times within the training",
     Treatment.BLENDED: "",
-    Treatment.STRETCHED: ", as they turn {slow}",
+    Treatment.STRETCHED: ", as {they_turn} {slow}",
 }
 """The reasons why a scaling keeps pairs or stretches them, by their turns within the training."""
 
@@ -70,9 +70,12 @@ def _range_words(pairs: PairRange, limits: TurnLimits | None) -> str:
         pairs: Neighbouring pairs that a scaling treats alike.
         limits: The turns by which the scaling chooses them; None if it does not.
     """
-    verb = "is" if pairs.first == pairs.last else "are"
+    is_single = pairs.first == pairs.last
+    verb = "is" if is_single else "are"
     words = f"{spanned('pair', pairs.first, pairs.last)} {verb} {pairs.label}"
     if limits is None:
         return words
     slow = "less than once" if limits.slow == 1 else f"under {number(limits.slow)} times"
-    return words + _REASONS[pairs.treatment].format(fast=number(limits.fast), slow=slow)
+    they_turn = "it turns" if is_single else "they turn"
+    reason = _REASONS[pairs.treatment]
+    return words + reason.format(they_turn=they_turn, fast=number(limits.fast), slow=slow)

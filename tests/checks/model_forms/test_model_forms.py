@@ -456,13 +456,22 @@ def test_factors_that_one_part_of_a_split_file_lacks_are_not_reported_as_lost(
     assert LOST_SCALING not in outcome.out + outcome.err
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param({}, id="never split"),
+        pytest.param({"split.count": 0}, id="merged"),
+        pytest.param({"split.count": 1}, id="split into one file"),
+    ],
+)
 def test_factors_that_a_whole_file_lacks_are_reported_as_lost(
-    hugging_face: HuggingFace, tmp_path: Path, run_pecli: Any
+    keys: Settings, hugging_face: HuggingFace, tmp_path: Path, run_pecli: Any
 ) -> None:
-    """A file without the key split.count is whole: Llama 3.1's factors of frequencies,
+    """A file without the key split.count is whole, and so is one with a count below 2: the program
+    llama-gguf-split writes 0 into a file that it has merged. Llama 3.1's factors of frequencies,
     rope_freqs.weight, are in no other file.
     """
-    whole = write_without_factors(tmp_path / "whole.gguf", keys={})
+    whole = write_without_factors(tmp_path / "whole.gguf", keys)
     outcome = run_pecli("verify", whole, "--model", hugging_face("llama"))
 
     assert outcome.exit_code == CHECK_FAILED
