@@ -68,7 +68,7 @@ OTHER_CHANGES: list[Changed] = [
     (replace(ROPE, seq_len=128), {"short_factor": (1.0,) * 16, **LONGROPE}),
     (pecli.LearnedInit(40, 16), {"std": 0.5}),
 ]
-"""Changes that have no command: with LongRoPE's lists it would be too long to be read."""
+"""Changes for which no command is printed; one with LongRoPE's lists would be too long to be read."""
 
 
 def planted() -> Iterator[tuple[Any, dict[str, np.ndarray]]]:
