@@ -165,7 +165,7 @@ class WrongTables(NamedTuple):
 
 
 DAMAGED_PARTS: dict[str, WrongTables] = {
-    # cosines(([77, 3], 0.9)) are the right tables, in which this element of the cosines is 0.9.
+    # cosines(((77, 3), 0.9)) are the right tables, in which element [77, 3] of the cosines is 0.9.
     "element": WrongTables(cosines(((77, 3), 0.9)), LONG_ROPE, "cos: only element [77, 3] differs"),
     "rows": WrongTables(cosines((slice(300, 304), sines[[9, 9, 8, 7]])), LONG_ROPE, "cos: only rows 300–303 differ"),
     "a part of a column": WrongTables(cosines((np.s_[300:400, 5], 0)), LONG_ROPE, "cos: only column 5 differs"),

@@ -335,7 +335,7 @@ def test_wrong_frequencies_or_scale_of_a_grid_are_named(
         ),
     ],
 )
-@pytest.mark.sample(2)
+@pytest.mark.sample("another base and start")
 def test_wrong_positions_of_a_few_rows_are_along_one_axis(
     positions: list[int], base: float, words: str
 ) -> None:
