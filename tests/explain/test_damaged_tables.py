@@ -138,12 +138,13 @@ def test_the_wrong_part_of_a_masked_bias_is_named(place: int | tuple[int, ...], 
 
 
 def test_two_mistakes_are_found_in_a_bias_with_two_keys_per_query() -> None:
-    """The slopes of 8 heads are 2^-1 … 2^-8, here in reverse order. Each query has its own key and
-    the one before it, and all others are hidden: two points are on a line whatever they hold.
+    """The slopes of 8 heads should be 2^-1 … 2^-8. The first mistake is that they are in reverse
+    order, the second that the mask hides (by −∞) all keys but the query's own and the one before
+    it. So a head has only the values 0 and −slope, from which its slope is still known.
     """
     distance = np.subtract.outer(np.arange(16), np.arange(16))
-    reversed_slopes = 2.0 ** -np.arange(8, 0, -1)
-    bias = -reversed_slopes[:, None, None] * distance
+    slopes_in_reverse_order = 2.0 ** np.array([-8, -7, -6, -5, -4, -3, -2, -1])
+    bias = -slopes_in_reverse_order[:, None, None] * distance
     is_visible = (distance == 0) | (distance == 1)
     masked = np.where(is_visible, bias, -np.inf).astype(np.float32)
     reason = first_reason(masked, pecli.Alibi(8, 16, form="causal"))

@@ -72,50 +72,88 @@ def test_a_table_is_described_by_shape_range_deviation_and_a_rank_that_is_not_fu
 @pytest.mark.parametrize(
     "values",
     [
-        [[1.0, 0.0], [0.0, 1e-4]],
-        [[1j, 2j], [2j, 4j]],
-        [[1e308, 1e307], [1e308, 1e307]],
-        np.outer([1.0, 2.0, 3.0, 4.0], [1.0, 2.0]).reshape(4, 1, 2),
+        pytest.param([[1j, 2j], [2j, 4j]], id="complex, although it is 1"),
+        pytest.param([[1e308, 1e307], [1e308, 1e307]], id="too large to be squared"),
+        pytest.param([[[1.0, 2.0]], [[2.0, 4.0]], [[3.0, 6.0]]], id="a stack of single rows"),
     ],
-    ids=["full rank", "complex", "too large", "a stack of rows"],
 )
-def test_no_rank_is_mentioned_if_it_is_full_or_cannot_be_told(values: Any) -> None:
-    """A rank would be a second sentence. Singular values of numbers as large as 1e308 overflow; a
-    stack of single rows is no matrix.
+def test_a_rank_is_mentioned_only_of_matrices_of_real_numbers(values: Any) -> None:
+    """A rank would be a second sentence. The squares of numbers near 1e308, which singular values
+    require, are infinite; of complex matrices no rank is computed, only their magnitudes.
     """
     (shape_and_range,) = description_of(values)
     assert "rank" not in shape_and_range
 
 
+def test_a_rank_that_is_full_is_not_mentioned() -> None:
+    """The singular values of a diagonal matrix are its elements, here 1 and 1e-4: more than the 1e-5
+    that may be rounding.
+    """
+    (shape_and_range,) = description_of([[1.0, 0.0], [0.0, 1e-4]])
+    assert "rank" not in shape_and_range
+
+
 def test_a_rank_is_counted_above_the_rounding_of_coarse_dtypes() -> None:
-    """The singular values are 1 and 1e-5. A table in a coarse dtype has such by rounding, so 1e-5 of
-    the largest counts as zero (1e-4 does not, in the test above).
+    """The singular values of a diagonal matrix are its elements, here 1 and 1e-5. A table in a coarse
+    dtype has such small ones by rounding, so at most 1e-5 of the largest counts as zero.
     """
     _, rank = description_of([[1.0, 0.0], [0.0, 1e-5]])
     assert rank == "of rank 1, not 2"
 
 
+def sentence_about_equal_rows(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the description of a tensor all of whose rows are 0, 1, 2, …
+
+    No more than 8 elements are read whole, instead of 2 million.
+    """
+    monkeypatch.setattr("pecli.explain.description.MAX_FULL_READ", 8)
+    return description_of(np.broadcast_to(np.arange(shape[-1]), shape))[0]
+
+
+def test_a_small_tensor_is_looked_at_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """4 × 2 are the 8 elements that are read whole."""
+    sentence = sentence_about_equal_rows((4, 2), monkeypatch)
+    assert sentence == "x: 4 × 2, int64, from 0 to 1, std 0.5"
+
+
 @pytest.mark.parametrize(
     ("shape", "words"),
     [
-        ((4, 2), "from 0 to 1, std 0.5"),
-        ((10, 2), "of which 4 rows were looked at, from 0 to 1, std 0.5"),
-        ((5, 4), "of which 2 rows were looked at, from 0 to 3, std 1.118"),
-        ((1, 17), "of which 8 elements were looked at, from 0 to 7, std 2.291"),
-        ((17,), "of which 6 elements were looked at, from 0 to 15, std 5.123"),
+        pytest.param(
+            (10, 2),
+            "10 × 2, int64, of which 4 rows were looked at, from 0 to 1, std 0.5",
+            id="20 elements: rows 0, 3, 6 and 9",
+        ),
+        pytest.param(
+            (5, 4),
+            "5 × 4, int64, of which 2 rows were looked at, from 0 to 3, std 1.118",
+            id="20 elements: rows 0 and 3",
+        ),
+        pytest.param(
+            (17,),
+            "17, int64, of which 6 elements were looked at, from 0 to 15, std 5.123",
+            id="17 elements: 0, 3, 6, 9, 12 and 15",
+        ),
     ],
 )
-def test_some_rows_or_elements_of_a_large_tensor_are_looked_at(
+def test_every_third_row_of_a_tensor_three_times_too_large_is_looked_at(
     monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], words: str
 ) -> None:
-    """Every row is 0, 1, 2, …; a tensor of more than 8 elements is looked at in part: in every third
-    of 10 rows of 2 (4 rows), and in every third of 17 numbers (0, 3, …, 15). Rows of more than 16
-    elements are cut to their first 8.
+    """If 8 elements may be read, the step is 20/8 or 17/8, rounded up: 3. A vector has elements in
+    place of rows. The deviations are those of (0, 1), of 0 … 3 (√1.25) and of 0, 3, …, 15.
     """
-    monkeypatch.setattr("pecli.explain.description.MAX_FULL_READ", 8)
-    (sentence, *_) = description_of(np.broadcast_to(np.arange(shape[-1]), shape))
+    assert sentence_about_equal_rows(shape, monkeypatch) == f"x: {words}"
 
-    assert sentence == f"x: {' × '.join(map(str, shape))}, int64, {words}"
+
+def test_only_the_first_elements_of_a_row_that_is_too_long_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One row of 17 elements is more than twice the 8 that may be read, and the first 8 of it are:
+    0 … 7, whose deviation is √(63/12) = 2.291.
+    """
+    sentence = sentence_about_equal_rows((1, 17), monkeypatch)
+    words = "of which 8 elements were looked at, from 0 to 7, std 2.291"
+    assert sentence == f"x: 1 × 17, int64, {words}"
 
 
 def test_the_rank_of_a_large_matrix_is_that_of_its_corner() -> None:

@@ -16,6 +16,7 @@ from pecli.engine import edits as vocabulary
 from pecli.engine.edits import Parameter
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.explain.explanation import Explanation
 from pecli.explain.recognition import recognise
 from pecli.explain.search import explain
 from pecli.explain.words import sentence
@@ -32,49 +33,64 @@ from tests.explain.mistakes import (
 )
 
 SUBJECTS = list(subjects())
+"""Schemes, such as Rope(512, 64), each with the names of the tensors that are looked at."""
+
+STORAGES = storages(np.random.default_rng(0))
+"""Functions that store a float64 table in float32, float16, bfloat16, decimals or steps of int8."""
+
 COARSE = ("int8 steps", "4 decimals")  # which leave little of a vector of slopes
 SPECS_MISTAKES_AND_STORAGES = [
     (subject, mistake, storage)
     for subject, (_, names) in enumerate(SUBJECTS)
     for mistake in range(len(MISTAKES))
-    for storage in storages(np.random.default_rng(0))
+    for storage in STORAGES
     if names != ("slopes",) or storage not in COARSE
 ]
+"""The cells of a matrix: numbers in SUBJECTS and MISTAKES, and the name of a storage."""
 
 
 def is_explained(subject: int, mistake: int, storage: str) -> bool | None:
-    """Return whether the planted edits are the first explanation; None if there is no mistake, or
-    the storage hides it.
+    """Return True if the first explanation of a table is the mistake that a formula planted in it.
+
+    None stands for a cell that shows no mistake: it does not exist for the scheme, or the storage
+    changes the table as much as the mistake does.
     """
     scheme, names = SUBJECTS[subject]
     right = {
         name: table.astype(np.float64) for name, table in scheme.tables().items() if name in names
     }
-    made = MISTAKES[mistake].make(scheme, right)
-    if made is None or all(np.array_equal(made[0][name], right[name]) for name in right):
+    planted = MISTAKES[mistake].make(scheme, right)
+    if planted is None:
         return None
-    keep = storages(np.random.default_rng(3))[storage]
+    wrong, expected_edits = planted
+    if all(np.array_equal(wrong[name], right[name]) for name in right):
+        return None
+    store = STORAGES[storage]
     tables = {
-        name: np.ascontiguousarray(keep(table)).astype(np.float32)
-        for name, table in made[0].items()
+        name: np.ascontiguousarray(store(table)).astype(np.float32) for name, table in wrong.items()
     }
-    if hidden(right, made[0], {name: table.astype(np.float64) for name, table in tables.items()}):
+    if hidden(right, wrong, {name: table.astype(np.float64) for name, table in tables.items()}):
         return None
     found = explain(replace(scheme, dtype="float32"), tables)
-    if (
-        MISTAKES[mistake].name == "truncate False"
-        and found
-        and isinstance(found[0].edits[0], vocabulary.Runtime)
-    ):
-        # A runtime that reads the spec in this way makes the same table.
-        return "does not round YaRN's limits" in sentence(found[0])
-    return bool(found) and alike(found[0].mistakes, made[1])
+    if not found:
+        return False
+    if MISTAKES[mistake].name == "truncate False" and is_a_runtime_without_truncation(found[0]):
+        return True
+    return alike(found[0].mistakes, expected_edits)
+
+
+def is_a_runtime_without_truncation(explanation: Explanation) -> bool:
+    """Return True if the explanation is a program that does not round YaRN's limits (onnxruntime-genai):
+    this is `truncate` False as well.
+    """
+    is_runtime = isinstance(explanation.edits[0], vocabulary.Runtime)
+    return is_runtime and "does not round YaRN's limits" in sentence(explanation)
 
 
 def test_planted_mistakes_are_the_first_explanation() -> None:
-    """A cell of the matrix is a scheme, a mistake that a formula plants in its tables, and a storage
-    such as float16. `is_explained` returns True if the first explanation is that mistake, and None
-    if the storage hides it. One cell in 254 is tried here: at least 3 are visible, none is False.
+    """A cell is a scheme, a mistake that a formula plants in its tables (tests/explain/mistakes.py),
+    and a storage such as float16. Every 254th of 2924 cells is tried. Of these 12, nine show no
+    mistake (ALiBi has no base that could be another), which leaves three: a scale and two signs.
     """
     verdicts = {cell: is_explained(*cell) for cell in SPECS_MISTAKES_AND_STORAGES[::254]}
     visible = [verdict for verdict in verdicts.values() if verdict is not None]
@@ -86,15 +102,15 @@ def test_planted_mistakes_are_the_first_explanation() -> None:
 
 @pytest.mark.thorough
 def test_97_of_100_planted_mistakes_are_the_first_explanation() -> None:
-    """A cell of the matrix is a scheme, a mistake that a formula plants in its tables, and a storage
-    such as float16. `is_explained` returns True if the first explanation is that mistake, and None
-    if the storage hides it. More than 1000 cells are visible.
+    """A cell is a scheme, a mistake that a formula plants in its tables (tests/explain/mistakes.py),
+    and a storage such as float16. In 3 of 100 another explanation of the table may be as short. More
+    than 1030 cells show their mistake, which guards against a matrix that an error of the test empties.
     """
     verdicts = [is_explained(*cell) for cell in SPECS_MISTAKES_AND_STORAGES]
     visible = [verdict for verdict in verdicts if verdict is not None]
 
+    assert len(visible) > 1030
     assert sum(visible) >= 0.97 * len(visible)
-    assert 0.97 * len(visible) > 1000
 
 
 @pytest.mark.parametrize(

@@ -236,14 +236,17 @@ def test_nine_digits_of_a_float32_number_are_taken_for_it() -> None:
 @pytest.mark.parametrize(
     "array",
     [
-        pytest.param(np.array([0.1]), id="0.1 is between two numbers of float32"),
-        pytest.param(np.array(0.5), id="a single number"),
+        pytest.param(np.array([0.1]), id="float64: 0.1 is between two numbers of float32"),
+        pytest.param(np.array(0.5), id="a single number, which shows little of its dtype"),
         pytest.param(np.array([0.1], np.float32), id="float32 already"),
         pytest.param(np.arange(3), id="integers"),
     ],
 )
-def test_other_arrays_are_not_taken_for_float32_numbers(array: np.ndarray) -> None:
-    """They are returned as they are."""
+def test_only_float64_arrays_of_float32_numbers_are_converted_to_float32(array: np.ndarray) -> None:
+    """`as_float32` converts a float64 array if all of its numbers are float32's, as [0.5] is. It returns
+    any other array itself; also a single number without an axis, here 0.5.
+    """
+    assert as_float32(np.array([0.5])).dtype == np.float32
     assert as_float32(array) is array
 
 

@@ -6,8 +6,8 @@ return explanations made by hand.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import pecli
@@ -19,60 +19,92 @@ from pecli.explain.wave_tables import wave_table
 
 WAVES = wave_table(pecli.Rope(4, 8))
 assert WAVES is not None
-PLAIN = SchedulePrior(schedule_of(WAVES), cost=0.39, doubts=("plain",))
-FITTED = replace(PLAIN, cost=0.4, doubts=("fitted",))
-EXACTLY_FITTED = replace(PLAIN, cost=1.0, doubts=("exactly fitted",))
-UNRELATED = replace(PLAIN, cost=0.0, doubts=("unrelated",))
-BY_SCHEDULE = Explanation((), None, ("cos",), cost=0.5)
-LIMIT = 1e-9
+SCHEDULE = schedule_of(WAVES)  # Which one it is does not matter to the choice.
+LARGEST_EXACT_RESIDUAL = 1e-9
+
+# A schedule with plain numbers costs less than 0.4.
+PLAIN = SchedulePrior(SCHEDULE, cost=0.39, doubts=("plain",))
+FITTED = SchedulePrior(SCHEDULE, cost=0.4, doubts=("fitted",))
+EXACTLY_FITTED = SchedulePrior(SCHEDULE, cost=1.0, doubts=("exactly fitted",))
+UNRELATED = SchedulePrior(SCHEDULE, cost=0.0, doubts=("unrelated",))
+
+RESIDUALS = {"plain": 1e-3, "fitted": 1e-3, "exactly fitted": LARGEST_EXACT_RESIDUAL}
+"""The error that is left after each schedule; UNRELATED does not make the table at all."""
 
 
 def explain(prior: SchedulePrior) -> Iterator[Explanation]:
-    """Yield a good and a worse explanation by a schedule; none by UNRELATED."""
-    if prior == UNRELATED:
-        return
-    residual = LIMIT if prior == EXACTLY_FITTED else 1e-3
-    yield replace(BY_SCHEDULE, residual=residual)
-    yield replace(BY_SCHEDULE, residual=1.0)
+    """Yield an explanation by a schedule, of cost 0.5, and a worse one; none by UNRELATED."""
+    (name,) = prior.doubts
+    if name in RESIDUALS:
+        yield Explanation((), None, ("cos",), cost=0.5, residual=RESIDUALS[name])
+        yield Explanation((), None, ("cos",), cost=0.5, residual=1.0)
+
+
+def answer_among(*schedules: SchedulePrior) -> Explanation:
+    """Return the explanation that is chosen; its doubt, such as «plain», names the schedule."""
+    (explanation,) = explain_by_plain_or_exact_schedule(
+        schedules, explain, largest_exact_residual=LARGEST_EXACT_RESIDUAL
+    )
+    return explanation
 
 
 @pytest.mark.parametrize(
-    ("priors", "doubt"),
+    ("schedules", "chosen"),
     [
-        ((PLAIN, EXACTLY_FITTED), "plain"),
-        ((UNRELATED, PLAIN), "plain"),
-        ((FITTED, EXACTLY_FITTED, PLAIN), "exactly fitted"),
-        ((FITTED, PLAIN), "plain"),
-        ((FITTED, FITTED), "fitted"),
+        pytest.param((PLAIN, EXACTLY_FITTED), "plain", id="a plain one before an exact one"),
+        pytest.param((UNRELATED, PLAIN), "plain", id="the first that makes the table"),
+        pytest.param(
+            (FITTED, EXACTLY_FITTED, PLAIN), "exactly fitted", id="an exact one before a plain one"
+        ),
+        pytest.param((FITTED, PLAIN), "plain", id="a plain one after a fitted one"),
+        pytest.param((FITTED, FITTED), "fitted", id="only fitted ones"),
     ],
-    ids=["plain", "the first that explains", "exact", "plain after fitted", "only fitted"],
 )
 def test_the_first_plain_or_exact_schedule_is_the_answer(
-    priors: tuple[SchedulePrior, ...], doubt: str
+    schedules: tuple[SchedulePrior, ...], chosen: str
 ) -> None:
-    """A schedule is plain if it costs less than 0.4, and exact if it leaves at most LIMIT. If there is
-    neither, the answer is the first that explains. The cost of a schedule and its doubts are added
-    to those of the explanation by it, which costs 0.5.
+    """Schedules are tried in the given order. A fitted one, which leaves an error of 1e-3, is the
+    answer only if none has plain numbers (base 10000) and none makes the table exactly.
     """
-    (explanation,) = explain_by_plain_or_exact_schedule(
-        priors, explain, largest_exact_residual=LIMIT
-    )
+    assert answer_among(*schedules).open == (chosen,)
 
-    assert explanation.open == (doubt,)
-    assert explanation.residual < 1
-    assert explanation.cost == pytest.approx(0.5 + {"plain": 0.39, "fitted": 0.4}.get(doubt, 1.0))
+
+def test_the_best_explanation_by_the_chosen_schedule_is_the_answer() -> None:
+    """`explain` yields two explanations by PLAIN, with the errors 1e-3 and 1."""
+    assert answer_among(PLAIN).residual == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("schedule", "cost"),
+    [
+        pytest.param(PLAIN, 0.5 + 0.39, id="plain"),
+        pytest.param(FITTED, 0.5 + 0.4, id="fitted"),
+        pytest.param(EXACTLY_FITTED, 0.5 + 1.0, id="exactly fitted"),
+    ],
+)
+def test_the_cost_of_a_schedule_is_added_to_that_of_the_explanation(
+    schedule: SchedulePrior, cost: float
+) -> None:
+    """Every explanation that `explain` yields costs 0.5 without its schedule."""
+    assert answer_among(schedule).cost == pytest.approx(cost)
 
 
 def test_schedules_that_do_not_make_the_table_explain_nothing() -> None:
-    """`explain` yields no explanation by UNRELATED, which is the only schedule here."""
-    found = explain_by_plain_or_exact_schedule((UNRELATED,), explain, largest_exact_residual=LIMIT)
+    """Nothing is an explanation by the only schedule, however much error is allowed."""
+
+    def explain_nothing(schedule: SchedulePrior) -> list[Explanation]:
+        return []
+
+    found = explain_by_plain_or_exact_schedule(
+        [PLAIN], explain_nothing, largest_exact_residual=np.inf
+    )
     assert found == []
 
 
 def as_many_explanations(count: int) -> Iterator[Explanation]:
     """Yield so many explanations, with the costs 0, 1, 2, …"""
     for cost in range(count):
-        yield replace(BY_SCHEDULE, cost=float(cost))
+        yield Explanation((), None, ("cos",), cost=float(cost))
 
 
 def test_all_explanations_by_the_first_attempt_that_has_any_are_returned() -> None:

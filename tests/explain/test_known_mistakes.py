@@ -125,23 +125,47 @@ def test_exponents_over_the_whole_dim_have_no_mistake_of_another_dim(rope: Rope)
     assert schemes_with_wrong(rope, "exponent_dim") == []
 
 
+PARTIAL: dict[str, Any] = {"seq_len": 4, "dim": 16, "partial_rotary_factor": 0.5, "base": 10000.0}
+"""8 of 16 channels rotate, so that the frequencies should be 10000^(-2i/8)."""
+
+
 @pytest.mark.parametrize(
-    ("scaling", "mistakes"),
+    ("scaling", "divisor"),
     [
-        ({"scaling": "linear", "factor": 4.0}, ["exponent_dim"]),
-        ({"scaling": "ntk", "factor": 4.0}, []),
-        ({"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}, []),
+        pytest.param({}, 1.0, id="no scaling"),
+        pytest.param({"scaling": "linear", "factor": 4.0}, 4.0, id="linear by 4"),
     ],
-    ids=["linear", "ntk", "yarn"],
 )
-def test_exponents_over_the_whole_dim_are_a_known_mistake_of_linear_scaling_only(
-    scaling: dict[str, Any], mistakes: list[str]
+def test_exponents_over_the_whole_dim_are_a_known_mistake_of_partial_rotation(
+    scaling: dict[str, Any], divisor: float
 ) -> None:
-    """8 of 16 channels rotate. Exponents over 16 are those of another base over 8, which gives the
-    wrong frequencies only if scaling divides all of them by one factor.
+    """The mistake is 10000^(-2i/16), over all 16 channels instead of the 8 that rotate. Linear scaling
+    divides these wrong frequencies by its factor, as it does the right ones.
     """
-    rope = Rope(4, 16, partial_rotary_factor=0.5, **scaling)
-    assert wrong_parameters(rope) == mistakes
+    rope = Rope(**PARTIAL, **scaling)
+    assert wrong_parameters(rope) == ["exponent_dim"]
+
+    (wrong,) = schemes_with_wrong(rope, "exponent_dim")
+    wrong_frequencies = [10000 ** (-2 * i / 16) / divisor for i in range(4)]
+    assert wrong.inverse_frequencies() == pytest.approx(wrong_frequencies, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        pytest.param({"scaling": "ntk", "factor": 4.0}, id="ntk"),
+        pytest.param(
+            {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}, id="yarn"
+        ),
+    ],
+)
+def test_exponents_over_the_whole_dim_are_no_known_mistake_of_scaling_that_depends_on_the_base(
+    scaling: dict[str, Any],
+) -> None:
+    """The mistake is supposed as another base: 10000^(-2i/16) is 100^(-2i/8). That would also change
+    what NTK's factor adds to the base, and which pairs YaRN divides, so it is not supposed there.
+    """
+    assert wrong_parameters(Rope(**PARTIAL, **scaling)) == []
 
 
 @pytest.mark.parametrize(

@@ -32,20 +32,16 @@ def test_a_power_of_two_counts_as_two_digits_at_most(power: float, count: int) -
         pytest.param(9999.98, 0.001, [9999.98], id="10000 is not within 0.001"),
         pytest.param(500000.4, 1.0, [500000.0, 500000.4], id="six digits"),
         pytest.param(-0.5001, 0.001, [-0.5, -0.5001], id="below 0"),
-        pytest.param(8190.0, 5.0, [8192.0, 8190.0], id="a power of two"),
-        pytest.param(64.1, 0.2, [64.0, 64.1], id="above 64"),
-        pytest.param(63.9, 0.2, [64.0, 63.9], id="below 64"),
-        pytest.param(
-            1234.5, 1e4, [1000.0, 1200.0, 1024.0, 1230.0], id="a power of two after two digits"
-        ),
+        pytest.param(64.1, 0.2, [64.0, 64.1], id="64 is 64.1 in two digits"),
+        pytest.param(63.9, 0.2, [64.0, 63.9], id="64 is 63.9 in two digits"),
         pytest.param(12.345, 100.0, [10.0, 12.0, 12.3, 12.35], id="four numbers at most"),
     ],
 )
-def test_numbers_within_the_error_of_a_value_are_listed_with_the_fewest_digits_first(
+def test_a_value_stands_for_its_roundings_to_few_digits_within_its_error(
     value: float, error: float, numbers: list[float]
 ) -> None:
-    """The value was fitted, with an error; the number that was meant is one within it: the value
-    rounded to 1, 2, 3, … digits, and the nearest power of two.
+    """The value was fitted, with an error. The number that was meant is the value rounded to 1, 2, 3,
+    … digits, if it is within the error; the fewest digits are listed first.
     """
     assert [*plain_numbers(value, error)] == numbers
 
@@ -56,12 +52,30 @@ def test_zero_and_numbers_that_are_not_finite_stand_for_no_other_number(value: f
     assert [*plain_numbers(value, 1.0)] == []
 
 
-def test_a_value_from_64_on_may_stand_for_the_nearest_power_of_two() -> None:
-    """The numbers are those within 100 of a value, the plainest first: 60 has one digit, 64 two, and
-    64 is nearest to 70. Values below 64, such as 60, are not taken for a power of two.
+@pytest.mark.parametrize(
+    ("value", "error", "numbers"),
+    [
+        pytest.param(8190.0, 5.0, [8192.0, 8190.0], id="8192 is within 5 of 8190"),
+        pytest.param(
+            1234.5, 1e4, [1000.0, 1200.0, 1024.0, 1230.0], id="1024 comes after two digits"
+        ),
+        pytest.param(64.0, 100.0, [60.0, 64.0], id="64 is its own power of two"),
+        pytest.param(70.0, 100.0, [70.0, 64.0], id="64 is nearest to 70"),
+    ],
+)
+def test_a_value_from_64_on_may_also_stand_for_the_nearest_power_of_two(
+    value: float, error: float, numbers: list[float]
+) -> None:
+    """Lengths and factors are often powers of two. Besides the value rounded to 1, 2, 3, … digits, the
+    nearest power of two is listed if it is within the error, after the numbers of two digits.
     """
-    assert [*plain_numbers(64.0, 100.0)] == [60.0, 64.0]
-    assert [*plain_numbers(70.0, 100.0)] == [70.0, 64.0]
+    assert [*plain_numbers(value, error)] == numbers
+
+
+def test_a_value_below_64_stands_for_no_power_of_two() -> None:
+    """Of 60, with an error of 100, the nearest power of two would be 64. 60 itself, which has one
+    digit, is the only rounding of it.
+    """
     assert [*plain_numbers(60.0, 100.0)] == [60.0]
 
 

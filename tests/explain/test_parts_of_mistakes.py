@@ -4,9 +4,6 @@ reproduces it.
 Schemes are made by hand; slopes are 2^(−8k/12), the rule that the paper has for powers of two.
 """
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -21,7 +18,6 @@ from pecli.explain.planting import tensors_made_together
 from pecli.explain.readable import agrees_with_measurements
 from pecli.explain.recognition import MAX_VECTOR
 
-ROPE = pecli.Rope(40, 16)
 TWELVE_HEADS = pecli.Alibi(12, 8)
 NAIVE = OtherRule(rule="naive", heads=12, max_bias=8.0)
 """The mistake that 12 heads, which are no power of two, have the slopes 2^(−8k/12) nevertheless."""
@@ -106,24 +102,42 @@ def test_rows_counted_from_0_are_named_if_other_positions_are_given() -> None:
     assert "positions are 0, 1, 2, …, not those given" in result.diagnosis[0]
 
 
+def case_of_table(found: pecli.Rope) -> Case:
+    """Return the case that the cosines and sines of `found` are those of Rope(40, 16)."""
+    expected = pecli.Rope(40, 16)
+    (expected_tensors,) = tensors_made_together(expected, ["cos", "sin"])
+    (found_tensors,) = tensors_made_together(found, ["cos", "sin"])
+    observations = Observations(found_tensors.every_row, "float32")
+    return Case.of(expected, expected_tensors.computation, observations)
+
+
 @pytest.mark.parametrize(
-    ("difference", "is_right"),
+    ("found", "agrees"),
     [
-        pytest.param({}, True, id="the expected table"),
-        pytest.param({"base": 5e5}, False, id="another base"),
-        pytest.param({"offset": 3}, False, id="rows that begin at 3"),
+        pytest.param(pecli.Rope(40, 16), True, id="the expected table"),
+        pytest.param(pecli.Rope(40, 16, base=5e5), False, id="another base"),
+        pytest.param(pecli.Rope(40, 16, offset=3), False, id="rows that begin at 3"),
     ],
 )
-def test_measured_waves_distinguish_the_expected_table_from_others(
-    difference: dict[str, Any], is_right: bool
-) -> None:
-    """Frequencies, positions and amplitude are measured in the table and compared with those of
-    Rope(40, 16): they agree only if nothing differs, and otherwise a few rows show it.
+def test_measured_waves_agree_with_the_expected_table_only(found: pecli.Rope, agrees: bool) -> None:
+    """Frequencies, positions and amplitude are measured in the table of `found`, and compared with
+    those of Rope(40, 16), which has base 10000 and begins at 0.
     """
-    (expected,) = tensors_made_together(ROPE, ["cos", "sin"])
-    (found,) = tensors_made_together(replace(ROPE, **difference), ["cos", "sin"])
-    observations = Observations(found.every_row, "float32")
-    case = Case.of(ROPE, expected.computation, observations)
+    assert agrees_with_measurements(case_of_table(found)) is agrees
 
-    assert agrees_with_measurements(case) is is_right
-    assert case.fails_in_few_rows is (not is_right)
+
+@pytest.mark.parametrize(
+    ("found", "is_wrong"),
+    [
+        pytest.param(pecli.Rope(40, 16), False, id="the expected table"),
+        pytest.param(pecli.Rope(40, 16, base=5e5), True, id="another base"),
+        pytest.param(pecli.Rope(40, 16, offset=3), True, id="rows that begin at 3"),
+    ],
+)
+def test_a_few_rows_show_that_a_table_is_not_the_expected_one(
+    found: pecli.Rope, is_wrong: bool
+) -> None:
+    """`fails_in_few_rows` compares the elements of a few rows with those of Rope(40, 16), so that most
+    wrong suppositions need no comparison of the whole table.
+    """
+    assert case_of_table(found).fails_in_few_rows is is_wrong

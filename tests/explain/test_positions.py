@@ -85,20 +85,48 @@ def test_a_row_that_is_not_rotated_at_any_position_has_position_nan() -> None:
         ([0, 0], "0 × 2"),
         ([3, 3, 4], "3 × 2, then 4"),
         ([0, 0, 5], "0 × 2, then 5"),
-        ([0, NAN, NAN, 3], "0, then unknown, then unknown, then 3"),
-        (LEFT_PADDED_BY_9, "0 × 9, then 0 … 14"),
-        (PADDED_BY_1, "1 × 9, then 0 … 14"),
-        (np.r_[np.zeros(9), np.arange(1.0, 1500.0)], "0 × 8, then 0 … 1,499"),
-        (np.r_[np.ones(9), np.arange(2.0, 15.0)], "1 × 9, then 2 … 14"),
+        ([1, 1, 1, 0, 1, 2], "1 × 3, then 0 … 2"),
+        (range(1500), "0 … 1,499"),
         ([5, 4, 3, 2, 1, 0], "5, then 4, then 3, then 2, then 1, then 0"),
-        ([6, 5, 4, 3, 2, 1, 0], "6, then 5, then 4, then 3, then 2, then 1, then …"),
     ],
 )
-def test_positions_are_written_in_runs(positions: np.ndarray, words: str) -> None:
-    """«a … b» counts up from a to b, and «a × n» is n times a; NaN is unknown. Up to six runs are
-    written. LEFT_PADDED_BY_9 is nine zeros and then 0 to 14; PADDED_BY_1 has nine ones instead.
+def test_positions_are_written_in_runs(positions: list[int], words: str) -> None:
+    """«a … b» counts up from a to b by one, and «a × n» is n times a."""
+    assert runs(np.array(positions, float)) == words
+
+
+@pytest.mark.parametrize(
+    ("positions", "words"),
+    [
+        pytest.param([0, 0, 0, 0, 1, 2], "0 × 3, then 0 … 2", id="three zeros of padding"),
+        pytest.param(
+            [*[0] * 9, *range(1, 1500)], "0 × 8, then 0 … 1,499", id="eight zeros of padding"
+        ),
+        pytest.param([1, 1, 1, 1, 2, 3], "1 × 4, then 2 … 3", id="no padding, as it is at 1"),
+        pytest.param([*[1] * 9, *range(2, 15)], "1 × 9, then 2 … 14", id="nine ones"),
+        pytest.param([1, 1, 1, 0, 1, 2], "1 × 3, then 0 … 2", id="padding at 1 before 0 … 2"),
+    ],
+)
+def test_the_last_zero_of_padding_is_the_first_position_of_its_text(
+    positions: list[int], words: str
+) -> None:
+    """Padding is at position 0, and a text begins there: 0 0 0 0 1 2 are three tokens of padding and a
+    text at 0 1 2. Positions that repeat another number are not shared so.
     """
     assert runs(np.array(positions, float)) == words
+
+
+def test_each_unknown_position_is_written_by_itself() -> None:
+    """NaN stands for a row whose position could not be measured. Two of them need not be equal, so
+    they are not «unknown × 2».
+    """
+    assert runs(np.array([0, NAN, NAN, 3])) == "0, then unknown, then unknown, then 3"
+
+
+def test_no_more_than_six_runs_of_positions_are_written() -> None:
+    """7 positions that count down are 7 runs."""
+    words = "6, then 5, then 4, then 3, then 2, then 1, then …"
+    assert runs(np.array([6.0, 5, 4, 3, 2, 1, 0])) == words
 
 
 ROW_NUMBERS = np.arange(24.0)
@@ -222,15 +250,24 @@ def test_padding_that_was_ignored_explains_all_tokens_or_none() -> None:
 @pytest.mark.parametrize(
     ("expected", "used", "padding"),
     [
-        pytest.param(LEFT_PADDED_BY_9, LEFT_PADDED_BY_9, 9, id="all tokens are right"),
-        pytest.param(ROW_NUMBERS, ROW_NUMBERS + 1, 24, id="all rows are padding"),
+        pytest.param([0, 0, 0, 1, 2], [0, 0, 0, 1, 2], 2, id="all rows are right"),
+        pytest.param([0, 0, 0, 1, 2], [7, 7, 0, 1, 2], 2, id="the tokens after the padding are"),
+        pytest.param([0, 1, 2, 3, 4], [1, 2, 3, 4, 5], 5, id="all rows are padding"),
     ],
 )
 def test_rows_of_padding_are_not_compared(
-    expected: np.ndarray, used: np.ndarray, padding: int
+    expected: list[int], used: list[int], padding: int
 ) -> None:
-    """The first `padding` rows may be at any position, as no token attends to them."""
-    assert find_position_mistake(expected, used, padding) is None
+    """The first `padding` rows may be at any position, as no token attends to them: there is no
+    mistake. The next test has the last case without padding.
+    """
+    assert find_position_mistake(np.array(expected, float), np.array(used, float), padding) is None
+
+
+def test_the_same_rows_are_compared_if_they_are_no_padding() -> None:
+    """All five rows are 1 too far."""
+    mistake = find_position_mistake(np.arange(5.0), np.arange(5.0) + 1, 0)
+    assert mistake == PositionMistake(Misplacement.SHIFTED, by=1)
 
 
 def test_a_table_at_position_0_is_shifted_and_not_unrotated() -> None:

@@ -17,6 +17,7 @@ from pecli.engine.edits import (
     Dtype,
     Edit,
     ElementsWrong,
+    FixedPoint,
     HeadsWrong,
     Layout,
     Negated,
@@ -91,52 +92,92 @@ def edits_found_in(
     return [explanation.edits for explanation in result.explanations]
 
 
+TOLERANCES: dict[Any, float] = {np.float32: 1e-4, BF16: 0.08}
+"""In bfloat16, values differ by three roundings of a pair: up to 0.08."""
+
+
+def mistakes_found_in(after: Array, dtype: type) -> list[Any]:
+    """Return the edits of each explanation of rotated queries; all arrays are stored in a dtype."""
+    return edits_found_in(after.astype(dtype), QUERIES.astype(dtype), atol=TOLERANCES[dtype])
+
+
 A, B = np.split(QUERIES.astype(np.float64), 2, axis=-1)
 COS, SIN = np.cos(angles_at()), np.sin(angles_at())
-FIRST = A * COS - B * SIN
-MISTAKEN_ROTATIONS: dict[Edit, Array] = {
-    Rotation("none"): QUERIES.astype(np.float64),
-    Negated("sin"): rotated_in_layouts(QUERIES, -angles_at()),
-    Swapped(): np.concatenate([A * SIN - B * COS, B * SIN + A * COS], axis=-1),
-    Rotation("no minus"): np.concatenate([A * COS + B * SIN, B * COS + A * SIN], axis=-1),
-    Rotation("two minuses"): np.concatenate([FIRST, B * COS - A * SIN], axis=-1),
-    Rotation("in place"): np.concatenate([FIRST, B * COS + FIRST * SIN], axis=-1),
-    Rotation("first half"): np.concatenate([FIRST, B], axis=-1),
-    Rotation("second half"): np.concatenate([A, B * COS + A * SIN], axis=-1),
-    Layout("halves", "interleaved"): rotated_in_layouts(
-        QUERIES, angles_at(), "interleaved", "interleaved"
-    ),
-    Layout("halves", "interleaved before, halves after"): rotated_in_layouts(
-        QUERIES, angles_at(), "interleaved"
-    ),
-    Layout("halves", "halves before, interleaved after"): rotated_in_layouts(
-        QUERIES, angles_at(), gives="interleaved"
-    ),
-    Parameter("base", 1e4, 3000.0): rotated_in_layouts(QUERIES, angles_at(base=3000.0)),
-    Parameter("offset", 0, 5): rotated_in_layouts(QUERIES, angles_at(ROW_NUMBERS + 5)),
-    Rows("constant", 3): rotated_in_layouts(QUERIES, angles_at(np.full(LENGTH, 3))),
-    Scaled(0.125): 0.125 * rotated_in_layouts(QUERIES, angles_at()),
-    Scaled(-1.0): -rotated_in_layouts(QUERIES, angles_at()),
+RIGHT_FIRST = A * COS - B * SIN
+RIGHT_SECOND = B * COS + A * SIN
+WRONG_FORMULAS: dict[Edit, tuple[Array, Array]] = {
+    Rotation("none"): (A, B),
+    Negated("sin"): (A * COS + B * SIN, B * COS - A * SIN),
+    Swapped(): (A * SIN - B * COS, B * SIN + A * COS),
+    Rotation("no minus"): (A * COS + B * SIN, RIGHT_SECOND),
+    Rotation("two minuses"): (RIGHT_FIRST, B * COS - A * SIN),
+    Rotation("in place"): (RIGHT_FIRST, B * COS + RIGHT_FIRST * SIN),
+    Rotation("first half"): (RIGHT_FIRST, B),
+    Rotation("second half"): (A, RIGHT_SECOND),
 }
+"""Mistakes, and the two halves of a rotated head.
+
+A and B are the halves before the rotation. RIGHT_FIRST = A cos − B sin and RIGHT_SECOND = B cos +
+A sin are those after a right one. «In place» has overwritten A before it computes the second half.
+"""
+
+
+@pytest.mark.parametrize("dtype", [np.float32, BF16])
+@pytest.mark.parametrize(("edit", "halves"), WRONG_FORMULAS.items(), ids=map(str, WRONG_FORMULAS))
+@pytest.mark.sample(7)
+def test_a_mistake_in_the_formula_of_a_rotation_is_named(
+    edit: Edit, halves: tuple[Array, Array], dtype: type
+) -> None:
+    """NumPy computes the halves of all heads by a wrong formula. The only explanation is its mistake."""
+    after = np.concatenate(halves, axis=-1)
+    assert mistakes_found_in(after, dtype) == [(edit,)]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, BF16])
 @pytest.mark.parametrize(
-    ("edit", "after"), MISTAKEN_ROTATIONS.items(), ids=map(str, MISTAKEN_ROTATIONS)
+    ("takes", "gives", "layout"),
+    [
+        ("interleaved", "interleaved", "interleaved"),
+        ("interleaved", "halves", "interleaved before, halves after"),
+        ("halves", "interleaved", "halves before, interleaved after"),
+    ],
 )
-@pytest.mark.sample(14)
-def test_one_mistake_in_a_rotation_is_named(edit: Edit, after: Array, dtype: type) -> None:
-    """`after` is NumPy's rotation of random queries by a formula with one mistake, and `edit` the
-    mistake: for example the angle −p·θ instead of p·θ is Negated("sin"), and no rotation at all is
-    Rotation("none"). It must be the only explanation.
+@pytest.mark.sample(3)
+def test_other_pairs_of_channels_that_rotate_are_named(
+    takes: str, gives: str, layout: str, dtype: type
+) -> None:
+    """The model rotates pairs half a head apart (halves). NumPy takes neighbours instead (interleaved),
+    or writes the pairs so, or both.
     """
-    if dtype == BF16 and isinstance(edit, Scaled):
-        pytest.skip("a factor is not measured to 7 digits in 8 bits")
-    # In bfloat16, values differ by three roundings of a pair: up to 0.08.
-    atol = 0.08 if dtype == BF16 else 1e-4
-    found = edits_found_in(after.astype(dtype), QUERIES.astype(dtype), atol=atol)
+    after = rotated_in_layouts(QUERIES, angles_at(), takes, gives)
+    assert mistakes_found_in(after, dtype) == [(Layout("halves", layout),)]
 
-    assert found == [(edit,)]
+
+@pytest.mark.parametrize("dtype", [np.float32, BF16])
+@pytest.mark.parametrize(
+    ("edit", "angles"),
+    [
+        pytest.param(Parameter("base", 1e4, 3000.0), angles_at(base=3000.0), id="base 3000"),
+        pytest.param(Parameter("offset", 0, 5), angles_at(ROW_NUMBERS + 5), id="from 5 on"),
+        pytest.param(Rows("constant", 3), angles_at(np.full(LENGTH, 3)), id="all at 3"),
+    ],
+)
+@pytest.mark.sample(3)
+def test_a_mistake_in_the_angles_of_a_rotation_is_named(
+    edit: Edit, angles: Array, dtype: type
+) -> None:
+    """NumPy rotates by angles position · base^(-2i/64) of another base, or at other positions, than
+    base 10000 and the positions 0 … 63.
+    """
+    after = rotated_in_layouts(QUERIES, angles)
+    assert mistakes_found_in(after, dtype) == [(edit,)]
+
+
+@pytest.mark.parametrize("factor", [0.125, -1.0])
+def test_a_factor_of_rotated_queries_is_named(factor: float) -> None:
+    """The queries are rotated rightly, and then all of them are multiplied by the factor."""
+    after = factor * rotated_in_layouts(QUERIES, angles_at())
+    assert mistakes_found_in(after, np.float32) == [(Scaled(factor),)]
 
 
 def test_doubled_queries_of_which_half_the_channels_rotate_are_named() -> None:
@@ -272,16 +313,27 @@ def test_noise_is_not_called_a_rotation(sigma: float, atol: float) -> None:
     assert edits_found_in(noisy, shift=0, atol=atol) == []
 
 
-@pytest.mark.parametrize("axis", [-1, None])
-def test_keys_rounded_to_int8_are_not_called_rotated(axis: int | None) -> None:
-    """Vectors are rounded to steps of their maximum / 127, per row or over all, and not rotated
-    (`shift=0` expects that). Only the rounding, an edit of storage, may be named.
+def test_a_cache_in_steps_of_one_size_is_called_rounded_and_not_rotated() -> None:
+    """`shift=0` expects a cache of vectors that was moved by 0 positions, which rotates nothing. The
+    vectors were rounded to multiples of their largest number / 127, as int8 does.
     """
-    step = np.abs(QUERIES).max(axis=axis, keepdims=True) / 127
+    step = np.abs(QUERIES).max() / 127
     rounded = np.rint(QUERIES / step) * step
+    ((edit,),) = edits_found_in(rounded, shift=0)
 
-    for edits in edits_found_in(rounded, shift=0):
-        assert all(edit.storage for edit in edits)
+    assert isinstance(edit, FixedPoint)
+    assert edit.step == pytest.approx(step, rel=1e-6)
+
+
+def test_a_cache_in_steps_of_another_size_per_row_is_not_called_rotated() -> None:
+    """`shift=0` expects a cache of vectors that was moved by 0 positions, which rotates nothing. Each
+    row was rounded to multiples of its own largest number / 127; there is no step that explains all
+    rows, and no rotation either.
+    """
+    steps = np.abs(QUERIES).max(axis=-1, keepdims=True) / 127
+    rounded = np.rint(QUERIES / steps) * steps
+
+    assert edits_found_in(rounded, shift=0) == []
 
 
 NARROW_X = RNG.normal(size=(1, 4, 256, DIM)).astype(np.float32)
@@ -311,7 +363,9 @@ def test_a_rotation_by_tables_in_16_bits_is_named_as_that_recipe(dtype: type, le
 @pytest.mark.sample(1)
 def test_a_rotation_in_16_bits_throughout_is_named(dtype: type, recipe: str, atol: float) -> None:
     """NumPy rounds positions, frequencies, cosines, sines, and every product and sum to 16 bits. The
-    explanation has two parts: the recipe of such a table, and that the rotation is in 16 bits.
+    explanation has two parts. The recipe is how such a table is computed: bfloat16-autocast and
+    float16-all both round positions, frequencies and angles, each to its dtype. The other part is
+    that the rotation by the table is in 16 bits.
     """
     before = NARROW_X.astype(dtype)
     inv_freq = frequencies().astype(np.float32).astype(dtype)
@@ -357,19 +411,32 @@ def test_other_sections_of_mrope_are_named(sections: tuple[int, ...], dtype: typ
     ]
 
 
-def test_queries_of_mrope_whose_axes_show_no_position_have_no_reason() -> None:
-    """57 tokens of text are followed by the first 7 patches of an image. NumPy rotates them 1000
-    positions too far, and by angles with errors of 0.02. The pairs of all axes together would show
-    the positions of text, but those of time, row or column alone show none in any row.
-    """
-    text = np.tile(np.arange(57), (3, 1))
-    positions = np.concatenate([text, 52 + IMAGE[:, :7]], axis=1)
-    axis_of_pair = np.repeat(range(3), (8, 12, 12))
-    angles = (positions[axis_of_pair].T + 1000) * frequencies()
-    noise = np.random.default_rng(0).normal(scale=0.02, size=angles.shape)
-    after = rotated_in_layouts(QUERIES, angles + noise)
+TEXT_AND_IMAGE = np.concatenate([np.tile(np.arange(57), (3, 1)), 52 + IMAGE[:, :7]], axis=1)
+"""Positions (t, h, w) of 57 tokens of text, 0 … 56 on all axes, and of 7 patches of an image."""
 
-    assert edits_found_in(after, model=QWEN2, positions=positions) == []
+
+def rotated_1000_too_far(error_of_angles: float) -> Array:
+    """Rotate queries at TEXT_AND_IMAGE + 1000 by M-RoPE, with normal errors of all angles (radians)."""
+    axis_of_pair = np.repeat(range(3), (8, 12, 12))
+    angles = (TEXT_AND_IMAGE[axis_of_pair].T + 1000) * frequencies()
+    errors = np.random.default_rng(0).normal(scale=error_of_angles, size=angles.shape)
+    return rotated_in_layouts(QUERIES, angles + errors)
+
+
+def test_positions_of_mrope_that_are_too_far_on_all_axes_are_named() -> None:
+    """NumPy rotates text and a part of an image 1000 positions too far along time, row and column."""
+    after = rotated_1000_too_far(error_of_angles=0.0)
+    ((edit,),) = edits_found_in(after, model=QWEN2, positions=TEXT_AND_IMAGE)
+
+    assert edit.reason == "all 1,000 too far"
+
+
+def test_queries_of_mrope_whose_axes_show_no_position_have_no_reason() -> None:
+    """The positions of each axis are measured by its own pairs, 8 or 12 of 32. With errors of 0.02
+    radians in every angle these agree on no position in any row, so nothing is claimed.
+    """
+    after = rotated_1000_too_far(error_of_angles=0.02)
+    assert edits_found_in(after, model=QWEN2, positions=TEXT_AND_IMAGE) == []
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ from pecli.engine.schemes.positions import Positioned
 from pecli.explain.shapes import fit_shapes
 
 COMPACT = pecli.Rope(6, 16)
+"""6 positions of dim 16, one column per pair: its cosines are (6, 8)."""
 HALVES = pecli.Rope(6, 16, layout="halves")
+"""6 positions of dim 16, each pair in two columns: its cosines are (6, 16)."""
 LONGER = Parameter("seq_len", 6, 9)
-TO_COMPACT = Layout("halves", "compact")
 SAME_EXPONENTS = Parameter("exponent_dim", 16, "same")
 """The dim is another one, but frequencies are still base^(−2i/16), with the 16 of the spec."""
 TRANSPOSED = Transposed((1, 0))
@@ -35,7 +36,10 @@ def edits_without_transposition(
 
 
 def other_dim(dim: int) -> list[tuple[Edit, ...]]:
-    """Return the two ways to have another dim: base^(−2i/dim), or still base^(−2i/16)."""
+    """Return the two readings of another dim than 16.
+
+    Frequencies are base^(−2i/dim), or still base^(−2i/16) with the exponents of the spec.
+    """
     edit = Parameter("dim", 16, dim)
     return [(edit,), (edit, SAME_EXPONENTS)]
 
@@ -44,22 +48,33 @@ def other_dim(dim: int) -> list[tuple[Edit, ...]]:
     ("shape", "edits"),
     [
         pytest.param((6, 8), [()], id="the expected shape"),
-        pytest.param((9, 8), [(LONGER,), (TRANSPOSED, Parameter("seq_len", 6, 8), *other_dim(18)[0]),
-                  (TRANSPOSED, Parameter("seq_len", 6, 8), *other_dim(18)[1])], id="9 rows"),
         pytest.param((1, 6, 8), [()], id="an axis of 1 before"),
         pytest.param((2, 6, 8), [(Repeated(axis=0, times=2),)], id="2 copies"),
         pytest.param((3, 6, 8), [(Repeated(axis=0, times=3),)], id="3 copies"),
         pytest.param((3, 9, 8), [(Repeated(axis=0, times=3), LONGER)], id="3 copies of 9 rows"),
         pytest.param((2, 3, 6, 8), [], id="two axes of copies are no table"),
     ],
-)  # fmt: skip
-def test_rows_and_copies_may_be_others(
+)
+def test_an_axis_before_rows_and_columns_counts_copies(
     shape: tuple[int, ...], edits: list[tuple[Edit, ...]]
 ) -> None:
-    """A compact table of 6 positions and dim 16 is (6, 8). (9, 8) has 9 positions; or it is the
-    transposed table of 8 positions and 9 frequencies, so of dim 18. An axis before them counts copies.
+    """The expected cosines are (6, 8). Each array has one reading, a list of what differs from the
+    expected table, or none.
     """
     assert edits_of(COMPACT, shape) == edits
+
+
+def test_more_rows_are_more_positions_or_the_columns_of_a_transposed_table() -> None:
+    """The expected cosines are (6, 8). (9, 8) are 9 positions; or, transposed, 8 positions of 9 pairs,
+    so of dim 18, whose frequencies are base^(−2i/18) or still base^(−2i/16).
+    """
+    eight_positions = Parameter("seq_len", 6, 8)
+    dim_18 = Parameter("dim", 16, 18)
+    assert edits_of(COMPACT, (9, 8)) == [
+        (LONGER,),
+        (TRANSPOSED, eight_positions, dim_18),
+        (TRANSPOSED, eight_positions, dim_18, SAME_EXPONENTS),
+    ]
 
 
 def test_a_table_of_the_expected_shape_is_transposed_only_if_it_is_square() -> None:
@@ -85,25 +100,52 @@ def test_copies_that_differ_are_none() -> None:
     assert len([*fit_shapes(COMPACT, {"cos": array})]) == 1
 
 
-@pytest.mark.parametrize(
-    ("scheme", "width", "edits"),
-    [
-        (COMPACT, 16, [(Layout("compact", "halves"),), (Layout("compact", "interleaved"),),
-                       *other_dim(32)]),
-        (HALVES, 8, [(TO_COMPACT,), *other_dim(8), *other_dim(16)]),
-        (HALVES, 12, [*other_dim(12), *other_dim(24)]),
-    ],
-    ids=["doubled", "compact", "another dim"],
-)  # fmt: skip
-def test_columns_are_those_of_another_layout_or_dim(
-    scheme: Positioned, width: int, edits: list[tuple[Edit, ...]]
-) -> None:
-    """16 columns of cosines are 8 pairs twice (two layouts), or 16 pairs of a dim of 32. 8 columns
-    of halves are 4 pairs twice, so of dim 8; or one column for each of 8 pairs of dim 16, which is
-    compact; or, by the last reading, compact with the exponents of another dim. 12 columns are of
-    dim 12, or compact of dim 24.
+def test_twice_the_columns_are_another_layout_or_twice_the_dim() -> None:
+    """The expected cosines have 8 columns, one per pair (compact). 16 are the 8 pairs twice, as halves
+    or interleaved, or 16 pairs of dim 32.
     """
-    assert edits_without_transposition(scheme, (6, width)) == edits
+    dim_32 = Parameter("dim", 16, 32)
+    assert edits_without_transposition(COMPACT, (6, 16)) == [
+        (Layout("compact", "halves"),),
+        (Layout("compact", "interleaved"),),
+        (dim_32,),
+        (dim_32, SAME_EXPONENTS),
+    ]
+
+
+def test_half_of_the_columns_are_the_compact_layout_or_half_of_the_dim() -> None:
+    """The expected cosines have 16 columns, 8 pairs in halves. 8 columns are the 8 pairs once, which is
+    compact, or 4 pairs of dim 8 in halves.
+    """
+    dim_8 = Parameter("dim", 16, 8)
+    readings = edits_without_transposition(HALVES, (6, 8))
+    assert readings[:3] == [(Layout("halves", "compact"),), (dim_8,), (dim_8, SAME_EXPONENTS)]
+
+    # Among tables of other dims, the search finds the compact one of dim 16 again.
+    schemes = [tables.scheme for tables in fit_shapes(HALVES, {"cos": np.zeros((6, 8))})]
+    assert schemes[3 : len(readings)] == [COMPACT, COMPACT]
+
+
+def test_another_number_of_columns_is_another_dim_in_the_expected_layout_or_compact() -> None:
+    """The expected cosines have 16 columns, 8 pairs in halves. 12 columns are 6 pairs of dim 12 in
+    halves, or 12 pairs of dim 24 once. The scheme of the latter is compact; the edits state its dim.
+    """
+    dim_12 = Parameter("dim", 16, 12)
+    dim_24 = Parameter("dim", 16, 24)
+    readings = [
+        (tables.edits, tables.scheme)
+        for tables in fit_shapes(HALVES, {"cos": np.zeros((6, 12))})
+        if TRANSPOSED not in tables.edits
+    ]
+
+    in_halves = pecli.Rope(6, 12, layout="halves")
+    compact = pecli.Rope(6, 24, layout="compact")
+    assert readings == [
+        ((dim_12,), in_halves),
+        ((dim_12, SAME_EXPONENTS), in_halves),
+        ((dim_24,), compact),
+        ((dim_24, SAME_EXPONENTS), compact),
+    ]
 
 
 def test_a_vector_of_frequencies_may_have_another_dim_and_no_other_layout() -> None:
@@ -114,33 +156,42 @@ def test_a_vector_of_frequencies_may_have_another_dim_and_no_other_layout() -> N
     assert edits_of(HALVES, (4,), "inv_freq") == other_dim(8)
 
 
-def test_a_vector_of_4_frequencies_is_read_as_one_row_of_dim_8() -> None:
-    """The exponents are those of dim 8, which is no number of its own (None)."""
-    (first, _) = fit_shapes(HALVES, {"inv_freq": np.zeros(4)})
-    assert first.scheme.dim == 8
-    assert first.exponent_dim is None
-    assert first.rows == 1
-    assert first.columns == 4
-
-
-def test_the_exponents_may_be_those_of_the_expected_dim() -> None:
-    """4 pairs are those of dim 8. By the second reading their frequencies are base^(−2i/16), with the
-    dim 16 of the spec, instead of base^(−2i/8).
+def test_a_vector_of_frequencies_is_read_as_one_row() -> None:
+    """Both readings of 4 frequencies have dim 8, one with its own exponents and one with those of
+    dim 16.
     """
-    _, same_exponents, *_ = fit_shapes(COMPACT, {"cos": np.zeros((6, 4))})
-    assert same_exponents.exponent_dim == 16
+    for reading in fit_shapes(HALVES, {"inv_freq": np.zeros(4)}):
+        assert reading.rows == 1
+        assert reading.columns == 4
+        assert reading.scheme.dim == 8
+
+
+@pytest.mark.parametrize(
+    ("scheme", "name", "shape"),
+    [
+        pytest.param(HALVES, "inv_freq", (4,), id="a vector of frequencies"),
+        pytest.param(COMPACT, "cos", (6, 4), id="a table"),
+    ],
+)
+def test_the_exponents_are_those_of_the_new_dim_or_of_the_expected_one(
+    scheme: Positioned, name: str, shape: tuple[int, ...]
+) -> None:
+    """4 pairs are those of dim 8. Their frequencies are base^(−2i/8), for which `exponent_dim` is None
+    as it is the dim itself, or base^(−2i/16), with the dim 16 of the spec.
+    """
+    own_exponents, expected_exponents, *_ = fit_shapes(scheme, {name: np.zeros(shape)})
+    assert own_exponents.exponent_dim is None
+    assert expected_exponents.exponent_dim == 16
 
 
 def test_a_sinusoidal_table_of_fewer_columns_has_another_dim_and_no_other_layout() -> None:
-    """Both schemes have dim 16, and the table has 12 columns instead of 16. The rotary one may have dim
-    12, or dim 24 with one column per pair (compact). A sinusoidal table has a sine and a cosine per
-    pair in every layout: it has dim 12.
+    """The expected table has 16 columns, a sine and a cosine per pair as in every sinusoidal table.
+    12 columns are dim 12 only, where a rotary table might also have one column per pair.
     """
-    rotary = edits_without_transposition(HALVES, (6, 12), "cos")
-    sinusoidal = edits_without_transposition(pecli.Sinusoidal(6, 16), (6, 12), "pe")
+    dim_12 = Parameter("dim", 16, 12)
+    readings = edits_without_transposition(pecli.Sinusoidal(6, 16), (6, 12), "pe")
 
-    assert rotary == [*other_dim(12), *other_dim(24)]
-    assert sinusoidal == other_dim(12)
+    assert readings == [(dim_12,), (dim_12, SAME_EXPONENTS)]
 
 
 def test_a_tensor_with_a_name_of_another_scheme_has_no_reason_for_its_shape() -> None:

@@ -243,8 +243,11 @@ def test_the_number_of_decimals_to_which_values_were_rounded_is_found(digits: in
 
 
 def test_seven_decimals_are_not_coarser_than_float32() -> None:
-    """float32 numbers below 1 have seven decimals at most, so that none of them is missing."""
+    """The numbers are from −1 to 1. Float32 numbers between 1/2 and 1 are 6e-8 apart, so that any of
+    them is near a multiple of 1e-7: that the values are shows nothing. Multiples of 1e-6 are found.
+    """
     assert coarser_storages(np.round(RANDOM, 7)) == []
+    assert coarser_storages(np.round(RANDOM, 6)) == [Decimals(6)]
 
 
 @pytest.mark.parametrize("levels", [127, 255, 2**15 - 1])
@@ -254,25 +257,32 @@ def test_integers_are_found_by_the_number_of_levels_that_stands_for_1(levels: in
     assert coarser_storages(values) == [FixedPoint(1 / levels)]
 
 
-STEP_OF_NO_DTYPE = 0.01 / np.pi
+ODD_STEP = 0.01 / np.pi
+"""A step, 0.00318…, whose multiples are no decimals, no fractions such as 1/127, and no numbers of a
+coarse dtype.
+"""
 
 
 @pytest.mark.parametrize(
-    "largest", [pytest.param(40, id="40 levels"), pytest.param(32768, id="2^15 levels")]
+    "largest", [pytest.param(40, id="40 steps"), pytest.param(2**15, id="2^15 steps")]
 )
-def test_integers_are_found_by_a_step_that_belongs_to_no_dtype(largest: int) -> None:
-    """All values are multiples of 0.01/π, of which half is the error of rounding."""
-    values = STEP_OF_NO_DTYPE * np.array([0.0, 1, 5, -7, largest])
-    (storage,) = storages_of(values, "float16")
+def test_integers_are_found_by_the_step_that_stands_for_1(largest: int) -> None:
+    """All values are multiples of the step, as integers times a scale are. A value may be off by half a
+    step, the error of rounding. Integers of 16 bits go down to −2^15.
+    """
+    values = ODD_STEP * np.array([0.0, 1, 5, -7, largest])
+    (storage,) = storages_of(values, dtype="float16")
 
     assert isinstance(storage, StepStorage)
-    assert storage.half_unit(RANDOM[:1])[0] == pytest.approx(STEP_OF_NO_DTYPE / 2)
+    assert storage.half_unit(RANDOM[:1])[0] == pytest.approx(ODD_STEP / 2)
 
 
-def test_more_levels_than_16_bits_have_are_not_taken_for_integers() -> None:
-    """The largest value is 2^15 + 1 times the step, and integers of 16 bits end at 2^15."""
-    values = STEP_OF_NO_DTYPE * np.array([0.0, 1, 5, -7, 32769])
-    assert [*storages_of(values, "float16")] == []
+def test_more_steps_than_integers_of_16_bits_have_are_not_taken_for_integers() -> None:
+    """Integers of 16 bits go from −2^15 to 2^15 − 1. The largest value is 2^15 + 1 steps (2^15 are taken
+    for integers, in the test above).
+    """
+    values = ODD_STEP * np.array([0.0, 1, 5, -7, 2**15 + 1])
+    assert [*storages_of(values, dtype="float16")] == []
 
 
 def test_few_levels_are_not_taken_for_integers() -> None:
@@ -300,12 +310,27 @@ def test_decimals_are_found_only_if_they_are_small_beside_the_largest_value() ->
     assert coarser_storages([0.1, 0.2, 0.3, 1.0]) == [Decimals(1)]
 
 
-@pytest.mark.parametrize("storage", [FloatStorage("float16"), decimals(2), TwiceRounded()])
-def test_a_number_that_was_rounded_to_nearest_is_the_middle_of_those_stored_as_it(
+STORAGES_THAT_ROUND_TO_NEAREST = [
+    pytest.param(FloatStorage("float16"), id="float16"),
+    pytest.param(decimals(2), id="two decimals"),
+    pytest.param(TwiceRounded(), id="float16 and then bfloat16"),
+]
+
+
+@pytest.mark.parametrize("storage", STORAGES_THAT_ROUND_TO_NEAREST)
+def test_a_storage_that_rounds_to_nearest_does_not_move_numbers_on_average(
     storage: Storage,
 ) -> None:
-    """`middle` returns such numbers themselves. `stored` gives them as a file of float64 holds them,
-    which is finer than the storage and changes nothing.
+    """A stored 0.25 stands for all numbers that are rounded to it, whose middle is 0.25 itself: `middle`
+    returns what it is given. If numbers are cut off instead, 0.25 would stand for 0.25 … 0.26.
     """
-    assert storage.middle(RANDOM) is RANDOM
+    stored_numbers = storage.rounded(RANDOM)
+    assert storage.middle(stored_numbers) is stored_numbers
+
+
+@pytest.mark.parametrize("storage", STORAGES_THAT_ROUND_TO_NEAREST)
+def test_a_file_of_float64_holds_the_rounded_numbers_of_a_storage(storage: Storage) -> None:
+    """`stored` rounds by the storage and then to the dtype of the file. Float64 is finer than any
+    storage, so that the second step changes nothing.
+    """
     assert np.array_equal(storage.stored(RANDOM, "float64"), storage.rounded(RANDOM))

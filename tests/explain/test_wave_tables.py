@@ -1,14 +1,13 @@
 """Sinusoidal and rotary schemes described as waves, in common parameters, and schemes made from
 such a description.
 
-A WaveTable has a base, an exponent (frequencies are base^(−i/exponent)), a scale, an amplitude, a
-scaling, and the order of columns; the search for reasons changes these. Expected values are the
-scheme that was described, or arithmetic in the docstrings.
+A WaveTable has a base, a denominator (frequencies are base^(−i/denominator)), a scale, an
+amplitude, a scaling, and the order of columns; the search for reasons changes these. Expected
+values are the scheme that was described, or arithmetic in the docstrings.
 """
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
 
 import pytest
 
@@ -19,7 +18,7 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.explain.frequency_schedule import table_at_consecutive_positions
-from pecli.explain.wave_tables import WaveTable, scheme_of_waves, wave_edit, wave_table
+from pecli.explain.wave_tables import WaveEdit, WaveTable, scheme_of_waves, wave_edit, wave_table
 
 YARN = Rope(64, 32, 500000.0, scaling="yarn", factor=8.0, original_max_position_embeddings=16)
 LONG = Rope(
@@ -46,6 +45,7 @@ LLAMA3 = Rope(
 
 
 def waves_of(scheme: Scheme) -> WaveTable:
+    """Return the description of a scheme by the numbers of its waves."""
     waves = wave_table(scheme)
     assert waves is not None
     return waves
@@ -68,9 +68,9 @@ def waves_of(scheme: Scheme) -> WaveTable:
     ids=str,
 )
 def test_a_scheme_is_recovered_from_its_waves(scheme: Scheme) -> None:
-    """`waves_of` describes a scheme by base, exponent, scale and so on, and `scheme_of_waves` goes
+    """`waves_of` describes a scheme by base, denominator, scale and so on, and `scheme_of_waves` goes
     back. The recovered scheme may have other parameters, but must make the same bytes. Without a
-    scaling, frequency i is scale · base^(−i/exponent), by the fields of the description.
+    scaling, frequency i is scale · base^(−i/denominator), by the fields of the description.
     """
     waves = waves_of(scheme)
     recovered = scheme_of_waves(waves, dtype=scheme.dtype)
@@ -98,26 +98,51 @@ def test_schemes_without_waves_at_consecutive_positions_have_no_description(sche
 
 
 ROTARY = waves_of(Rope(4, 8))
+"""Rope(4, 8): frequencies base^(−i/4) of 4 pairs, cosines and sines in separate tables."""
 LINEAR = waves_of(Rope(4, 8, layout="halves", scaling="linear", factor=2.0))
+"""Rope(4, 8) in the layout halves, with frequencies divided by 2."""
+SINUSOIDAL = waves_of(Sinusoidal(4, 8))
+"""Sinusoidal(4, 8): frequencies base^(−i/4) of 4 pairs, sines and cosines in one table."""
 
 
 @pytest.mark.parametrize(
     "waves",
     [
-        pytest.param(ROTARY._replace(denominator=3.0), id="exponents over 3 pairs of 4"),
-        pytest.param(ROTARY._replace(base=-1.0), id="a negative base"),
-        pytest.param(ROTARY._replace(separate=False), id="one compact table of both functions"),
-        pytest.param(LINEAR._replace(separate=False), id="one scaled table of both functions"),
+        pytest.param(ROTARY._replace(denominator=3.0), id="a denominator of 3 for 4 rotary pairs"),
         pytest.param(
-            waves_of(Sinusoidal(4, 8))._replace(separate=True, denominator=3.0),
-            id="sinusoidal, with exponents over 3 pairs of 4",
+            SINUSOIDAL._replace(denominator=3.0, separate=True),
+            id="a denominator of 3 in separate tables",
         ),
+        pytest.param(ROTARY._replace(base=-1.0), id="a negative base"),
     ],
 )
-def test_waves_that_no_scheme_has_make_none(waves: WaveTable) -> None:
-    """ROTARY and LINEAR describe Rope(4, 8), unscaled and scaled by 2, with frequencies
-    base^(−i/4). Impossible are an exponent of 3, a negative base, and one table for both functions
-    (`separate` is False) that is compact or scaled; rotary tables are separate, sinusoidal not.
+def test_frequencies_that_no_scheme_has_make_none(waves: WaveTable) -> None:
+    """Frequencies are base^(−i/denominator). A rotary scheme has its number of pairs as denominator,
+    here 4. Only a sinusoidal one may have a smaller one, 4 − freq_shift, and its sines and cosines
+    are in one table.
+    """
+    assert scheme_of_waves(waves) is None
+
+
+def test_a_smaller_denominator_in_one_table_is_the_shift_of_a_sinusoidal_scheme() -> None:
+    """The denominator of 4 pairs is 4 − freq_shift: 3 is a shift of 1."""
+    scheme = scheme_of_waves(SINUSOIDAL._replace(denominator=3.0))
+    assert scheme is not None
+    assert scheme.value_of("freq_shift") == 1.0
+
+
+@pytest.mark.parametrize(
+    "waves",
+    [
+        pytest.param(ROTARY._replace(separate=False), id="compact"),
+        pytest.param(LINEAR._replace(separate=False), id="with a scaling"),
+    ],
+)
+def test_one_table_of_both_functions_that_only_separate_ones_can_be_makes_none(
+    waves: WaveTable,
+) -> None:
+    """One table of sines and cosines (separate=False) is sinusoidal. Such tables have no compact layout
+    and no scaling, which rotary tables have.
     """
     assert scheme_of_waves(waves) is None
 
@@ -161,69 +186,63 @@ def test_a_share_of_pairs_is_a_plain_number_if_it_can_be() -> None:
     assert rope.value_of("partial_rotary_factor") == 0.25
 
 
-class ParameterChange(NamedTuple):
-    """The change of a scheme's parameter, in the order in which `wave_edit` returns it."""
-
-    name: str
-    expected: float
-    found: float
-
-
-class ChangedField(NamedTuple):
-    """A field of the waves of a scheme that differs, and the parameter that it means."""
-
-    scheme: Scheme
-    field: str
-    expected: float
-    found: float
-    parameter: ParameterChange
-
-
-CHANGED_FIELDS = {
-    "one pair less in the exponents is a shift": ChangedField(
-        Sinusoidal(4, 8), "denominator", 4.0, 3.0, ParameterChange("freq_shift", 0.0, 1.0)
-    ),
-    "half a pair less is a shift": ChangedField(
-        Sinusoidal(4, 8), "denominator", 4.0, 3.5, ParameterChange("freq_shift", 0.0, 0.5)
-    ),
-    "a missing shift": ChangedField(
-        Sinusoidal(4, 8, freq_shift=1.0),
-        "denominator",
-        3.0,
-        4.0,
-        ParameterChange("freq_shift", 1.0, 0.0),
-    ),
-    "exponents of half of the channels": ChangedField(
-        Sinusoidal(4, 8), "denominator", 4.0, 2.0, ParameterChange("exponent_dim", 8.0, 4.0)
-    ),
-    "exponents of all channels where half of them rotate": ChangedField(
-        Rope(4, 16, partial_rotary_factor=0.5),
-        "denominator",
-        4.0,
-        8.0,
-        ParameterChange("exponent_dim", 8.0, 16.0),
-    ),
-    "a base": ChangedField(
-        Sinusoidal(4, 8), "base", 10000.0, 9999.0, ParameterChange("base", 10000.0, 9999.0)
-    ),
-    "the amplitude of a scaled rope": ChangedField(
-        YARN, "amplitude", 1.25, 1.0, ParameterChange("attention_factor", 1.25, 1.0)
-    ),
-    "the amplitude of an unscaled rope, which is no parameter": ChangedField(
-        Rope(4, 8), "amplitude", 1.0, 2.0, ParameterChange("", 1.0, 2.0)
-    ),
-}
-
-
-@pytest.mark.parametrize("name", CHANGED_FIELDS)
-def test_a_difference_of_waves_is_a_parameter(name: str) -> None:
-    """Frequencies are base^(−i/exponent), where the exponent of 8 channels is 8/2 − freq_shift, and
-    exponent_dim/2 if that is no plain shift: 3 is a shift of 1, and 2 is that of 4 channels.
+@pytest.mark.parametrize(
+    ("freq_shift", "expected", "found", "found_shift"),
+    [
+        pytest.param(0.0, 4.0, 3.0, 1.0, id="3 is a shift of 1"),
+        pytest.param(0.0, 4.0, 3.5, 0.5, id="3.5 is a shift of 0.5"),
+        pytest.param(1.0, 3.0, 4.0, 0.0, id="4 is no shift"),
+    ],
+)
+def test_another_denominator_of_a_sinusoidal_scheme_is_a_shift_of_at_most_1(
+    freq_shift: float, expected: float, found: float, found_shift: float
+) -> None:
+    """Frequencies are base^(−i/denominator). Of 8 channels the denominator is 8/2 − freq_shift, and
+    schemes have the shifts 0, 0.5 and 1.
     """
-    case = CHANGED_FIELDS[name]
-    edit = wave_edit(case.scheme, case.field, case.expected, case.found)
+    scheme = Sinusoidal(4, 8, freq_shift=freq_shift)
+    edit = wave_edit(scheme, "denominator", expected, found)
 
-    assert edit == case.parameter
+    assert edit == WaveEdit("freq_shift", expected=freq_shift, found=found_shift)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "found", "exponent_dim"),
+    [
+        pytest.param(Sinusoidal(4, 8), 2.0, 4.0, id="2 would be a shift of 2"),
+        pytest.param(Rope(4, 16, partial_rotary_factor=0.5), 8.0, 16.0, id="rope has no shift"),
+    ],
+)
+def test_a_denominator_that_is_no_shift_is_that_of_other_channels(
+    scheme: Scheme, found: float, exponent_dim: float
+) -> None:
+    """Both schemes have 8 channels with frequencies base^(−i/4). A denominator of 2 or 8 is that of 4
+    or 16 channels: twice the denominator.
+    """
+    edit = wave_edit(scheme, "denominator", 4.0, found)
+    assert edit == WaveEdit("exponent_dim", expected=8.0, found=exponent_dim)
+
+
+def test_another_base_of_waves_is_the_parameter_of_this_name() -> None:
+    edit = wave_edit(Sinusoidal(4, 8), "base", 10000.0, 9999.0)
+    assert edit == WaveEdit("base", expected=10000.0, found=9999.0)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "parameter"),
+    [
+        pytest.param(YARN, "attention_factor", id="YaRN"),
+        pytest.param(Rope(4, 8), "", id="no scaling, and no parameter"),
+    ],
+)
+def test_another_amplitude_of_a_rope_is_the_attention_factor_if_its_scaling_has_one(
+    scheme: Scheme, parameter: str
+) -> None:
+    """YaRN multiplies cosines and sines by its attention factor. Without a scaling no parameter does,
+    for which the empty name stands.
+    """
+    edit = wave_edit(scheme, "amplitude", 1.25, 1.0)
+    assert edit == WaveEdit(parameter, expected=1.25, found=1.0)
 
 
 def test_waves_have_the_attention_factor_that_a_scheme_was_given() -> None:
@@ -242,14 +261,23 @@ def test_waves_have_the_attention_factor_that_longrope_computes_otherwise() -> N
 
 
 def test_a_scheme_at_listed_positions_has_the_waves_of_consecutive_ones() -> None:
-    """The frequencies do not depend on the positions, which are 3, 1 and 2 here; those of YARN are
-    consecutive already.
+    """`wave_table` describes only schemes at consecutive positions, which 3, 1 and 2 are not. As the
+    frequencies do not depend on positions, `table_at_consecutive_positions` returns the description
+    of one position with the same frequencies.
     """
     listed = Rope(positions=(3, 1, 2), dim=8, base=500.0)
-
     assert wave_table(listed) is None
-    assert table_at_consecutive_positions(listed) == wave_table(Rope(1, 8, base=500.0))
-    assert table_at_consecutive_positions(YARN) == wave_table(YARN)
+
+    one_position = wave_table(Rope(seq_len=1, dim=8, base=500.0))
+    assert one_position is not None
+    assert table_at_consecutive_positions(listed) == one_position
+
+
+def test_a_scheme_at_consecutive_positions_has_its_own_waves_there() -> None:
+    """YARN is at the positions 0 to 63, so that both functions describe it in the same way."""
+    described = wave_table(YARN)
+    assert described is not None
+    assert table_at_consecutive_positions(YARN) == described
 
 
 @pytest.mark.parametrize(

@@ -127,9 +127,10 @@ def test_sines_that_are_all_at_position_0_are_called_zeros() -> None:
 
 def test_rows_that_were_not_compared_are_mentioned() -> None:
     """Only 3 of 9 rows were compared: the sentence about the explanation must say so, and so must
-    the list of what is undetermined.
+    the list of what is undetermined. «(to 0)» is the residual, the largest difference that the
+    explanation leaves in the compared rows.
     """
-    explanation = explanation_with(Swapped(), compared=ComparedRows(3, 9))
+    explanation = explanation_with(Swapped(), compared=ComparedRows(3, 9), residual=0.0)
     words = "x: sin and cos are swapped; explains what was compared, 3 of 9 rows (to 0)"
 
     assert sentence(explanation) == words
@@ -191,22 +192,38 @@ def test_a_command_lacks_nothing_for_its_own_layout_and_parts_of_it(layout: str)
 @pytest.mark.parametrize(
     ("edit", "scheme"),
     [
-        (Layout("compact", "halves"), ROPE_4_BY_8),
-        (Swapped(), ROPE_4_BY_8),
-        (Scaled(1.2), YARN),
-        (Parameter("attention_factor", 2.0, 3.0), ROPE_4_BY_8),
-        (Parameter("offset", 5, -3), ROPE_4_BY_8),
-        (Parameter("position_axis", 1, 2), ROPE_4_BY_8),
-        (Parameter("inv_freq", 1, 2), ROPE_4_BY_8),
-        (Parameter("distance", 1, 2), ROPE_4_BY_8),
-        (Parameter("slopes", 1, 2), ROPE_4_BY_8),
-        (Recipe("float32"), ROPE_4_BY_8),
+        pytest.param(
+            Layout("compact", "halves"), ROPE_4_BY_8, id="halves, of a command that writes compact"
+        ),
+        pytest.param(Swapped(), ROPE_4_BY_8, id="sin for cos, for which rope has no option"),
+        pytest.param(Scaled(1.2), YARN, id="times 1.2, of a command with --attention-factor 1.1"),
+        pytest.param(
+            Parameter("attention_factor", 2.0, 3.0),
+            ROPE_4_BY_8,
+            id="attention factor 3, of a command without scaling",
+        ),
+        pytest.param(Parameter("offset", 5, -3), ROPE_4_BY_8, id="offset -3, of a command from 0"),
+        pytest.param(
+            Parameter("position_axis", -2, -3), ROPE_4_BY_8, id="heads taken for positions"
+        ),
+        pytest.param(
+            Parameter("inv_freq", "frequencies", "wavelengths"),
+            ROPE_4_BY_8,
+            id="wavelengths in place of frequencies",
+        ),
+        pytest.param(
+            Parameter("distance", "i − j", "i − j + 1"), ROPE_4_BY_8, id="distances off by one"
+        ),
+        pytest.param(
+            Parameter("slopes", "exact", "bfloat16"), ROPE_4_BY_8, id="slopes rounded beforehand"
+        ),
+        pytest.param(Recipe("float32"), ROPE_4_BY_8, id="float32, of a command without --recipe"),
     ],
 )
-def test_an_edit_without_an_option_is_lacking_in_a_command(edit: Edit, scheme: Any) -> None:
-    """A reason prints a command, «pecli rope …», that makes the wrong table; `not_made_by_command` returns the
-    edits that none of its options makes. Here these are swapped functions of a rotary table, another
-    layout than Rope(4, 8) has, an attention factor without a scaling, a negative offset, and so on.
+def test_an_edit_that_the_command_does_not_make_is_lacking_in_it(edit: Edit, scheme: Any) -> None:
+    """An edit is a difference of the wrong table, with the expected and the found value; the command
+    is that of `scheme`. `not_made_by_command` returns the edits that no option makes, or that this
+    command has another value for.
     """
     assert not_made_by_command([edit], scheme) == (edit,)
 
@@ -214,19 +231,26 @@ def test_an_edit_without_an_option_is_lacking_in_a_command(edit: Edit, scheme: A
 @pytest.mark.parametrize(
     ("edit", "scheme"),
     [
-        (Swapped(), SINUSOIDAL_4_BY_8),
-        (Scaled(1.1), YARN),
-        (Parameter("attention_factor", 2.0, 1.0), ROPE_4_BY_8),
-        (Parameter("offset", 5, 0), ROPE_4_BY_8),
-        (Parameter("scheme", 1, 2), ROPE_4_BY_8),
-        (Parameter("base", 1, 2), ROPE_4_BY_8),
-        (Rotation("none"), ROPE_4_BY_8),
+        pytest.param(Swapped(), SINUSOIDAL_4_BY_8, id="sin for cos: --cos-first of sinusoidal"),
+        pytest.param(Scaled(1.1), YARN, id="times 1.1: --attention-factor 1.1"),
+        pytest.param(
+            Parameter("attention_factor", 2.0, 1.0),
+            ROPE_4_BY_8,
+            id="attention factor 1: as without scaling",
+        ),
+        pytest.param(Parameter("offset", 5, 0), ROPE_4_BY_8, id="offset 0: the default"),
+        pytest.param(
+            Parameter("scheme", "sinusoidal", "rope"), ROPE_4_BY_8, id="rope: the command itself"
+        ),
+        pytest.param(Parameter("base", 500.0, 10000.0), ROPE_4_BY_8, id="base 10000: the default"),
+        pytest.param(
+            Rotation("none"), ROPE_4_BY_8, id="a wrong rotation of queries by the right tables"
+        ),
     ],
 )
-def test_an_edit_with_an_option_is_not_lacking_in_a_command(edit: Edit, scheme: Any) -> None:
-    """A reason prints a command, «pecli rope …», that makes the wrong table; `not_made_by_command` returns the
-    edits that none of its options makes, here none. Swapped functions of a sinusoidal table are
-    --cos-first, and YARN has the attention factor 1.1, by which the values are scaled.
+def test_an_edit_that_the_command_makes_is_not_lacking_in_it(edit: Edit, scheme: Any) -> None:
+    """An edit is a difference of the wrong table, with the expected and the found value; the command
+    is that of `scheme`. `not_made_by_command` returns none of those that it makes.
     """
     assert not_made_by_command([edit], scheme) == ()
 
@@ -239,13 +263,13 @@ def test_a_recipe_that_a_runtime_implies_is_not_lacking_in_a_command() -> None:
 
 
 def test_a_command_reproduces_parameters() -> None:
-    """An explanation holds the scheme that makes the wrong table, and the command has this scheme's
-    numbers. It is made by hand here: its scheme is Rope(4, 8), whatever its mistake says.
+    """An explanation holds the scheme that makes the wrong table, here of base 2 where 1 is expected.
+    The command has the numbers of this scheme.
     """
-    explanation = explanation_with(BASE_2_FOR_1, scheme=pecli.Rope(4, 8))
+    explanation = explanation_with(BASE_2_FOR_1, scheme=pecli.Rope(4, 8, base=2.0))
     (line,) = reproduction(explanation)
 
-    assert line == "reproduce with pecli rope --seq-len 4 --dim 8"
+    assert line == "reproduce with pecli rope --seq-len 4 --dim 8 --theta 2"
 
 
 @pytest.mark.parametrize(
@@ -273,13 +297,15 @@ def test_mistakes_without_an_option_have_no_command(explanation: Explanation) ->
     ],
 )
 def test_edits_that_the_command_lacks_are_named_without_asides(edit: Edit, statement: str) -> None:
-    """An explanation has two edits: another base, which an option makes, and `edit`, which none does.
-    The command makes the first, and the second is named before it; the aside of a negated sine,
-    «(it rotates the other way)», is left out.
+    """An explanation has two edits: base 2, which the option --theta makes, and `edit`, which no option
+    makes. The latter is named before the command; its aside, such as «(it rotates the other way)»
+    of negated sines, is left out.
     """
-    (line,) = reproduction(explanation_with(edit, BASE_2_FOR_1))
-    command = "pecli rope --seq-len 4 --dim 8"
+    with_base_2 = pecli.Rope(4, 8, base=2.0)
+    explanation = explanation_with(edit, Parameter("base", 1.0, 2.0), scheme=with_base_2)
+    (line,) = reproduction(explanation)
 
+    command = "pecli rope --seq-len 4 --dim 8 --theta 2"
     assert line == f"apart from that ({statement}), reproduce with {command}"
 
 

@@ -162,87 +162,154 @@ def test_the_row_of_a_class_token_is_no_difference_from_a_grid() -> None:
 
 def test_exchanged_rows_and_columns_of_a_grid_are_named() -> None:
     """A grid of 3 × 5 points: the channels of the row (h) are made of columns, and those of the
-    column (w) of rows. DETR scales the coordinates of each axis to 2π.
+    column (w) of rows. DETR's coordinate of row i of 3 is (i + 1)/(3 + 10^-6), of column j of 5
+    (j + 1)/(5 + 10^-6).
     """
-    spec = Sinusoidal(grid=(3, 5), dim=32, style="detr")
-    row_coordinates, column_coordinates = spec.coordinates().values
-    h, w = np.meshgrid(row_coordinates[:3], column_coordinates[:5], indexing="ij")
+    row_coordinates = np.arange(1, 4) / (3 + 1e-6)
+    column_coordinates = np.arange(1, 6) / (5 + 1e-6)
+    h, w = np.meshgrid(row_coordinates, column_coordinates, indexing="ij")
     exchanged = Sinusoidal(positions=[w.ravel().tolist(), h.ravel().tolist()], dim=32, style="detr")
 
-    reasons = reasons_of_verify(exchanged, spec)
+    reasons = reasons_of_verify(exchanged, Sinusoidal(grid=(3, 5), dim=32, style="detr"))
     assert "positions are those of the axes w,h (the spec says h,w)" in reasons
 
 
-H, W = (axis.reshape(-1) for axis in np.indices((8, 12)))
-ROWS = np.arange(96)
-FLUX = Rope(grid=(8, 12), dim=128, style="flux")
-SAM2 = Rope(grid=(8, 12), dim=64, style="sam2")
-AXES = Rope(grid=(8, 12), dim=128, axes=(32, 48, 48), style="flux")
-
-
 def tables_on_axes(
-    *axes: tuple[np.ndarray, int], base: float = 10000.0, over: int = 0
+    *axes: tuple[np.ndarray, int], base: float = 10000.0, denominator: int = 0
 ) -> dict[str, np.ndarray]:
-    waves = [
-        np.outer(places, base ** (-np.arange(0, dim, 2) / (over or dim))) for places, dim in axes
-    ]
-    angles = np.concatenate(waves, axis=1)
+    """Return cosines and sines by NumPy: for each axis (positions, channels), in the order of the
+    axes, the columns position · base^(-2i/channels), or base^(-2i/denominator) if it is given.
+    """
+    angles_of_axes = []
+    for positions, channels in axes:
+        frequencies = base ** (-np.arange(0, channels, 2) / (denominator or channels))
+        angles_of_axes.append(np.outer(positions, frequencies))
+    angles = np.concatenate(angles_of_axes, axis=1)
     return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
 
 
-def with_reversed_columns(tables: dict[str, np.ndarray], *pairs: int) -> dict[str, np.ndarray]:
-    """Columns in reverse order within parts of so many."""
-    ends = np.cumsum(pairs)[:-1]
-    return {
-        k: np.concatenate([part[:, ::-1] for part in np.split(t, ends, axis=1)], 1)
-        for k, t in tables.items()
-    }
+def with_reversed_columns(tables: dict[str, np.ndarray], *widths: int) -> dict[str, np.ndarray]:
+    """Return the tables with columns in reverse order within each of several parts of a row.
+
+    With widths 2, 3 the columns 0 1 2 3 4 become 1 0 4 3 2.
+    """
+    ends = np.cumsum(widths)[:-1]
+    reversed_tables = {}
+    for name, table in tables.items():
+        parts = [part[:, ::-1] for part in np.split(table, ends, axis=1)]
+        reversed_tables[name] = np.concatenate(parts, axis=1)
+    return reversed_tables
 
 
-LARGE_H, LARGE_W = (axis.reshape(-1) for axis in np.indices((64, 64)))
-LARGE = tables_on_axes((LARGE_W, 32), (LARGE_H, 32))
+def repeated_columns(tables: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the tables of the layout halves: all columns, and then all of them again."""
+    return {name: np.tile(table, 2) for name, table in tables.items()}
+
+
+T = np.zeros(96)
+"""The time of the 96 points of a grid of 8 rows and 12 columns: 0, as an image is one frame."""
+
+H = np.indices((8, 12))[0].ravel()
+"""The row of each point of the grid of 8 × 12: 0 twelve times, then 1 twelve times, …"""
+
+W = np.indices((8, 12))[1].ravel()
+"""The column of each point of the grid of 8 × 12: 0, 1, …, 11, 0, 1, …"""
+
+COUNTED = np.arange(96)
+"""0, 1, 2, …: the positions of a text of 96 tokens, in place of rows and columns."""
+
+FLUX = Rope(grid=(8, 12), dim=128, style="flux")
+"""Flux has the axes t, h, w (time, row, column) with 16, 56 and 56 channels."""
+
+SAM2 = Rope(grid=(8, 12), dim=64, style="sam2")
+"""SAM 2 has the axes w, h (column, row) with 32 channels each."""
+
+CHANNELS_32_48_48 = Rope(grid=(8, 12), dim=128, axes=(32, 48, 48), style="flux")
+"""Flux's axes t, h, w with other numbers of channels."""
+
+LARGE_H = np.indices((64, 64))[0].ravel()
+LARGE_W = np.indices((64, 64))[1].ravel()
+LARGE_SAM2_TABLES = tables_on_axes((LARGE_W, 32), (LARGE_H, 32))
+"""The right tables of SAM 2's own grid, 64 × 64 points: 16 columns for w, then 16 for h."""
+
 LARGE_SAM2 = Rope(grid=(64, 64), dim=64, style="sam2")
-HALVES = {name: np.tile(with_reversed_columns(LARGE, 16, 16)[name], 2) for name in LARGE}
 
 
 @pytest.mark.parametrize(
     ("tables", "spec", "words"),
     [
-        (with_reversed_columns(LARGE, 16, 16), LARGE_SAM2, "channels are in reverse order along each axis"),
-        (HALVES, replace(LARGE_SAM2, layout="halves"), "channels are in reverse order along each axis"),
-        (with_reversed_columns(LARGE, 32), LARGE_SAM2, "channels are in reverse order"),
-        (tables_on_axes((LARGE_W, 32), (LARGE_H, 32), base=500.0), LARGE_SAM2, "base is 500 (the spec says 10000)"),
-        (with_reversed_columns(tables_on_axes((0 * H, 16), (H, 56), (W, 56)), 8, 28, 28), FLUX,
-            "channels are in reverse order along each axis"),
-        (tables_on_axes((0 * H, 16), (W, 56), (H, 56)), FLUX, "positions are those of the axes t,w,h (the spec says t,h,w)"),
-        (tables_on_axes((0 * H, 16), (H, 56), (W + 1, 56)), FLUX, "positions along w are off by 1"),
-        (tables_on_axes((0 * H + 1, 16), (H, 56), (W, 56)), FLUX, "positions along t are off by 1"),
-        (tables_on_axes((W + 0.5, 32), (H + 0.5, 32)), SAM2, "positions along h and w are off by 0.5"),
-        (tables_on_axes((W, 32), (H - 1, 32)), SAM2, "positions along h are off by -1"),
-        (tables_on_axes((0 * H, 16), (W % 5, 56), (H, 56)), FLUX, "positions are not those of the grid"),
-        (tables_on_axes((ROWS, 32), (ROWS, 32)), SAM2, "positions are 0, 1, 2, …, not those of the grid"),
-        (tables_on_axes((0 * H, 16), (ROWS, 56), (ROWS, 56)), FLUX, "positions are 0, 1, 2, …, not those of the grid"),
-        (tables_on_axes((W, 32), (H, 32), over=64), SAM2, "frequencies are over 64 channels (the spec says 32)"),
-        (tables_on_axes((0 * H, 32), (H, 48), (W, 48), over=128), AXES,
-            "frequencies are over 128 channels (the spec says 32,48,48)"),
-        (tables_on_axes((0 * H, 32), (H, 48), (W, 48), base=1e6), AXES, "base is 1000000 (the spec says 10000)"),
-        (tables_on_axes((0 * H, 16), (H, 56), (W, 56)), Rope(grid=(8, 12), dim=128, style="flux", grid_scale=(2.0,)),
-            "grid_scale is none (the spec says 2)"),
+        pytest.param(with_reversed_columns(LARGE_SAM2_TABLES, 16, 16), LARGE_SAM2,
+            "channels are in reverse order along each axis", id="SAM 2, within each axis"),
+        pytest.param(repeated_columns(with_reversed_columns(LARGE_SAM2_TABLES, 16, 16)), replace(LARGE_SAM2, layout="halves"),
+            "channels are in reverse order along each axis", id="SAM 2 in the layout halves, within each axis"),
+        pytest.param(with_reversed_columns(LARGE_SAM2_TABLES, 32), LARGE_SAM2,
+            "channels are in reverse order", id="SAM 2, across the axes"),
+        pytest.param(with_reversed_columns(tables_on_axes((T, 16), (H, 56), (W, 56)), 8, 28, 28), FLUX,
+            "channels are in reverse order along each axis", id="Flux, within each axis"),
     ],
 )  # fmt: skip
-@pytest.mark.sample(
-    "tables2-spec2-channels are in reverse order",
-    "tables4-spec4-channels are in reverse order along each axis",
-    "tables9-spec9-positions along h are off by -1",
-    "tables16-spec16-grid_scale is none (the spec says 2)",
-)
+@pytest.mark.sample("SAM 2, across the axes", "Flux, within each axis")
+def test_reversed_channels_of_a_grid_are_named(
+    tables: dict[str, np.ndarray], spec: Scheme, words: str
+) -> None:
+    """The tables are right ones by NumPy whose columns are reversed: all of them, or those of each
+    axis separately. An axis of 32 channels has 16 columns, one for each pair.
+    """
+    reason = pecli.verify(tables, spec, atol=1e-4).diagnosis[0]
+    assert reason.startswith(f"cos, sin: {words};")
+
+
+@pytest.mark.parametrize(
+    ("tables", "spec", "words"),
+    [
+        pytest.param(tables_on_axes((T, 16), (W, 56), (H, 56)), FLUX,
+            "positions are those of the axes t,w,h (the spec says t,h,w)", id="Flux, row and column exchanged"),
+        pytest.param(tables_on_axes((T, 16), (H, 56), (W + 1, 56)), FLUX, "positions along w are off by 1", id="Flux, columns from 1"),
+        pytest.param(tables_on_axes((T + 1, 16), (H, 56), (W, 56)), FLUX, "positions along t are off by 1", id="Flux, at time 1"),
+        pytest.param(tables_on_axes((W + 0.5, 32), (H + 0.5, 32)), SAM2,
+            "positions along h and w are off by 0.5", id="SAM 2, centres of patches"),
+        pytest.param(tables_on_axes((W, 32), (H - 1, 32)), SAM2, "positions along h are off by -1", id="SAM 2, rows from -1"),
+        pytest.param(tables_on_axes((T, 16), (W % 5, 56), (H, 56)), FLUX, "positions are not those of the grid", id="Flux, columns modulo 5 as rows"),
+        pytest.param(tables_on_axes((COUNTED, 32), (COUNTED, 32)), SAM2,
+            "positions are 0, 1, 2, …, not those of the grid", id="SAM 2, counted points"),
+        pytest.param(tables_on_axes((T, 16), (COUNTED, 56), (COUNTED, 56)), FLUX,
+            "positions are 0, 1, 2, …, not those of the grid", id="Flux, counted points"),
+    ],
+)  # fmt: skip
+@pytest.mark.sample("SAM 2, rows from -1")
 def test_wrong_positions_along_the_axes_of_a_grid_are_named(
     tables: dict[str, np.ndarray], spec: Scheme, words: str
 ) -> None:
     """`tables_on_axes((W, 32), (H, 32))` is NumPy's table of 32 channels at positions W beside 32 at
-    positions H; H and W are the rows and columns of a grid of 8 × 12 (LARGE_…: 64 × 64), and ROWS
-    counts its points. SAM 2 has the axes w, h, and FLUX t, h, w with 16, 56 and 56 channels, where
-    t is 0 in an image. So (W + 1, 56) instead of (W, 56) is «positions along w are off by 1».
+    positions H, which is right for SAM 2; Flux has the axes t, h, w. So (W + 1, 56) in place of
+    (W, 56) is «positions along w are off by 1».
+    """
+    reason = pecli.verify(tables, spec, atol=1e-4).diagnosis[0]
+    assert reason.startswith(f"cos, sin: {words};")
+
+
+@pytest.mark.parametrize(
+    ("tables", "spec", "words"),
+    [
+        pytest.param(tables_on_axes((LARGE_W, 32), (LARGE_H, 32), base=500.0), LARGE_SAM2,
+            "base is 500 (the spec says 10000)", id="SAM 2, base"),
+        pytest.param(tables_on_axes((T, 32), (H, 48), (W, 48), base=1e6), CHANNELS_32_48_48,
+            "base is 1000000 (the spec says 10000)", id="three axes, base"),
+        pytest.param(tables_on_axes((W, 32), (H, 32), denominator=64), SAM2,
+            "frequencies are over 64 channels (the spec says 32)", id="SAM 2, exponents over the whole dim"),
+        pytest.param(tables_on_axes((T, 32), (H, 48), (W, 48), denominator=128), CHANNELS_32_48_48,
+            "frequencies are over 128 channels (the spec says 32,48,48)", id="three axes, exponents over the whole dim"),
+        pytest.param(tables_on_axes((T, 16), (H, 56), (W, 56)), Rope(grid=(8, 12), dim=128, style="flux", grid_scale=(2.0,)),
+            "grid_scale is none (the spec says 2)", id="Flux, positions not doubled"),
+    ],
+)  # fmt: skip
+@pytest.mark.sample("Flux, positions not doubled")
+def test_wrong_frequencies_or_scale_of_a_grid_are_named(
+    tables: dict[str, np.ndarray], spec: Scheme, words: str
+) -> None:
+    """The tables are NumPy's at the right rows and columns. An axis of 32 channels should have the
+    frequencies 10000^(-2i/32): the base is another, or the exponent is -2i over the whole dim
+    instead. The scheme of the last case expects all positions times 2.
     """
     reason = pecli.verify(tables, spec, atol=1e-4).diagnosis[0]
     assert reason.startswith(f"cos, sin: {words};")
@@ -268,24 +335,40 @@ def test_wrong_positions_along_the_axes_of_a_grid_are_named(
         ),
     ],
 )
-@pytest.mark.sample(2)
+@pytest.mark.sample("another base and start")
 def test_wrong_positions_of_a_few_rows_are_along_one_axis(
     positions: list[int], base: float, words: str
 ) -> None:
-    """One to four rows fit several explanations: two axes of base 1000, a thousandth of each
-    position along the second, would do as well as one axis of base 10^6. The spec has base 10^6
-    and positions 0, 1, 2, …; the reason names only what differs. The command lists positions only
-    if they do not count up by one, as 100, 57, 8.
+    """So few rows also fit some grid of two axes, but the reason is the simpler one: the base and the
+    positions of a text, as far as they differ from base 10^6 and positions 0, 1, 2, …
     """
     tables = tables_on_axes((np.array(positions), 128), base=base)
     spec = Rope(len(positions), 128, 1e6)
-    reason, command = pecli.verify(tables, spec, atol=1e-3).diagnosis
+    reason = pecli.verify(tables, spec, atol=1e-3).diagnosis[0]
 
     assert reason.startswith(f"cos, sin: {words};")
 
-    counts_up = np.all(np.diff(positions) == 1)
-    listed = "--positions " + ",".join(map(str, positions))
-    assert (listed in command) == (not counts_up)
+
+@pytest.mark.parametrize(
+    ("positions", "option"),
+    [
+        pytest.param([100, 57, 8], "--positions 100,57,8", id="in no order"),
+        pytest.param([40000], "--offset 40000", id="one position"),
+        pytest.param([100, 101], "--offset 100", id="counting up by one"),
+    ],
+)
+@pytest.mark.sample("in no order")
+def test_a_command_lists_positions_only_if_they_do_not_count_up_by_one(
+    positions: list[int], option: str
+) -> None:
+    """The tables are NumPy's at `positions`, where 0, 1, 2, … are expected; the second sentence of
+    the diagnosis is the command that makes them.
+    """
+    tables = tables_on_axes((np.array(positions), 128), base=1e6)
+    _, command = pecli.verify(tables, Rope(len(positions), 128, 1e6), atol=1e-3).diagnosis
+
+    assert option in command
+    assert ("--positions" in command) == option.startswith("--positions")
 
 
 @pytest.mark.parametrize(("first", "rows", "base"), [(100, 2, 1e6), (0, 3, 500.0), (7, 4, 500.0)])
@@ -353,11 +436,12 @@ def test_a_dump_of_qwen_fails_at_positions_with_rows_and_columns_exchanged(
     assert "positions are those of the axes t,w,h (the spec says t,h,w)" in capsys.readouterr().out
 
 
-def test_a_dump_of_qwen_does_not_pass_at_positions_for_other_tokens(
-    verify_qwen: list[str],
+def test_a_dump_of_qwen_fails_at_fewer_positions_than_it_has_rows(
+    verify_qwen: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`pecli verify --positions 0,1,2` of a dump by transformers, which has more than three rows."""
-    assert run([*verify_qwen, "--positions", "0,1,2"]) != SUCCESS
+    """`pecli verify --positions 0,1,2`: the dump by transformers has 21 rows, one for each token."""
+    assert run([*verify_qwen, "--positions", "0,1,2"]) == CHECK_FAILED
+    assert "its shape is (21, 128)" in capsys.readouterr().out
 
 
 def video_angles(grid: tuple[int, ...], axes: tuple[int, ...], base: float) -> np.ndarray:
@@ -448,24 +532,38 @@ def test_the_axes_of_pairs_are_not_explained_as_waves() -> None:
     assert [explanation.tensors for explanation in result.explanations] == [("cos", "sin")]
 
 
-@pytest.mark.parametrize(("pairs", "axes"), [(4, [0, 0, 1, 1]), (3, [0, 0, 1])])
-def test_pairs_follow_the_axes_of_their_blocks(pairs: int, axes: list[int]) -> None:
-    """Of two blocks, each of 4 channels, the first follows axis 0 and the second axis 1. A table of
-    an odd width lacks the last pair.
-    """
-    blocks = [AxisBlock(axis, 4, denominator=2) for axis in (0, 1)]
-    prior = GridPrior(ADDED["mae"], None, blocks, phasors=np.ones((9, pairs), complex))
+def axes_of_pairs(blocks: list[AxisBlock], pair_count: int) -> list[int]:
+    """Return the axis that each pair of a table follows if it consists of these blocks."""
+    nine_rows = np.ones((9, pair_count), complex)  # Only their width matters.
+    return GridPrior(ADDED["mae"], None, blocks, nine_rows).axis_of_pair.tolist()
 
-    assert prior.axis_of_pair.tolist() == axes
+
+def test_pairs_follow_the_axes_of_their_blocks() -> None:
+    """Each block has 4 channels, which are 2 pairs: those of the first follow axis 0 (rows of the
+    image), and those of the second axis 1 (columns).
+    """
+    blocks = [AxisBlock(axis=0, channels=4, denominator=2), AxisBlock(1, 4, denominator=2)]
+    assert axes_of_pairs(blocks, pair_count=4) == [0, 0, 1, 1]
+
+
+def test_a_table_of_an_odd_width_lacks_the_last_pair_of_its_last_block() -> None:
+    """Of two blocks of 4 channels, which are 2 pairs each, a table of 3 pairs has 2 and 1."""
+    blocks = [AxisBlock(axis=0, channels=4, denominator=2), AxisBlock(1, 4, denominator=2)]
+    assert axes_of_pairs(blocks, pair_count=3) == [0, 0, 1]
 
 
 def test_channels_reversed_along_the_axes_of_another_grid_are_named() -> None:
-    """The table of a grid of 4×8×1 has one column of points where the spec's 4×1×8 has one row. Time has
-    two pairs here, which are exchanged; height and width have one each.
+    """Two mistakes at once: the table is of 4 frames of 8 × 1 points, not 1 × 8, and the pairs of
+    each axis are reversed. Of Wan's pairs t t h w, only those of time change places: one pair of
+    height or width is its own reverse.
     """
+    spec = Rope(grid=(4, 1, 8), dim=8, style="wan")
+    assert spec.tables()["axis"].tolist() == [0, 0, 1, 2]
+
     tables = Rope(grid=(4, 8, 1), dim=8, style="wan").tables()
-    reversed_pairs = [1, 0, 2, 3]
-    found = {name: tables[name][:, reversed_pairs] for name in ("cos", "sin")}
-    reason = pecli.verify(found, Rope(grid=(4, 1, 8), dim=8, style="wan"), atol=1e-3).diagnosis[0]
+    pairs_reversed_per_axis = [1, 0, 2, 3]
+    found = {name: tables[name][:, pairs_reversed_per_axis] for name in ("cos", "sin")}
+    reason = pecli.verify(found, spec, atol=1e-3).diagnosis[0]
+
     words = "grid is 4x8x1 (the spec says 4x1x8), and channels are in reverse order along each axis"
     assert reason == f"cos, sin: {words}; exact"
