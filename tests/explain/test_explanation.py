@@ -84,13 +84,15 @@ def test_each_change_by_which_a_table_was_made_to_fit_costs_nine_tenths() -> Non
     assert supposed.cost == pytest.approx(1.5 + 2 * 0.9 + 0.25)
 
 
-def test_questions_about_how_a_table_was_read_come_before_the_other_open_questions() -> None:
-    """Sentences about what the numbers do not decide are written below an explanation."""
+def test_what_the_reading_of_a_table_leaves_open_is_said_first() -> None:
+    """`open` holds sentences about what the numbers do not decide, in the order in which they are
+    printed. How the table was read, which axis holds positions, comes before its parameters.
+    """
     explanation = replace(FOR_COS, open=("either base may be meant",))
-    supposed = explanation.with_suppositions(
+    of_table_as_read = explanation.with_suppositions(
         edits=(), cost=0.0, doubts=("either axis may be the positions",)
     )
-    assert supposed.open == ("either axis may be the positions", "either base may be meant")
+    assert of_table_as_read.open == ("either axis may be the positions", "either base may be meant")
 
 
 def test_tensors_with_the_same_mistakes_share_an_explanation() -> None:

@@ -258,20 +258,19 @@ def test_repeated_heads_that_differ_are_a_problem() -> None:
     assert result.problems == ("array: its copies differ",)
 
 
-def test_columns_that_should_be_copies_and_differ_get_no_reason() -> None:
-    """Llama 3.2 1B has heads of 64 channels, with 32 frequencies 500000^(−j/32). The dump has cosines
-    of a head of 128 channels, with 64 frequencies 500000^(−i/64), each of them in two columns.
+def test_a_table_whose_doubled_columns_differ_is_said_to_have_different_copies() -> None:
+    """Llama 3.2 1B has heads of 64 channels, so 32 frequencies. The dump is of a head of 128: 64
+    cosines, doubled as [c0 … c63 c0 … c63].
 
-    Its 128 columns are read as 64 of cosines and 64 of sines, c0 c0 c1 c1 … s0 s0 s1 s1 …. Columns
-    0 2 4 … would be right (i = 2j), and 1 3 5 … should be their copies, but have other frequencies.
-    A reason found in every second column would leave the others out, so that none is given.
+    As 128 columns of 32 frequencies it can only be read with every number twice, (c0 c0) (c1 c1) …,
+    and the two numbers of such a pair differ. No further reason is searched for.
     """
     angles = np.outer(np.arange(64), 500000.0 ** (-np.arange(64) / 64))
     cosines_twice = np.cos(np.concatenate([angles, angles], axis=1)).astype(np.float32)
-    result = pecli.verify(cosines_twice, "llama-3.2-1b", atol=1e-4)
+    verification = pecli.verify(cosines_twice, "llama-3.2-1b", atol=1e-4)
 
-    assert result.explanations == ()
-    assert result.diagnosis == ("cos_sin: its copies differ",)
+    assert verification.diagnosis == ("cos_sin: its copies differ",)
+    assert verification.explanations == ()
 
 
 def test_positions_are_never_taken_for_copies() -> None:
