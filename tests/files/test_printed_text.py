@@ -1252,7 +1252,9 @@ def test_null_and_words_in_quotes_are_nan_and_infinities_in_json() -> None:
             id="an object that does not end",
         ),
         pytest.param('{"a" [1, 2]}', "line 1, column 6: a colon is missing after", id="no colon"),
-        pytest.param('{"a": [1], "a": [2]}', "line 1, column 12: 'a' is named twice$", id="a name twice"),
+        pytest.param(
+            '{"a": [1], "a": [2]}', "line 1, column 12: 'a' is named twice$", id="a name twice"
+        ),
         pytest.param(
             '{"a": [1] "b": [2]}',
             "line 1, column 11: a comma is missing before '\"b\"'$",
