@@ -50,10 +50,11 @@ _WRAPPER = re.compile(
     rb"\b(?:(?:np|jnp|mx|torch|numpy)\.)?"
     rb"(?:tensor|array|Array|Float(?:32|64|16)Array|vec!|vector)(?:\(\d+\)\s*(?=\[))?"
     rb"|\b(?:np|jnp|numpy)\.(?:b?float|u?int)\d{1,3}(?=\()"
-    rb"|\bParameter containing:|\b(?:torch\.)?Size\(\[[\d, ]*\]\)|\.(?=\{)"
+    rb"|\bParameter containing:|\b(?:torch\.)?Size\(\[[\d, ]*\]\)|\.(?=\{)|\[_\](?=[\[\w])"
 )
 """The words around a printed array: console.log of JavaScript prints a length as well, torch a size,
-NumPy the type of every number in a list, and Zig has a dot before a brace."""
+NumPy the type of every number in a list, and Zig has a dot before a brace and `[_]` before the type
+of an array, as in `[_][2]f32`, for a length that the compiler counts."""
 _ATTRIBUTE = re.compile(
     rb",?\s*\b(?:dtype|device|grad_fn|requires_grad|size|shape|layout|weak_type|names)"
     rb"\s*=\s*(?:<[^>\n]*>|\([^)\n]*\)|'[^'\n]*'|[\w.:]+)"

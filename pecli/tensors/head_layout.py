@@ -38,6 +38,14 @@ that share a key head, that key and its value (GPT-NeoX, BLOOM, Falcon). `codege
 4 key heads is qvkqvkqvkqvk: its four model-parallel shards."""
 
 
+_SIZES_OF_ROWS = {
+    "q": ("heads", "head_dim"),
+    "k": ("kv_heads", "head_dim"),
+    "qkv": ("heads", "kv_heads", "head_dim"),
+}
+"""Fields of `HeadDivision` that decide how many rows a kind of projection has."""
+
+
 class Move(NamedTuple):
     """A permutation of a tensor along one axis.
 
@@ -448,12 +456,32 @@ class HeadDivision:
         raise ParameterError("rotary_dim", "missing", rule, advice)
 
     def _wrong_rows(self, weight: Input, kind: str, count: int, size: int) -> ParameterError:
-        """Return the error for a projection whose rows are not `count` heads of `size` rows."""
+        """Return the error for a projection whose rows are not `count` heads of `size` rows.
+
+        Sizes that the command line gives are named, so that none is taken for the model's: «config.json
+        with `kv_heads` 1 has 6 q, k and v heads of 8, that is 48 rows».
+        """
         contents = {"qkv": "q, k and v heads", "q": "heads", "k": "key heads"}[kind]
         rule = f"{count} {contents} of {size}, that is {count * size} rows"
-        if self.model:
+        advice = self._advice
+        given = self._given_sizes(kind)
+        if given:
+            options = " and ".join(f"`{name}` {size}" for name, size in given.items())
+            names = " and ".join(f"`{name}`" for name in given)
+            rule = f"{self.model} with {options} has {rule}"
+            advice = f"check {names}, or {advice}"
+        elif self.model:
             rule = f"{self.model} has {rule}"
-        return weight.wrong(rule, self._advice)
+        return weight.wrong(rule, advice)
+
+    def _given_sizes(self, kind: str) -> dict[str, int | None]:
+        """Return the sizes that the command line gives in place of the model's, by their names.
+
+        Args:
+            kind: The kind of a projection, on whose rows the sizes bear.
+        """
+        sizes = {"heads": self.heads, "kv_heads": self.kv_heads, "head_dim": self.head_dim}
+        return {name: sizes[name] for name in _SIZES_OF_ROWS[kind] if name in self.given}
 
 
 def _rows(weight: Input) -> int:
