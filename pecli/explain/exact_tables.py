@@ -16,10 +16,10 @@ from pecli.explain.computation import (
     SchemeComputation,
     WaveComputation,
 )
-from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
+from pecli.explain.frequency_schedule import FrequencySchedule, wave_parameters_of_schedule
 from pecli.explain.hypothesis import Mistake
 from pecli.explain.planting import Tensors
-from pecli.explain.wave_tables import scheme_of_waves
+from pecli.explain.wave_tables import scheme_with_wave_parameters
 
 
 def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | None:
@@ -151,11 +151,13 @@ def _scheme_of_schedule(schedule: FrequencySchedule, amplitude: float) -> Scheme
     rotary one. All pairs rotate in it: which ones do is no part of the frequencies.
     """
     every_pair = replace(schedule, rotating=None)
-    waves = waves_of_schedule(every_pair, 2 * schedule.pairs, rows=1)._replace(amplitude=amplitude)
-    rotary = scheme_of_waves(waves, dtype="float64")
+    usual_parameters = wave_parameters_of_schedule(every_pair, 2 * schedule.pairs, rows=1)
+    of_rotary = usual_parameters._replace(amplitude=amplitude)
+    rotary = scheme_with_wave_parameters(of_rotary, dtype="float64")
     if rotary is not None:
         return rotary
-    return scheme_of_waves(waves._replace(layout="halves", separate=False), dtype="float64")
+    of_sinusoidal = of_rotary._replace(layout="halves", separate=False)
+    return scheme_with_wave_parameters(of_sinusoidal, dtype="float64")
 
 
 def _tensors_of_mistaken_scheme(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | None:

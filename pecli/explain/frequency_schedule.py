@@ -18,7 +18,7 @@ from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain.measure import Fit, MeasuredFrequencies, fit_number
-from pecli.explain.wave_tables import WaveTable, wave_table
+from pecli.explain.wave_tables import WaveParameters, wave_parameters
 
 NO_SCALING: Scaling = SCALINGS["none"]()
 
@@ -122,7 +122,7 @@ class FrequencySchedule:
 _SCHEDULE_FIELDS = frozenset(field.name for field in fields(FrequencySchedule))
 
 
-def schedule_of(waves: WaveTable) -> FrequencySchedule:
+def schedule_of(waves: WaveParameters) -> FrequencySchedule:
     """Return the rule for the frequencies of a table: scale · base^(−i/denominator) for pair i, and a scaling."""
     pairs = _count_pairs(waves)
     do_all_rotate = waves.rotating_pairs >= pairs
@@ -136,7 +136,7 @@ def schedule_of(waves: WaveTable) -> FrequencySchedule:
     )
 
 
-def _count_pairs(waves: WaveTable) -> int:
+def _count_pairs(waves: WaveParameters) -> int:
     """Return the number of frequencies in a table: 32 for 64 channels.
 
     Five interleaved channels have three, s0 c0 s1 c1 s2, since the last cosine may be missing.
@@ -169,8 +169,8 @@ def fit_parameter(
     return fit_number(frequencies, measured, starts)
 
 
-def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveTable:
-    """Return the numbers that describe the usual table with a schedule's frequencies.
+def wave_parameters_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveParameters:
+    """Return the parameters of the usual table of cosines and sines with the frequencies of a schedule.
 
     A search that has found the frequencies of a file begins with this table, and replaces what it
     knows to be different. The usual one has `cos` and `sin` as two tensors (rows, dim/2), from
@@ -181,7 +181,7 @@ def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveT
         dim: The number of channels that the table rotates.
         rows: The number of its positions.
     """
-    return WaveTable(
+    return WaveParameters(
         base=schedule.base,
         denominator=schedule.denominator,  # of the fraction i/denominator
         scale=schedule.scale,
@@ -197,8 +197,8 @@ def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveT
     )
 
 
-def with_frequencies_of(schedule: FrequencySchedule, waves: WaveTable) -> WaveTable:
-    """Return a table with the frequencies of a schedule, and everything else as it is."""
+def with_frequencies_of(schedule: FrequencySchedule, waves: WaveParameters) -> WaveParameters:
+    """Return the parameters of a table with the frequencies of a schedule, and everything else as it is."""
     return waves._replace(
         denominator=schedule.denominator,
         base=schedule.base,
@@ -208,13 +208,13 @@ def with_frequencies_of(schedule: FrequencySchedule, waves: WaveTable) -> WaveTa
     )
 
 
-def table_at_consecutive_positions(scheme: Scheme) -> WaveTable | None:
-    """Return the base, scaling and other numbers of a scheme's cosines and sines at consecutive positions.
+def wave_parameters_at_consecutive_positions(scheme: Scheme) -> WaveParameters | None:
+    """Return the base, scaling and other parameters of a scheme's cosines and sines at consecutive positions.
 
     A scheme with a list of positions is taken without the list, since its frequencies are the same.
     None is returned for schemes on a grid, and for schemes without cosines and sines.
     """
-    waves = wave_table(scheme)
+    waves = wave_parameters(scheme)
     if waves is not None:
         return waves
     has_list = isinstance(scheme, Positioned) and scheme.positions is not None
@@ -222,6 +222,6 @@ def table_at_consecutive_positions(scheme: Scheme) -> WaveTable | None:
         return None
     one_row_instead: dict[str, Any] = {"positions": None, "seq_len": 1}
     try:
-        return wave_table(replace(scheme, **one_row_instead))
+        return wave_parameters(replace(scheme, **one_row_instead))
     except ParameterError:  # Some parameters, such as mrope_section, go only with a list.
         return None

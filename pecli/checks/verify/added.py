@@ -35,7 +35,7 @@ from pecli.explain.explanation import Explanation, merged
 from pecli.explain.hypotheses import explain_cases
 from pecli.explain.misplacements import find_position_mistake, positions_edit
 from pecli.explain.storage import half_ulp
-from pecli.explain.wave_tables import wave_table
+from pecli.explain.wave_tables import wave_parameters
 from pecli.files.load import Given
 from pecli.tensors.inputs import SEQ_AXIS, Input
 from pecli.tensors.row_positions import RowPositions, row_positions
@@ -463,7 +463,7 @@ def _explain_by_tables(scheme: Scheme, sums: _Sums, atol: float) -> Iterator[Exp
     known mistakes.
     """
     are_consecutive = sums.is_token.all() and (np.diff(sums.row_numbers) == 1).all()
-    if wave_table(scheme) is None or not are_consecutive:
+    if wave_parameters(scheme) is None or not are_consecutive:
         return
     limit = max(atol, _bound_rounding_of_sums(sums.pair))
     for sequence in _split_into_sequences(sums):
