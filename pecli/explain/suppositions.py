@@ -236,10 +236,9 @@ def _kinds_in_order(case: Case) -> list[type[Mistake]]:
 
 
 def _possible_groups(case: Case) -> set[MistakeGroup]:
-    """Return the groups that one more mistake may belong to: another base, exchanged columns and so on.
+    """Return the groups of mistakes to which one more mistake may belong, such as that of the frequencies.
 
-    What is right with the mistakes that are supposed already needs no further mistake. If a supposed base
-    gives the measured frequencies, no other mistake of the frequencies is tried.
+    If a supposed base gives the measured frequencies, no further mistake of the frequencies is tried.
 
     Args:
         case: The numbers of a file, with the mistakes that are supposed so far.
