@@ -122,8 +122,8 @@ def wrong_tensors(
         right_in_float32 = tensors.in_float32
         for mistake in _typical_mistakes(tensors, kinds):
             wrong = tensors.with_mistake(mistake).every_row
-            # If a mistake rounds positions to float16, all other steps are in float32. Positions 0 1 2 …
-            # are exact in float16: then it makes the tensors of float32, which are not wrong.
+            # Some mistakes round positions to float16, and compute all else in float32. If rounding changes
+            # no position (0 1 2 … are exact in float16), only float32 is left, which is no mistake.
             is_without_effect = _are_equal(wrong, right) or _are_equal(wrong, right_in_float32)
             if not is_without_effect:
                 in_shapes_of_scheme = tensors.shaped(wrong)

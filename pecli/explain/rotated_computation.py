@@ -282,7 +282,7 @@ def rotation_fit(computation: RotatedComputation, matrix: Floats, rows: Indices)
         matrix: Some rows of the first few heads after the rotation, (rows, heads · channels).
         rows: The indices of these rows.
     """
-    heads_before = computation.heads.of_first_few
+    heads_before = computation.heads.of_first_few  # the same eight heads before the rotation
     expected_phasors = computation.phasors_at(rows)  # cos + i·sin of the angle of each row and pair
     return RotationFit(
         norm_of_heads=float(np.linalg.norm(matrix)),

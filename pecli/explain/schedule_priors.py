@@ -327,7 +327,7 @@ def _rotary_schedules_of_series(
     if series is None or not series.has_possible_base(denominator):
         return
     unscaled = series.unscaled_schedule(denominator)
-    # The base is fitted: 499998, say. Somebody may have written 500000, or 499998.
+    # If the frequencies show the base 499998 ± 5, somebody may have written 500000, or 499998.
     unscaled_or_linear = _unscaled_or_linear(unscaled, series)
     yield from _with_each_possible_base(unscaled_or_linear, series.members)
     rotating_pairs = _count_rotating_pairs(measured)
@@ -399,9 +399,9 @@ def _is_unscaled(series: GeometricSeries) -> bool:
 
 
 def _unscaled_or_linear(unscaled: FrequencySchedule, series: GeometricSeries) -> SchedulePrior:
-    """Return a schedule as it is if the first frequency is 1, or with all frequencies divided by one factor.
+    """Return a schedule without a scaling if the first frequency is 1, or else with linear scaling.
 
-    If the first frequency is 0.25, the factor of this linear scaling is 4.
+    Linear scaling divides all frequencies by one factor: by 4 if the first is 0.25.
     """
     if _is_unscaled(series):
         return SchedulePrior(unscaled)
@@ -410,10 +410,10 @@ def _unscaled_or_linear(unscaled: FrequencySchedule, series: GeometricSeries) ->
 
 
 def _with_scale_of_positions(unscaled: FrequencySchedule, series: GeometricSeries) -> SchedulePrior:
-    """Return a schedule with a scale, by which all positions are multiplied, and the cost of this number.
+    """Return a schedule with a scale: a number by which all positions are multiplied, such as 0.5 or 1/3.
 
-    The scale is the frequency of pair 0, which is 1 without one. A schedule with a scale of many digits
-    is unlikely: each digit has a cost.
+    The scale is the frequency of pair 0, which is 1 without a scale. A number of many digits makes a
+    schedule unlikely, so that each digit has a cost.
 
     Args:
         unscaled: The schedule without a scale.
@@ -421,9 +421,9 @@ def _with_scale_of_positions(unscaled: FrequencySchedule, series: GeometricSerie
     """
     if _is_unscaled(series):
         return SchedulePrior(unscaled)
-    factor = _with_fewest_digits(series.first_frequency)
-    divisor = series.plainest_divisor
-    if digits(divisor) < digits(factor):  # 1/3 has fewer digits than 0.333333.
+    factor = _with_fewest_digits(series.first_frequency)  # 0.333333
+    divisor = series.plainest_divisor  # 3
+    if digits(divisor) < digits(factor):
         divided = replace(unscaled, scale=1 / divisor)
         return SchedulePrior(divided, _cost_of_number(divisor))
     multiplied = replace(unscaled, scale=factor)

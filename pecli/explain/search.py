@@ -180,11 +180,11 @@ def _explain_both_wrong(scheme: Scheme, waves: Tensors, atol: float) -> list[Exp
 def _best_explanation(
     scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int
 ) -> Explanation | None:
-    """Return the shortest list of differences from a scheme that explains tensors; None if none does.
+    """Return the shortest explanation of why tensors differ from a scheme's; None if none is found.
 
-    A difference is «base is 10000», for example. The arrays of a file may stand for other numbers: uint16
-    may hold the bits of bfloat16. So several ways to read them are tried, and the first that leads to an
-    explanation is the answer.
+    An explanation is a list of differences, such as «base is 10000». The arrays of a file may stand for
+    other numbers: uint16 may hold the bits of bfloat16. So several ways to read them are tried, until one
+    leads to an explanation.
 
     Args:
         scheme: What should have made the tensors.
@@ -192,8 +192,8 @@ def _best_explanation(
         atol: The tolerance of the check.
         most_mistakes: The number of mistakes that are supposed at once.
     """
-    # A sinusoidal table where a rotary one is expected is another scheme. It is looked for first, since
-    # some list of mistakes may turn one table into the other.
+    # A sinusoidal table may be given where a rotary one is expected. This is tried first, since some
+    # mistakes together may turn one into the other.
     sinusoidal = _explain_sinusoidal_for_rotary(scheme, tensors, atol)
     if sinusoidal is not None:
         return sinusoidal

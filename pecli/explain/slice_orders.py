@@ -33,7 +33,7 @@ MIN_DIFFERENT = 4
 
 
 class SliceKind(Enum):
-    """The kinds of slices of an array (…, rows, channels) along one of its axes."""
+    """A kind of slices of an array (heads, rows, channels), by the axis along which it is cut."""
 
     HEADS = "heads"
     ROWS = "rows"
@@ -79,7 +79,7 @@ def _reordered_along(axis: int, expected: Array, found: Array) -> Iterator[Candi
         expected: An array without axes of length 1.
         found: Another one with as many axes.
     """
-    # The axis becomes the first one, so that expected_slices[2] is slice 2.
+    # The axis becomes the first one: expected_slices[2] is row 2 (or column 2, or head 2).
     expected_slices = np.moveaxis(expected, axis, 0)
     found_slices = np.moveaxis(found, axis, 0)
     if not _can_be_matched(expected_slices, found_slices):
@@ -298,28 +298,29 @@ def _order_of_rows(indices: Indices, count: int) -> Rows | SomeRows | None:
 def _regular_order(indices: Indices, count: int) -> Rows | None:
     """Return the name of a regular order of rows, such as «reversed» for 3 2 1 0; None for any other order.
 
-    Some names have a number. It is the number of rows that are left or added, or as stated below.
+    Some names have a number, such as that of the rows of padding.
 
     Args:
         indices: The index of the expected row that each found row equals; −1 for padding.
         count: The number of expected rows.
     """
     length = len(indices)
-    if np.array_equal(indices, np.arange(length)):  # 0 1 2 3 of six rows
+    if np.array_equal(indices, np.arange(length)):  # 0 1 2 3 of six rows: four are left.
         return Rows("cut", length)
     padding_rows = int(np.count_nonzero(indices < 0))
     padding = np.full(padding_rows, -1)
     rows_in_order = np.arange(length - padding_rows)
-    if np.array_equal(indices, np.append(padding, rows_in_order)):  # −1 −1 0 1 2 3
+    if np.array_equal(indices, np.append(padding, rows_in_order)):  # −1 −1 0 1 2 3: two of padding.
         return Rows("padded", padding_rows)
     if np.array_equal(indices, np.append(rows_in_order, padding)):  # 0 1 2 3 −1 −1
         return Rows("padded at the end", padding_rows)
     first_index = int(indices[0])
-    if (indices == first_index).all():  # 2 2 2 2: the number is the row that is repeated, 2.
+    if (indices == first_index).all():  # 2 2 2 2: row 2 is repeated.
         return Rows("constant", first_index)
     period = _period_of(indices)
-    if np.array_equal(indices, _wrapped_rows(first_index, period, length)):
-        return Rows("wrapped", period)  # 0 1 2 0 1 2: they begin again after 3 rows.
+    wrapped_rows = _wrapped_rows(first_index, period, length)
+    if np.array_equal(indices, wrapped_rows):  # 0 1 2 0 1 2: they begin again after three rows.
+        return Rows("wrapped", period)
     if np.array_equal(indices, np.arange(count)[::-1]):  # 3 2 1 0
         return Rows("reversed")
     return None

@@ -220,12 +220,9 @@ def _scheme_of_waves(computation: WaveComputation, specification: Scheme) -> Sch
     """
     has_consecutive_positions = specification.is_range
     if not has_consecutive_positions:
-        return (
-            specification  # There are no wave parameters of rows on a grid, or at listed positions.
-        )
-    schedule = (
-        computation.schedule
-    )  # the formula of the frequencies, base^(−i/denominator) and a scaling
+        # Wave parameters, such as the offset, do not describe rows on a grid or at listed positions.
+        return specification
+    schedule = computation.schedule  # the formula of the frequencies, base^(−i/denominator)
     if schedule is None or not _can_schemes_have(schedule):
         return None
     holds_queries_or_keys = computation.are_rows_tokens
