@@ -18,7 +18,7 @@ from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.explain.frequency_schedule import table_at_consecutive_positions
+from pecli.explain.frequency_schedule import wave_table_without_position_list
 from pecli.explain.wave_tables import WaveTable, scheme_of_waves, wave_edit, wave_table
 
 YARN = Rope(64, 32, 500000.0, scaling="yarn", factor=8.0, original_max_position_embeddings=16)
@@ -248,8 +248,8 @@ def test_a_scheme_at_listed_positions_has_the_waves_of_consecutive_ones() -> Non
     listed = Rope(positions=(3, 1, 2), dim=8, base=500.0)
 
     assert wave_table(listed) is None
-    assert table_at_consecutive_positions(listed) == wave_table(Rope(1, 8, base=500.0))
-    assert table_at_consecutive_positions(YARN) == wave_table(YARN)
+    assert wave_table_without_position_list(listed) == wave_table(Rope(1, 8, base=500.0))
+    assert wave_table_without_position_list(YARN) == wave_table(YARN)
 
 
 @pytest.mark.parametrize(
@@ -259,8 +259,8 @@ def test_a_scheme_at_listed_positions_has_the_waves_of_consecutive_ones() -> Non
         pytest.param(Alibi(4, 4), id="ALiBi has no waves"),
     ],
 )
-def test_a_scheme_without_waves_along_one_axis_has_no_table_at_consecutive_positions(
+def test_a_scheme_without_waves_along_one_axis_has_no_wave_table(
     scheme: Scheme,
 ) -> None:
-    """`table_at_consecutive_positions` describes a scheme by waves along one axis of positions."""
-    assert table_at_consecutive_positions(scheme) is None
+    """`wave_table_without_position_list` describes a scheme by waves along one axis of positions."""
+    assert wave_table_without_position_list(scheme) is None
