@@ -345,12 +345,12 @@ def _with_each(
 ) -> list[Case]:
     """Return every case in each way in which its numbers may have been stored.
 
-    Exact numbers are not supposed to be computed in float32: see `in_arithmetic_of_data`.
+    Exact numbers are not supposed to be computed in float32: see `with_exact_angles_if_shown`.
     """
     stored: list[Case] = []
     for case in cases:
         stored += ways_to_store(case)
-    return [case.in_arithmetic_of_data() for case in stored]
+    return [case.with_exact_angles_if_shown() for case in stored]
 
 
 def with_storages(case: Case) -> Iterator[Case]:

@@ -25,7 +25,7 @@ from pecli.explain.catalogue.schedule_numbers import (
 from pecli.explain.computation import WaveComputation
 from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule
 from pecli.explain.hypothesis import Case
-from pecli.explain.measure import Fit, MeasuredFrequencies, fit_numbers
+from pecli.explain.measure import Fit, MeasuredFrequencies, fit_several_numbers
 from pecli.explain.numbers import plain_numbers
 
 COMMON_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
@@ -185,7 +185,7 @@ def _fit_two_numbers(
         return changed.frequencies
 
     expected = [float(schedule.value(first_name)), float(schedule.value(second_name))]
-    fits = fit_numbers(frequencies_with, measured, start=expected)
+    fits = fit_several_numbers(frequencies_with, measured, start=expected)
     if fits is None:
         return None
     fitted_frequencies = frequencies_with([fit.value for fit in fits])
