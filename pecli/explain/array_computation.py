@@ -98,7 +98,7 @@ class ArrayObservations(Observations):
 def case_of_arrays(
     changed: ArrayComputation, found: Observations, changes: tuple[Edit, ...]
 ) -> Case:
-    """Return two files' arrays as a case that `accept` can test: are all numbers equal?
+    """Return a comparison of two files' arrays for `accept`, which tests if all numbers are equal.
 
     The arrays of the first file were changed before, for example by reversing their rows. If they
     equal those of the second file, `accept` returns the changes as the explanation.

@@ -140,7 +140,7 @@ def with_row_constants(candidate: Candidate, found: Array) -> Iterator[Candidate
     key, it is 0 1 2: the constant is 2.
     """
     expected = candidate.array
-    if not _may_be_biases(expected, found) or not _do_some_rows_fit(expected, found):
+    if not _may_be_biases(expected, found) or not _sample_differs_by_row_constants(expected, found):
         return
     every_row = ExpectedAndFound(widened(expected), widened(found))
     constants = _median_difference_per_row(every_row)  # (…, rows, 1)
@@ -161,7 +161,7 @@ def _may_be_biases(expected: Array, found: Array) -> bool:
     return has_rows_of_keys and are_real
 
 
-def _do_some_rows_fit(expected: Array, found: Array) -> bool:
+def _sample_differs_by_row_constants(expected: Array, found: Array) -> bool:
     """Return True if a sample of rows is nearly as found once a constant is added to each row.
 
     A sample is compared fast, before a large array is changed as a whole.

@@ -342,6 +342,7 @@ def _explain_by_scheme(bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
     observations = Observations(tensors, observed_dtype(tensors))
     case = Case.of(scheme, right_bias, observations, bias.shape_edits)
     without_mistake = explain_cases([case], tolerance=0.0, most_mistakes=0)
+    # Only mistakes with which every number of the bias is made again are accepted.
     with_one_mistake = accepted(_cases_with_mistakes(case, bias, right_bias))
     for explanation in chain(without_mistake, with_one_mistake):
         # The command of the answer makes the right bias; a mistake is named beside it.

@@ -351,7 +351,7 @@ class Case:
         return self.measured[key]  # type: ignore[return-value]
 
     def with_exact_angles_if_shown(self) -> "Case":
-        """Return the case with exact angles if the file shows that it has these, else with float32 ones.
+        """Return the case with exact angles if the file shows such; else as it is, with float32 angles.
 
         An angle is position · frequency. Float32 rounds 4000 radians by up to 1.2e-4, which moves
         cosines by as much. If a file has exact angles, this tolerance would hide small mistakes.
@@ -381,23 +381,22 @@ class Case:
         return self._do_rows_show_exact_angles(observed.sampled_rows)
 
     def _do_rows_show_exact_angles(self, rows: Indices) -> bool:
-        """Return True if some rows of the file have exact angles in most columns that show a difference.
+        """Return True if these rows of the file show that its angles were exact, not rounded to float32.
 
-        A column shows one if float32 angles would give other numbers than exact angles. Slow pairs
-        have small angles, whose columns are the same either way.
+        Only columns that differ between both can show it: small angles of slow pairs are the same
+        either way. Most of the columns that differ must hold the numbers of exact angles.
         """
         data = self.observations.matrix(rows)
         with np.errstate(all="ignore"):  # The file may hold anything.
             by_float32 = self.computation.rendered(rows)
             by_exact_angles = self.computation.exactly().rendered(rows)
             rounding = self._rounding_of_exact(data)
-            # Numbers that are nearer than this may be the same number after rounding.
-            nearest_that_differ = 2 * rounding
-            shows_difference = np.abs(by_float32 - by_exact_angles) > nearest_that_differ
-            has_exact_angle = np.abs(data - by_exact_angles) <= rounding
-        showing_columns = shows_difference.any(axis=0)
-        exact_columns = showing_columns & has_exact_angle.all(axis=0)
-        return bool(exact_columns.sum() > MAX_EXACT_SHARE * showing_columns.sum())
+            # Each number is rounded once more in the file, so that nearer ones may become the same.
+            differs = np.abs(by_float32 - by_exact_angles) > 2 * rounding
+            is_exact = np.abs(data - by_exact_angles) <= rounding
+        differing_columns = differs.any(axis=0)
+        exact_columns = differing_columns & is_exact.all(axis=0)
+        return bool(exact_columns.sum() > MAX_EXACT_SHARE * differing_columns.sum())
 
     def _rounding_of_exact(self, data: Floats) -> Floats:
         """Return how far each number of the data may be from the exact one.

@@ -429,7 +429,7 @@ def _likely_factors(fitted: float, channels: int) -> list[float]:
     """Return the numbers near a fitted factor that programs multiply queries by, the likeliest first.
 
     Attention scores are divided by √d for heads of d channels, and some programs divide the queries
-    instead. 1/√128 = 0.08838835 is no plain number, so that it is tried before those with few digits.
+    instead. 1/√128 = 0.08838835 comes before numbers with fewer digits, which are less likely.
 
     Args:
         fitted: The factor that fits the data best.
