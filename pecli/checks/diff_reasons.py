@@ -159,7 +159,7 @@ def _explain_tables(
 def _find_swapped(pairs: Iterable[TablePair], atol: float) -> list[Explanation]:
     """Return that two tables have each other's names in B, such as `cos` and `sin`, if they do."""
     arrays_by_name = {pair.name: (pair.a, pair.b) for pair in pairs}
-    return list(array_transforms.explain_swapped(arrays_by_name, atol))
+    return list(array_transforms.explain_exchanged_names(arrays_by_name, atol))
 
 
 def _without_names(transforms: Iterable[Explanation], names: set[str]) -> list[Explanation]:

@@ -737,20 +737,25 @@ class FrequencyComputation(WaveComputation):
 
         A vector of wavelengths w shows the frequencies 2π / w. None is returned if it holds NaN or
         infinity.
+
+        Args:
+            sample: The numbers of the vector, (1, columns).
+            rows: The index of its only row.
         """
         if not np.isfinite(sample).all():
             return None
         numbers = self._number_of_each_pair(sample, rows)
-        # The amplitude is 2 if all numbers are supposed to have been doubled by mistake.
-        frequencies = self._inverted_for_wavelengths(numbers / self.amplitude)
+        # By mistake, all numbers may have been multiplied by a factor, such as 2. It is divided out.
+        factor_of_all = self.amplitude
+        frequencies = self._inverted_for_wavelengths(numbers / factor_of_all)
         # Another program may have computed powers in float32, and rounded them to a dtype.
         error_of_powers = standard_errors_of_powers(frequencies)
         error_of_rounding = self.storage.half_unit(frequencies)
         return MeasuredFrequencies(
             values=frequencies,
             errors=error_of_powers + error_of_rounding,
-            amplitude=1.0,  # A vector of frequencies shows no amplitude of cosines.
-            is_folded=False,  # It shows the signs of frequencies, which cosines do not.
+            amplitude=1.0,  # of cosines and sines, which a vector does not have
+            is_folded=False,  # Signs are there. They are lost only if frequencies come from cosines.
         )
 
     def _number_of_each_pair(self, sample: Floats, rows: Indices) -> Floats:

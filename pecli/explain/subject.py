@@ -23,7 +23,7 @@ from pecli.explain.computation import (
 from pecli.explain.frequency_schedule import (
     FrequencySchedule,
     schedule_of,
-    table_at_consecutive_positions,
+    wave_table_without_position_list,
     waves_of_schedule,
     with_frequencies_of,
 )
@@ -85,7 +85,7 @@ def _schedule_of_scheme(scheme: Positioned) -> FrequencySchedule | None:
     None is returned for schemes on a grid, whose axes may each have a formula of their own, and for
     frequencies that are given one by one.
     """
-    table = table_at_consecutive_positions(scheme)
+    table = wave_table_without_position_list(scheme)
     return None if table is None else schedule_of(table)
 
 
@@ -339,7 +339,7 @@ def _numbers_of(scheme: Scheme) -> WaveTable:
 
     The frequencies of the scheme must have a formula: then it has cosines and sines.
     """
-    table = table_at_consecutive_positions(scheme)
+    table = wave_table_without_position_list(scheme)
     assert table is not None
     return table
 
