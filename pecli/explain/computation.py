@@ -745,9 +745,9 @@ class FrequencyComputation(WaveComputation):
         if not np.isfinite(sample).all():
             return None
         numbers = self._number_of_each_pair(sample, rows)
-        # By mistake, all numbers may have been multiplied by a factor, such as 2. It is divided out.
+        # By mistake, all frequencies may have been multiplied by a factor, such as 2. It is divided out.
         factor_of_all = self.amplitude
-        frequencies = self._inverted_for_wavelengths(numbers / factor_of_all)
+        frequencies = self._inverted_for_wavelengths(numbers) / factor_of_all
         # Another program may have computed powers in float32, and rounded them to a dtype.
         error_of_powers = standard_errors_of_powers(frequencies)
         error_of_rounding = self.storage.half_unit(frequencies)
