@@ -38,7 +38,7 @@ def separate_tables(name: str, array: AnyArray) -> SeparateTables:
     """Return the cosines and the sines of a tensor as two tables, with a row per position.
 
     `cos_sin_cache` (L, D) becomes `cos` and `sin` (L, D/2). A tensor that does not hold both becomes
-    one table under an empty name. The values alone decide: the frequencies need not be known.
+    one table under an empty name. Frequencies need not be known: cos² + sin² is constant for any.
 
     Args:
         name: The name of the tensor; `cos_cached` holds cosines, `cos_sin_cache` both.
@@ -48,7 +48,7 @@ def separate_tables(name: str, array: AnyArray) -> SeparateTables:
     if row_widths:  # The tensor is a vector of all elements, row after row.
         return _separate_vector(array, row_widths)
     if _may_hold_both(name, array):
-        separated = _separate_functions([array])
+        separated = _separate_cos_and_sin([array])
         if separated is not None:
             return separated
     # A table of one function may be transposed. Only names such as `cos` or `sin` are trusted: in other
@@ -78,14 +78,14 @@ def _separate_vector(vector: AnyArray, row_widths: Sequence[int]) -> SeparateTab
         row_widths: The lengths that its rows may have, the shortest first.
     """
     widest_first = [vector.reshape(-1, width) for width in reversed(row_widths)]
-    separated = _separate_functions(widest_first)
+    separated = _separate_cos_and_sin(widest_first)
     if separated is not None:
         return separated
     narrowest = widest_first[-1]
     return SeparateTables.of_whole(narrowest, f"read as {bracketed(narrowest.shape)}")
 
 
-def _separate_functions(tables: list[AnyArray]) -> SeparateTables | None:
+def _separate_cos_and_sin(tables: list[AnyArray]) -> SeparateTables | None:
     """Return the cosines and sines of the first table that holds both; None if none does.
 
     In such a table, cos² + sin² is constant.

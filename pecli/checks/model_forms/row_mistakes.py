@@ -54,8 +54,8 @@ def find_row_mistakes(
     if is_permuted_by_right_converter:
         yield from _find_wrong_permutations(reference_order, right_order, heads, are_keys=are_keys)
         return
-    # A right converter copies these rows. If pairs are side by side in the checked file, they are so
-    # in the reference: a wrong converter may have moved them back to 0 1 2 3.
+    # A right converter copies these rows, as both files have the same order of pairs. If pairs are side
+    # by side, 0 2 1 3, a wrong converter may have moved them back to 0 1 2 3.
     has_pairs_side_by_side = checked.layout == "interleaved"
     if has_pairs_side_by_side:
         yield from _find_undone_permutation(reference_order, heads, are_keys=are_keys)

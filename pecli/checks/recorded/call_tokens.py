@@ -120,9 +120,8 @@ class CallTokens:
         """
         if self.has_images:
             return  # All ids count as right.
-        ids_of_text = self.used_ids[
-            0
-        ]  # (batch, L), or (1, L) for all sequences; the same on all axes
+        # Text has the same ids on all axes: (batch, L), or (1, L) for all sequences.
+        ids_of_text = self.used_ids[0]
         used_ids = np.broadcast_to(ids_of_text, self.positions.shape)
         for sequence, is_token in enumerate(self.is_token):
             used = used_ids[sequence, is_token]

@@ -170,7 +170,7 @@ class ModuleChecker:
     def _check_frequencies(
         self, call: int, module: str, tensors: Mapping[str, Array]
     ) -> TableCheck:
-        """Return a comparison of frequencies that a module holds with those of the model.
+        """Compare the frequencies that a module holds with those of the model.
 
         Args:
             call: The number of the call, whose length some scalings depend on.

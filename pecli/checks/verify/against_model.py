@@ -102,8 +102,8 @@ class _FileAndModel(NamedTuple):
         best = _find_best_answer(checks, self.tolerance, search_reasons=self.reasons)
         if best is not None:
             return best
-        # Usually there is nothing to guess, and no assignment: this check compares all tensors. It also
-        # raises the error if there are assignments, but no table in any of them.
+        # Usually names state the layers, or all layers have one table: then there are no assignments, and
+        # this check compares all tensors. If no assignment has a table, it raises the error.
         check_without_guess = ModelCheck(label, tensors, notes)
         return check_without_guess.verify(self.tolerance, search_reasons=self.reasons)
 

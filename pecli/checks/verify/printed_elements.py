@@ -168,7 +168,7 @@ def _compare_printed_elements(
     after the rotation, and both channels were printed before it.
     """
     expected = _rotate_printed(pair, encoding, job, layout)  # NaN if a channel was not printed
-    is_compared = np.isfinite(expected) & _find_printed(pair)
+    is_compared = np.isfinite(expected) & _mark_printed_elements(pair)
     result = compare_arrays(
         _replace_by_zero(expected, ~is_compared),
         _replace_by_zero(pair.after, ~is_compared),
@@ -201,7 +201,7 @@ def _replace_by_zero(values: Array, is_left_out: Flags) -> Array:
     return as_dtype(np.where(is_left_out, 0.0, values), "float32")
 
 
-def _find_printed(pair: PrintedPair) -> Flags:
+def _mark_printed_elements(pair: PrintedPair) -> Flags:
     """Return True for each element after the rotation whose channel was printed, (heads, tokens, D)."""
     is_printed = np.zeros(pair.after.shape, bool)
     is_printed[..., pair.part.channels] = True
