@@ -86,7 +86,12 @@ class Match:
     @property
     def holds_one_function(self) -> bool:
         """True if its tensors are cosines only, or sines only; another tensor has the others."""
-        return any(edit in ONLY_FUNCTION_BY_EDIT for edit in self.edits)
+        return bool(self.only_functions)
+
+    @property
+    def only_functions(self) -> set[str]:
+        """The function of tensors that are cosines only, or sines only: {"cos"}; empty for others."""
+        return {ONLY_FUNCTION_BY_EDIT[edit] for edit in self.edits if edit in ONLY_FUNCTION_BY_EDIT}
 
     @property
     def has_length(self) -> bool:
@@ -467,8 +472,8 @@ def _join_matches(first: Match, second: Match) -> Match:
     """
     preferred = _choose_more_complete(first, second)
     edits = preferred.edits
-    if _hold_one_function_each(first, second):
-        # Together they have both functions, so that «cosines only» or «sines only» is dropped.
+    if len(first.only_functions | second.only_functions) == 2:
+        # Together they have cosines and sines, so that «cosines only» or «sines only» is dropped.
         edits = tuple(edit for edit in edits if edit not in ONLY_FUNCTION_BY_EDIT)
     return replace(
         preferred,
