@@ -418,6 +418,11 @@ class Case:
         """The computation, if it is one of cosines and sines or of their frequencies."""
         return self.computation if isinstance(self.computation, WaveComputation) else None
 
+    @property
+    def is_made_by_recipe(self) -> bool:
+        """True if the numbers are made as a recipe makes them, not as any library may."""
+        return self.waves is not None and self.waves.arithmetic.has_given_frequencies
+
     @cached_property
     def mistakes_beside_storage(self) -> list[Mistake]:
         """The supposed mistakes, without the grid on which the numbers are stored."""
@@ -782,7 +787,9 @@ def accept(case: Case) -> Explanation | None:
     residual = differences.largest
     residual_of_recipe = 0.0  # An explanation with a mistake states none.
     if _is_right_but_for_rounding(edits):
-        residual_of_recipe = _largest_difference_from_recipe(case, edits)
+        residual_of_recipe = differences.largest
+        if not case.is_made_by_recipe:
+            residual_of_recipe = _largest_difference_from_recipe(case, edits)
         # The engine's table by this recipe may be nearer to the file than the table of the case.
         residual = min(residual, residual_of_recipe)
     return Explanation(
@@ -843,7 +850,11 @@ def _edits_and_cost(case: Case) -> EditsAndCost:
     if is_only_precision and _shows_float32(case):
         edits = (Recipe("float32"), *edits)
         cost += FLOAT32_COST
-    return EditsAndCost(_with_recipe(edits, case.observations.dtype), cost)
+    # Queries in bfloat16 do not show the dtype of the tables by which they were rotated.
+    holds_tables = case.waves is None or not case.waves.are_rows_tokens
+    if holds_tables:
+        edits = _with_recipe(edits, case.observations.dtype)
+    return EditsAndCost(edits, cost)
 
 
 def _named_edits(case: Case) -> list[Edit]:
