@@ -418,6 +418,11 @@ class Case:
         """The computation, if it is one of cosines and sines or of their frequencies."""
         return self.computation if isinstance(self.computation, WaveComputation) else None
 
+    @property
+    def is_made_by_recipe(self) -> bool:
+        """True if the numbers are made as a recipe makes them, not as any library may."""
+        return self.waves is not None and self.waves.arithmetic.has_given_frequencies
+
     @cached_property
     def mistakes_beside_storage(self) -> list[Mistake]:
         """The supposed mistakes, without the grid on which the numbers are stored."""
@@ -782,9 +787,12 @@ def accept(case: Case) -> Explanation | None:
     largest_difference = unexplained.largest
     difference_from_recipe = 0.0  # It is not measured if there is a mistake.
     if _is_right_but_for_rounding(edits):
-        # A search computes its tables fast; `pecli rope --recipe float32` repeats PyTorch's steps. So
-        # the file may be nearer to the table of the recipe. Without a recipe, this is infinity.
-        difference_from_recipe = _largest_difference_from_recipe(case, edits)
+        difference_from_recipe = unexplained.largest
+        if not case.is_made_by_recipe:
+            # A search computes its tables fast; `pecli rope --recipe float32` repeats PyTorch's
+            # steps. So the file may be nearer to the table of the recipe. Without a recipe, this is
+            # infinity.
+            difference_from_recipe = _largest_difference_from_recipe(case, edits)
         largest_difference = min(largest_difference, difference_from_recipe)
     return Explanation(
         edits=edits,
@@ -844,7 +852,11 @@ def _edits_and_cost(case: Case) -> EditsAndCost:
     if is_only_precision and _shows_float32(case):
         edits = (Recipe("float32"), *edits)
         cost += FLOAT32_COST
-    return EditsAndCost(_with_recipe(edits, case.observations.dtype), cost)
+    # Queries in bfloat16 do not show the dtype of the tables by which they were rotated.
+    holds_tables = case.waves is None or not case.waves.are_rows_tokens
+    if holds_tables:
+        edits = _with_recipe(edits, case.observations.dtype)
+    return EditsAndCost(edits, cost)
 
 
 def _named_edits(case: Case) -> list[Edit]:
