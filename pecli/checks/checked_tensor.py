@@ -59,30 +59,30 @@ class CheckedTensor:
         tolerance: Tolerance,
         *,
         any_dtype: bool = True,
-        stated_name: str = "",
+        descriptive_name: str = "",
     ) -> "CheckedTensor":
         """Compare a tensor with its expected tables, and return the result with notes for a report.
 
         Args:
             tensor: Its name in the file.
-            label: Its name in the result.
+            label: Its name in the report.
             reading: The tensor, the tables that it should hold, and how their axes match: (2, 64, 128)
                 as two copies of cosines (64, 128), for example.
             tolerance: The errors that pass.
-            any_dtype: True if another dtype is not a finding.
-            stated_name: The name that may state the order of cosines and sines, such as `sin_cos`; the
-                label if it is empty.
+            any_dtype: True if another dtype is not a problem.
+            descriptive_name: A name such as `sin_cos`, which states that sines come first; the label
+                if it is empty.
         """
-        # If the comparison fails, a search for the mistake changes parameters of this scheme until it
-        # makes these tables.
-        to_explain = reading.take_tables_to_explain()
+        # If the comparison fails, other code looks for the parameter that is wrong. It needs the tables
+        # that were found, and the scheme that should have made them.
+        found = reading.take_found_tables_and_scheme()
         return cls(
             tensor=tensor,
             result=compare_reading(label, reading, tolerance, any_dtype=any_dtype),
-            scheme=to_explain.scheme,
-            found_tables=to_explain.tables,
+            scheme=found.scheme,
+            found_tables=found.tables,
             note=describe_arrangement(reading),
-            doubt=_find_doubt_about_order(label, stated_name or label, reading),
+            doubt=_doubt_unnamed_order(label, descriptive_name or label, reading),
         )
 
     @property
@@ -91,9 +91,9 @@ class CheckedTensor:
         return self.result.mismatched != 0 and not isinstance(self.result.finding, CopiesDiffer)
 
 
-def _find_doubt_about_order(label: str, stated_name: str, reading: Reading) -> Doubt | None:
+def _doubt_unnamed_order(label: str, descriptive_name: str, reading: Reading) -> Doubt | None:
     """Return a doubt if sines come before cosines, and the name of the tensor does not state it."""
-    if reading.candidate.names == SINES_FIRST and function_order(stated_name) != SINES_FIRST:
+    if reading.candidate.names == SINES_FIRST and function_order(descriptive_name) != SINES_FIRST:
         return SinesFirst(label)
     return None
 

@@ -202,11 +202,12 @@ def _advise_on_quantised_tables(failed: Sequence[Comparison]) -> Iterator[Line]:
     if not step or _have_problems_beside_values(compared):
         return
     largest_error = max(result.largest_error for result in compared)
-    if 0 < largest_error <= _bound_error_of_one_step(step):
-        scale = f"integers with a scale of 1/{round(1 / step)} have steps of {step:.2g}"
-        # Steps of int32 are so fine that rounding to float32 moves numbers by more than one.
-        tolerance = _round_up(max(step, largest_error))
-        yield Line(f"{scale}; allow --atol {tolerance}", is_advice=True)
+    is_off_by_one_step = 0 < largest_error <= _bound_error_of_one_step(step)
+    if is_off_by_one_step:
+        # The error may be larger than one step of int32, 5e-10: rounding to float32 adds up to 6e-8.
+        tolerance = _round_up_to_two_digits(max(step, largest_error))
+        steps = f"integers with a scale of 1/{round(1 / step)} have steps of {step:.2g}"
+        yield Line(f"{steps}; allow --atol {tolerance}", is_advice=True)
 
 
 def _bound_error_of_one_step(step: float) -> float:
@@ -224,10 +225,10 @@ def _find_common_step(compared: Sequence[Comparison]) -> float:
     return steps.pop() if len(steps) == 1 else 0.0
 
 
-def _round_up(number: float) -> str:
+def _round_up_to_two_digits(number: float) -> str:
     """Return two digits of a tolerance, rounded up so that errors of this size pass.
 
-    >>> _round_up(1 / 127)
+    >>> _round_up_to_two_digits(1 / 127)
     '0.0079'
     """
     digit = 10.0 ** (math.floor(math.log10(number)) - 1)

@@ -211,7 +211,7 @@ def _measure_runtime(
     computed = rope if causes else _as_emulated(rope, name)
     position_count = served.length if rows is None else rows
     errors = measure_runtime(
-        defined, computed, position_count, tolerance, reads_differently=bool(causes)
+        defined, computed, position_count, tolerance, misreads_parameters=bool(causes)
     )
     short_prompts = _find_problem_of_short_prompts(encoding, runtime, rope, served.length)
     return RuntimeResult(
@@ -268,10 +268,10 @@ def _count_rows(runtime: RuntimeProfile, rope: Rope, served: Served) -> int | No
 def _find_problem_of_short_prompts(
     encoding: Encoding, runtime: RuntimeProfile, rope: Rope, length: int
 ) -> str:
-    """Return a sentence on what is wrong for short prompts; empty if nothing is.
+    """Return a sentence on what a runtime computes wrong for short prompts; empty if nothing is wrong.
 
-    The sentence is the one of the runtime's reading, or, for longrope, that short prompts get the
-    long factors.
+    Longrope has other factors for prompts within the original context. A runtime that chooses its
+    factors before it has seen a prompt uses the long ones for these prompts as well.
 
     Args:
         encoding: The encoding that the model defines.
@@ -279,12 +279,14 @@ def _find_problem_of_short_prompts(
         rope: The scheme as the runtime reads it.
         length: The served context.
     """
-    parameters = encoding.parameters
-    original = parameters.get("original_max_position_embeddings") or length
     scaling = rope.runtime_reading.scaling
     has_long_factors = isinstance(scaling, LongRope) and scaling.is_long
-    if runtime.ignores_prompt and has_long_factors and length > original:
-        return _describe_long_factors(parameters, original)
+    # Without an original context, no prompt counts as short.
+    original = encoding.parameters.get("original_max_position_embeddings") or length
+    has_short_prompts = length > original
+    if runtime.ignores_prompt and has_long_factors and has_short_prompts:
+        return _describe_long_factors(encoding.parameters, original)
+    # Other differences are known for the runtime: `short_prompts` is a sentence or empty.
     return rope.runtime_reading.short_prompts
 
 

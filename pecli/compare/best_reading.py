@@ -308,8 +308,8 @@ def _is_possible(reading: Reading) -> bool:
 def _is_likely(reading: Reading) -> bool:
     """Return True if a tensor with wrong values likely holds a table in this arrangement of axes.
 
-    (64, 64) may be a table, its transpose, or 64 copies of a vector. As the values are wrong, they
-    do not decide. So an unusual arrangement needs a sign that it is meant.
+    (64, 64) may be a table, its transpose, or 64 copies of a vector. Wrong values do not decide. So
+    an unusual arrangement needs another sign that it is meant.
     """
     if reading.is_learned:
         return True  # No values are expected, so none are wrong.
@@ -320,10 +320,12 @@ def _is_likely(reading: Reading) -> bool:
     expects_vector = len(reading.parts[0].expected.shape) < 2
     if is_vector != expects_vector:
         return _is_likely_with_other_axes(reading)
-    # All others are usual for a table of a model, and for one that fills the tensor. Of several
-    # copies, equal values are the sign: even wrong tables have them.
-    is_table_of_model = reading.candidate.origin is not None
-    return is_table_of_model or _holds_one_table_once(reading) or reading.is_plausible
+    # Upright tables are usual if a model requires them, or if the tensor holds nothing else.
+    is_required_by_model = reading.candidate.origin is not None
+    if is_required_by_model or _holds_one_table_once(reading):
+        return True
+    # Otherwise it holds several copies. The sign is that they are equal, as even wrong copies are.
+    return reading.is_plausible
 
 
 def _is_transposed_wave(reading: Reading) -> bool:

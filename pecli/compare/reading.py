@@ -172,7 +172,7 @@ class Reading:
         """Return one copy of each table that was found, by its name."""
         return {name: part.first_copy for name, part in self.first_parts.items()}
 
-    def take_tables_to_explain(self) -> FoundTables:
+    def take_found_tables_and_scheme(self) -> FoundTables:
         """Return one copy of the tables that were found, and the scheme that should have made them.
 
         A search for the reason of an error gets these: it changes parameters of the scheme until it

@@ -73,11 +73,11 @@ class Layout(Edit):
     found: str
 
 
-ONE_FUNCTION: Mapping[Edit, str] = {
+ONLY_FUNCTION_BY_EDIT: Mapping[Edit, str] = {
     Layout("cos and sin", "cos alone"): "cos",
     Layout("cos and sin", "sin alone"): "sin",
 }
-"""The layouts of a table that holds one of both functions, and which."""
+"""The edits of a table that holds one function only, with the name of this function."""
 
 
 @dataclass(frozen=True)

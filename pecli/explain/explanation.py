@@ -81,13 +81,13 @@ class Explanation:
         """
         return replace(self, edits=tuple(map(change, self.edits)))
 
-    def made_by(self, scheme: Scheme | None) -> "Explanation":
-        """Return the explanation with the scheme of its command; None for no command."""
+    def with_scheme_of_command(self, scheme: Scheme | None) -> "Explanation":
+        """Return the explanation with the scheme whose command is printed; None for no command."""
         return replace(self, scheme=scheme)
 
     def without_command(self) -> "Explanation":
         """Return the explanation without the command that makes a table with its mistakes."""
-        return self.made_by(None)
+        return self.with_scheme_of_command(None)
 
     def without(self, edit: Edit) -> "Explanation":
         """Return the explanation without an edit that goes without saying."""

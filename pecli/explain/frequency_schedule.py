@@ -114,6 +114,7 @@ class FrequencySchedule:
         return self
 
     def unscaled(self) -> "FrequencySchedule":
+        """Return the schedule without a scaling, in which all pairs rotate."""
         return replace(
             self, scaling=NO_SCALING, rotating=None, applied="once", scaling_denominator=None
         )
@@ -131,7 +132,7 @@ def schedule_of(waves: WaveParameters) -> FrequencySchedule:
         denominator=waves.denominator,
         base=waves.base,
         scale=waves.scale,
-        scaling=waves.scaling.complete(),  # with default values instead of None
+        scaling=waves.scaling.with_defaults(),
         rotating=None if do_all_rotate else waves.rotating_pairs,
     )
 
@@ -208,11 +209,11 @@ def with_frequencies_of(schedule: FrequencySchedule, waves: WaveParameters) -> W
     )
 
 
-def wave_parameters_at_consecutive_positions(scheme: Scheme) -> WaveParameters | None:
-    """Return the base, scaling and other parameters of a scheme's cosines and sines at consecutive positions.
+def wave_parameters_without_position_list(scheme: Scheme) -> WaveParameters | None:
+    """Return the base, scaling, width and other numbers that describe a scheme's cosines and sines.
 
-    A scheme with a list of positions is taken without the list, since its frequencies are the same.
-    None is returned for schemes on a grid, and for schemes without cosines and sines.
+    A list of positions, such as 3 1 2, is left out, since frequencies do not depend on it. None is
+    returned for schemes on a grid, and for schemes without cosines and sines.
     """
     waves = wave_parameters(scheme)
     if waves is not None:
@@ -220,8 +221,9 @@ def wave_parameters_at_consecutive_positions(scheme: Scheme) -> WaveParameters |
     has_list = isinstance(scheme, Positioned) and scheme.positions is not None
     if not has_list:
         return None
-    one_row_instead: dict[str, Any] = {"positions": None, "seq_len": 1}
+    # Without a list, a scheme must have a number of rows. Frequencies do not depend on it either.
+    without_list: dict[str, Any] = {"positions": None, "seq_len": 1}
     try:
-        return wave_parameters(replace(scheme, **one_row_instead))
+        return wave_parameters(replace(scheme, **without_list))
     except ParameterError:  # Some parameters, such as mrope_section, go only with a list.
         return None

@@ -23,8 +23,8 @@ from pecli.explain.computation import (
 from pecli.explain.frequency_schedule import (
     FrequencySchedule,
     schedule_of,
-    wave_parameters_at_consecutive_positions,
     wave_parameters_of_schedule,
+    wave_parameters_without_position_list,
     with_frequencies_of,
 )
 from pecli.explain.wave_tables import WaveParameters, scheme_with_wave_parameters
@@ -85,7 +85,7 @@ def _schedule_of_scheme(scheme: Positioned) -> FrequencySchedule | None:
     None is returned for schemes on a grid, whose axes may each have a formula of their own, and for
     frequencies that are given one by one.
     """
-    parameters = wave_parameters_at_consecutive_positions(scheme)
+    parameters = wave_parameters_without_position_list(scheme)
     return None if parameters is None else schedule_of(parameters)
 
 
@@ -332,7 +332,7 @@ def _expected_wave_parameters(specification: Scheme) -> WaveParameters:
 
     The frequencies of the scheme must have a formula: then it has cosines and sines.
     """
-    parameters = wave_parameters_at_consecutive_positions(specification)
+    parameters = wave_parameters_without_position_list(specification)
     assert parameters is not None
     return parameters
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from pecli.compare.forms import halved
 from pecli.engine.arrays import Array, widened
-from pecli.engine.edits import ONE_FUNCTION, Edit, Layout, Repeated, Transposed
+from pecli.engine.edits import ONLY_FUNCTION_BY_EDIT, Edit, Layout, Repeated, Transposed
 from pecli.explain.computation import Columns, WaveComputation
 from pecli.explain.measure import MeasuredFrequencies
 from pecli.explain.observations import Observations
@@ -299,7 +299,7 @@ def _read_as_one_function(array: Array, layout: str, edits: tuple[Edit, ...]) ->
         edits: How it lies in the file.
     """
     readings = []
-    for edit, name in ONE_FUNCTION.items():
+    for edit, name in ONLY_FUNCTION_BY_EDIT.items():
         readings.append(WaveReading({name: array}, layout, (*edits, edit)))
     return tuple(readings)
 

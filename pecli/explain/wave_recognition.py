@@ -386,10 +386,10 @@ def _made_by_scheme(explanation: Explanation, scheme: Scheme) -> Explanation:
         return explanation
     recipe = next((edit.found for edit in explanation.edits if isinstance(edit, Recipe)), None)
     if recipe is None:
-        return explanation.made_by(scheme)
+        return explanation.with_scheme_of_command(scheme)
     if recipe == FLOAT32_TABLE and scheme.dtype == "bfloat16":
         recipe = "float32"  # Rounding the table to bfloat16 is stated by the dtype.
-    return explanation.made_by(scheme.computed_as(recipe))
+    return explanation.with_scheme_of_command(scheme.computed_as(recipe))
 
 
 def _with_scheme_of_recipe(explanations: list[Explanation]) -> list[Explanation]:
@@ -405,7 +405,7 @@ def _with_scheme_of_recipe(explanations: list[Explanation]) -> list[Explanation]
     best_by_recipe = by_recipe[0]
     if best_by_recipe.residual > first.residual:
         return explanations  # The recipe makes the table less closely than the runtime.
-    return [first.made_by(best_by_recipe.scheme), *others]
+    return [first.with_scheme_of_command(best_by_recipe.scheme), *others]
 
 
 def _possible_starts(case: Case) -> Iterator[int]:

@@ -22,7 +22,14 @@ from pecli.files.number_text import (
     number_of,
     pieces,
 )
-from pecli.files.text_labels import NO_LABEL, Label, first_word, split_indexed_row, split_label
+from pecli.files.text_labels import (
+    NO_LABEL,
+    Label,
+    first_word,
+    heads_first,
+    split_indexed_row,
+    split_label,
+)
 from pecli.files.text_rows import TextRows
 
 MAX_TENSORS = 10_000
@@ -427,7 +434,7 @@ class _TextReader:
         """
         rows = self.rows.setdefault(self._tensor_name, TextRows())
         self.decimals_of_lists.append(numbers.decimals)
-        head = (*self.title.indices, *self.label.indices)
+        head = self._indices_of_labels
         for number, row in enumerate(values):
             rows.numbers.extend(row)
             rows.end_row(self.contents, indices=(*head, number), offset=offset, is_list=False)
@@ -449,13 +456,25 @@ class _TextReader:
             self.rows_below_title += rows.count - rows_before
 
     def _row_indices(self) -> tuple[int, ...]:
-        """Return the indices of a row, from its title and then from its label.
+        """Return the indices of a row, from its title and its label.
 
         Below `q head 2:`, rows without labels are counted: (2, 0), (2, 1), and so on.
         """
-        if not self.title.indices:
-            return self.label.indices
-        return (*self.title.indices, *(self.label.indices or (self.rows_below_title,)))
+        is_counted = bool(self.title.indices) and not self.label.indices
+        if is_counted:
+            return (*self._indices_of_labels, self.rows_below_title)
+        return self._indices_of_labels
+
+    @property
+    def _indices_of_labels(self) -> tuple[int, ...]:
+        """The indices of the title and of the label: (2, 7) of `head 2:` below `q pos 7:`.
+
+        The index of a head comes before that of a position, in whatever order they are printed.
+        """
+        return heads_first(
+            (*self.title.indices, *self.label.indices),
+            (*self.title.words_of_indices, *self.label.words_of_indices),
+        )
 
     def finish(self) -> LoadedFile:
         """Return the tensors of the whole text, and notes on how they were read.

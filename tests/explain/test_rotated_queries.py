@@ -536,6 +536,84 @@ def test_values_that_were_only_rounded_are_named_as_such() -> None:
     assert edits_found_in(rounded) == [(Dtype("bfloat16"),)]
 
 
+FAR = 70_000
+"""A position at which the angles of float32 are off by up to 0.004, so that cosines are as well."""
+
+
+def inv_freq_of_torch() -> Array:
+    """Return 1 / base**(2i/d) as transformers computes it: the power in float32, then its reciprocal."""
+    powers = (1e4 ** (np.arange(DIM // 2) / (DIM // 2))).astype(np.float32)
+    return np.float32(1) / powers
+
+
+def rotated_in_float32(
+    first_position: int, inv_freq: Array | None = None, queries: Array = QUERIES
+) -> Array:
+    """Rotate queries from a position on, with every number in float32."""
+    if inv_freq is None:
+        inv_freq = inv_freq_of_torch()
+    places = (first_position + ROW_NUMBERS).astype(np.float32)
+    angles = places[:, None] * inv_freq  # (rows, pairs) in float32
+    cos, sin = (function(angles.astype(float)).astype(np.float32) for function in (np.cos, np.sin))
+    return in_steps(queries.astype(np.float32), cos, sin)
+
+
+@pytest.mark.parametrize(
+    "options", [{"offset": FAR}, {"positions": FAR + ROW_NUMBERS}], ids=["offset", "stated"]
+)
+def test_queries_that_float32_explains_are_named_as_such(options: dict[str, Any]) -> None:
+    after = rotated_in_float32(FAR)
+    result = pecli.verify(after, CONFIG, before=QUERIES, atol=1e-4, **options)
+
+    assert not result.passed
+    assert [explanation.edits for explanation in result.explanations] == [(Recipe("float32"),)]
+    assert result.reasons[1:] == ("verify with --recipe float32",)
+    assert pecli.verify(
+        after, CONFIG, before=QUERIES, atol=1e-4, recipe="float32", **options
+    ).passed
+
+
+def test_float32_is_named_near_position_0_if_no_tolerance_allows_it() -> None:
+    """The angles of positions up to 63 are off by up to 2e-6 in float32, and the products by 5e-7."""
+    after = rotated_in_float32(0)
+    result = pecli.verify(after, CONFIG, before=QUERIES, atol=0)
+
+    assert result.reasons[1:] == ("verify with --recipe float32 --atol 1e-6",)
+    assert pecli.verify(after, CONFIG, before=QUERIES, atol=1e-6, recipe="float32").passed
+
+
+def test_queries_in_bfloat16_do_not_show_tables_in_bfloat16() -> None:
+    """The angles are in float32, and only the result is rounded to bfloat16."""
+    before = QUERIES.astype(BF16)
+    after = rotated_in_float32(FAR, queries=before).astype(BF16)
+
+    assert edits_found_in(after, before, offset=FAR, atol=1e-3) == [(Recipe("float32"),)]
+
+
+def test_float32_is_not_claimed_of_other_frequencies_than_those_of_the_recipe() -> None:
+    """The frequencies are computed in float64 and rounded once, as some ports in C++ do. Such angles
+    are within the errors of float32 arithmetic, but `--recipe float32` does not make them.
+    """
+    after = rotated_in_float32(FAR, frequencies().astype(np.float32))
+
+    assert edits_found_in(after, offset=FAR) == []
+
+
+def test_a_mistake_beside_float32_is_named_alone() -> None:
+    """All queries are rotated one position too far, in float32."""
+    after = rotated_in_float32(FAR + 1)
+
+    assert edits_found_in(after, offset=FAR) == [(Parameter("offset", FAR, FAR + 1),)]
+
+
+def test_float32_is_not_claimed_of_a_shift_since_verify_computes_it_exactly() -> None:
+    """Keys of a cache are moved by 70,000 positions: every row is turned by the angles of that."""
+    angles = np.float32(FAR) * inv_freq_of_torch()
+    after = rotated_in_layouts(QUERIES, angles).astype(np.float32)
+
+    assert edits_found_in(after, shift=FAR) == []
+
+
 @pytest.mark.parametrize("heads", [[1], [0, 6]])
 def test_other_positions_of_some_heads_are_named(heads: list[int]) -> None:
     """Of 8 heads, some are rotated at positions 7 to 70, and the others rightly at 0 to 63."""

@@ -17,7 +17,7 @@ from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.explain.frequency_schedule import wave_parameters_at_consecutive_positions
+from pecli.explain.frequency_schedule import wave_parameters_without_position_list
 from pecli.explain.wave_tables import (
     WaveEdit,
     WaveParameters,
@@ -268,23 +268,23 @@ def test_waves_have_the_attention_factor_that_longrope_computes_otherwise() -> N
 
 
 def test_a_scheme_at_listed_positions_has_the_waves_of_consecutive_ones() -> None:
-    """`wave_parameters` describes only schemes at consecutive positions, which 3, 1 and 2 are not. As the
-    frequencies do not depend on positions, `wave_parameters_at_consecutive_positions` returns the description
-    of one position with the same frequencies.
+    """`wave_parameters` describes only schemes at consecutive positions, which 3, 1 and 2 are not. As
+    the frequencies do not depend on positions, `wave_parameters_without_position_list` returns the
+    description of one position with the same frequencies.
     """
     listed = Rope(positions=(3, 1, 2), dim=8, base=500.0)
     assert wave_parameters(listed) is None
 
     one_position = wave_parameters(Rope(seq_len=1, dim=8, base=500.0))
     assert one_position is not None
-    assert wave_parameters_at_consecutive_positions(listed) == one_position
+    assert wave_parameters_without_position_list(listed) == one_position
 
 
 def test_a_scheme_at_consecutive_positions_has_its_own_waves_there() -> None:
     """YARN is at the positions 0 to 63, so that both functions describe it in the same way."""
     described = wave_parameters(YARN)
     assert described is not None
-    assert wave_parameters_at_consecutive_positions(YARN) == described
+    assert wave_parameters_without_position_list(YARN) == described
 
 
 @pytest.mark.parametrize(
@@ -294,8 +294,8 @@ def test_a_scheme_at_consecutive_positions_has_its_own_waves_there() -> None:
         pytest.param(Alibi(4, 4), id="ALiBi has no waves"),
     ],
 )
-def test_a_scheme_without_waves_along_one_axis_has_no_table_at_consecutive_positions(
+def test_a_scheme_without_waves_along_one_axis_has_no_wave_parameters(
     scheme: Scheme,
 ) -> None:
-    """`wave_parameters_at_consecutive_positions` describes a scheme by waves along one axis of positions."""
-    assert wave_parameters_at_consecutive_positions(scheme) is None
+    """`wave_parameters_without_position_list` describes a scheme by waves along one axis of positions."""
+    assert wave_parameters_without_position_list(scheme) is None

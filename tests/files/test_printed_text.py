@@ -281,6 +281,19 @@ def test_rows_of_two_tensors_that_alternate_are_read_as_two_tables() -> None:
             id="words in brackets",
         ),
         pytest.param(
+            "q pos 0 head 0: 1.5 2\nq pos 0 head 1: 5 6\nq pos 1 head 0: 3 4\nq pos 1 head 1: 7 8.5\n",
+            id="words of positions before heads",
+        ),
+        pytest.param(
+            "q token=0 head=0: [1.5, 2]\nq token=0 head=1: [5, 6]\n"
+            "q token=1 head=0: [3, 4]\nq token=1 head=1: [7, 8.5]\n",
+            id="words of tokens before heads",
+        ),
+        pytest.param(
+            "q tok 0:\nhead 0: 1.5 2\nhead 1: 5 6\nq tok 1:\nhead 0: 3 4\nhead 1: 7 8.5\n",
+            id="heads below a title for each token",
+        ),
+        pytest.param(
             "q head 0:\n1.5 2\n3 4\nq head 1:\n5 6\n7 8.5\n", id="a title above each head"
         ),
         pytest.param(
@@ -319,6 +332,40 @@ def test_printed_numbers_are_placed_by_the_labels_of_their_heads_and_rows(text: 
     Path("x.log").write_text(text)
 
     assert pecli.load("x.log")["q"].tolist() == [head_0, head_1]
+
+
+def test_indices_without_words_keep_their_order() -> None:
+    """Nothing states what the two indices count: three rows of the first, and two of the second."""
+    lines = [f"q[{row}][{column}] = {row} {column}.5\n" for row in range(3) for column in range(2)]
+    Path("x.log").write_text("".join(lines))
+
+    assert pecli.load("x.log")["q"].shape == (3, 2, 2)
+
+
+def test_a_log_of_one_token_has_an_axis_of_one_position() -> None:
+    Path("x.log").write_text("".join(f"q pos 7 head {head}: 1.5 {head}\n" for head in range(3)))
+    assert pecli.load("x.log")["q"].shape == (3, 1, 2)
+
+
+def test_queries_printed_token_by_token_are_verified() -> None:
+    """A loop over 6 tokens prints both heads of each, with 64 channels. They are rotated by the usual
+    formula, at the position of their token.
+    """
+    before = np.random.default_rng(0).normal(size=(6, 2, 64))
+    angles = np.outer(np.arange(6), 1e4 ** (-np.arange(32) / 32))[:, None]  # the same for all heads
+    a, b = np.split(before, 2, axis=-1)
+    cos, sin = np.cos(angles), np.sin(angles)
+    after = np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+    for name, values in (("before", before), ("after", after)):
+        lines = []
+        for token, head in np.ndindex(6, 2):
+            numbers = " ".join(f"{number:.6f}" for number in values[token, head])
+            lines.append(f"q pos {token} head {head}: {numbers}\n")
+        Path(f"{name}.txt").write_text("".join(lines))
+
+    result = pecli.verify("after.txt", "tinyllama-1.1b", before="before.txt", atol=1e-3)
+    assert result.passed
+    assert [tensor.shape for tensor in result.tensors] == [(2, 6, 64)]
 
 
 def test_an_index_in_brackets_before_a_whole_table_counts_layers() -> None:

@@ -29,7 +29,7 @@ from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import KindError, ParameterError, bracketed
 from pecli.explain import search
-from pecli.explain.array_computation import ArrayComputation, ArrayObservations, array_case
+from pecli.explain.array_computation import ArrayComputation, ArrayObservations, case_of_arrays
 from pecli.explain.array_values import ExpectedAndFound, factor_edits, plain_factor
 from pecli.explain.explanation import Explanation, merged
 from pecli.explain.hypotheses import explain_cases
@@ -366,7 +366,7 @@ def _explain_by_addition(
     wrong_sums = sequence.with_rows_added(addition.rows)
     # Computed numbers may be off by a rounding of float32; copied ones would have to be equal.
     computation = ArrayComputation((wrong_sums,), is_computed=True)
-    case = array_case(computation, observed, addition.edits)  # what is compared: sums and observed
+    case = case_of_arrays(computation, observed, addition.edits)
     # The addition is itself the mistake: no further one is tried.
     explanations = explain_cases([case], atol, most_mistakes=0)
     if not explanations:

@@ -399,6 +399,7 @@ class RotatedCheck:
             are_stated=self.job.tokens.are_stated,  # by the user, who may be wrong
             dtype=self.tensor.pair.dtype,
             places=ElementPlaces.of_whole(tuple(shape_of_heads), rows),
+            is_shifted=self.job.tokens.shift is not None,
         )
 
     @property

@@ -432,10 +432,10 @@ def test_a_pass_that_cannot_see_padding_is_weak() -> None:
     assert placed.weak == ()
 
 
-def test_rows_that_look_like_padding_are_of_a_numbered_sequence_only_with_a_batch_axis() -> None:
-    """The first 9 of 24 tokens are equal, as left padding is, in a tensor (heads, tokens, channels) of
-    one sequence. The remark on it, in `weak`, begins with «it»; with a batch axis, the same numbers
-    are those of sequence 0.
+def test_a_remark_on_padding_states_a_sequence_only_if_there_is_a_batch_axis() -> None:
+    """`weak` are remarks on a pass that proves little. The first 9 of 24 tokens are equal, as left
+    padding is, in a tensor (heads, tokens, channels): the remark says «it begins with …». With a
+    batch axis before heads, the same numbers are those of sequence 0.
     """
     before = np.random.default_rng(1).normal(size=(HEADS, LENGTH, DIM)).astype(np.float32)
     before[:, :9] = before[:, :1]
