@@ -132,6 +132,8 @@ class Misplacement(Enum):
     NOT_RESET = auto()
     RESTARTED = auto()
     ROW_BEFORE = auto()
+    ROW_NUMBER = auto()
+    """Slots of a cache that hold tokens in another order are taken for their positions."""
     SHARED = auto()
     SHIFTED = auto()
     STUCK = auto()

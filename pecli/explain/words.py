@@ -364,6 +364,7 @@ _MISPLACEMENTS = {
     Misplacement.NOT_RESET: "positions are not reset where a packed sequence begins",
     Misplacement.RESTARTED: "positions restart, as those of packed sequences",
     Misplacement.ROW_BEFORE: "each row has the position of the row before",
+    Misplacement.ROW_NUMBER: "the row number is used as position",
     Misplacement.SHARED: "each position is given to {by:,} rows",
     Misplacement.STUCK: "from row {row:,} on, every row is at position {by:,}",
     Misplacement.ONE_AXIS: "1-D positions are given to M-RoPE",
