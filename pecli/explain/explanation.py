@@ -105,6 +105,13 @@ class Explanation:
         others = tuple(other for other in self.edits if other != edit)
         return replace(self, edits=others)
 
+    def without_recipe(self) -> "Explanation":
+        """Return the explanation as one whose recipe makes wrong tables, so that it is not advised.
+
+        If only sines were computed in float16, `--recipe float16` would make other cosines as well.
+        """
+        return replace(self, recipe_residual=math.inf)
+
     def without_parameter(self, name: str) -> "Explanation":
         """Return the explanation without an edit of a parameter that nobody stated."""
         others = []
