@@ -198,6 +198,18 @@ class Transposed(Edit):
 
 
 @dataclass(frozen=True)
+class MemoryOrder(Edit):
+    """Numbers lie in memory in the order of other axes: their shape has as many, in another order."""
+
+    kind = "memory_order"
+
+    expected: tuple[int, ...]
+    found: tuple[int, ...]
+    which: str = "after"
+    """The tensor that lies so: the one before the rotation, the one after it, or both."""
+
+
+@dataclass(frozen=True)
 class Repeated(Edit):
     """The table is repeated along an axis."""
 

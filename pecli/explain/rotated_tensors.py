@@ -9,7 +9,16 @@ import numpy as np
 
 from pecli.compare.tolerance import FREQ_RTOL
 from pecli.engine.arrays import Array, Flags, Floats, Indices
-from pecli.engine.edits import Edit, Misplacement, Parameter, Recipe, RowsWrong
+from pecli.engine.edits import (
+    Edit,
+    ElementsWrong,
+    MemoryOrder,
+    Misplacement,
+    Parameter,
+    Recipe,
+    Rows,
+    RowsWrong,
+)
 from pecli.explain.catalogue import MISTAKES
 from pecli.explain.catalogue.token_positions import OtherTokenPositions
 from pecli.explain.element_places import ElementPlaces
@@ -44,6 +53,12 @@ SAMPLES = (2, 16)
 
 UNSEEN = (Stage.ARITHMETIC, Stage.DAMAGE, Stage.STORAGE)
 """Stages of mistakes that a tolerance is meant to allow, or that need no known mistake to be seen."""
+
+MOVED_SHARE = 0.9
+"""Share of rows that are moved by one number; the others may be damaged."""
+
+NORM_RTOL = 0.01
+"""Relative difference of norms before and after a rotation in bfloat16; those of random rows differ by more."""
 
 OF_FORMULA = (Misplacement.REVERSED, Misplacement.NOT_ROTATED)
 """Mistakes of positions that are those of the formula as well, unless the right positions are stated."""
@@ -223,19 +238,31 @@ class RotatedTensor:
         return Case.of(self.plan.rope, computation, observations)
 
     def possible_cases(self) -> Iterator[Case]:
-        """Yield what is to be explained: the tensor with the expected axes, then with exchanged ones.
+        """Yield what is to be explained: the tensor as it is expected, then with its axes or rows rearranged.
 
         A dump (8, 32, 128) should be 8 heads of 32 positions, but may be 32 heads of 8 positions. The
-        model's number of heads does not decide it, since a shard of the model has fewer. Axes are
-        exchanged only if all 32 heads then have the same rotation at each position.
+        model's number of heads does not decide it, since a shard of the model has fewer. It is
+        rearranged only if all heads then have the same rotation at each position.
         """
         yield self.case
-        if not self._may_have_exchanged_axes:
-            return
-        with_exchanged_axes = self._with_heads_as_rows().case
-        if _are_heads_rotated_alike(with_exchanged_axes):
-            # Every explanation then states the axis as well: «position_axis is −3 instead of −2».
-            yield replace(with_exchanged_axes, arranged=(self._edit_of_exchanged_axes,))
+        for rearranged in self._rearrangements():
+            case = rearranged.tensor.case
+            if _are_heads_rotated_alike(case):
+                # Every explanation then states it as well: «position_axis is −3 instead of −2».
+                yield replace(case, arranged=(rearranged.edit,))
+
+    def _rearrangements(self) -> Iterator["RearrangedTensor"]:
+        """Yield the tensor with other axes, another order in memory, and rows moved back."""
+        if self._may_have_exchanged_axes:
+            yield RearrangedTensor(self._with_heads_as_rows(), self._edit_of_exchanged_axes)
+        if self.places.have_head_axis and min(self.heads, self.rows) > 1:
+            for which in ("after", "before", "both"):
+                yield RearrangedTensor(
+                    self._with_other_memory_order(which), self._edit_of_memory_order(which)
+                )
+        moved_by = find_moved_rows(self.before, self.after)
+        if moved_by:
+            yield RearrangedTensor(self._with_rows_moved_back(moved_by), Rows("shifted", moved_by))
 
     @property
     def _may_have_exchanged_axes(self) -> bool:
@@ -252,6 +279,50 @@ class RotatedTensor:
         expected_axis = self.plan.axis
         other_axis = -3 if expected_axis == -2 else -2
         return Parameter("position_axis", expected_axis, other_axis)
+
+    def _with_other_memory_order(self, which: str) -> "RotatedTensor":
+        """Return the tensor if its numbers lie in memory with heads and rows in the other order.
+
+        A kernel writes 40 rows of 8 heads, (40, 8, 128), and the dump is labelled (8, 40, 128). Both
+        have as many numbers, so that only values show it.
+
+        Args:
+            which: The tensor that lies so: the one before the rotation, the one after it, or both.
+        """
+        before = self.before
+        after = self.after
+        if which != "after":
+            before = self._in_other_memory_order(before)
+        if which != "before":
+            after = self._in_other_memory_order(after)
+        return replace(self, before=before, after=after)
+
+    def _in_other_memory_order(self, tensor: Array) -> Array:
+        """Return (sequences, heads, rows, channels), which lies in memory with rows before heads, or the reverse."""
+        sequences, heads, rows, channels = tensor.shape
+        if self.plan.axis == -2:
+            return tensor.reshape(sequences, rows, heads, channels).swapaxes(1, 2)
+        # It is labelled (rows, heads, channels), and heads come before rows in memory.
+        return tensor.swapaxes(1, 2).reshape(tensor.shape)
+
+    def _edit_of_memory_order(self, which: str) -> MemoryOrder:
+        """Return the edit that states the order of axes in memory; a single sequence has no axis."""
+        sequences = () if self.sequences == 1 else (self.sequences,)
+        channels = self.after.shape[-1]
+        heads_first = (*sequences, self.heads, self.rows, channels)
+        rows_first = (*sequences, self.rows, self.heads, channels)
+        if self.plan.axis == -2:
+            return MemoryOrder(expected=heads_first, found=rows_first, which=which)
+        return MemoryOrder(expected=rows_first, found=heads_first, which=which)
+
+    def _with_rows_moved_back(self, by: int) -> "RotatedTensor":
+        """Return the tensor with rows that were moved down, the last ones to the top, where they were."""
+        order = np.roll(np.arange(self.rows), -by)
+        return replace(
+            self,
+            after=self.after[:, :, order],
+            places=replace(self.places, rows=[self.places.rows[row] for row in order.tolist()]),
+        )
 
     def _with_heads_as_rows(self) -> "RotatedTensor":
         """Return the tensor with the axes of heads and rows exchanged, since a file may have them in either order.
@@ -271,6 +342,40 @@ class RotatedTensor:
             is_token=np.ones((1, rows), bool),
             places=self.places.with_axes_exchanged(),
         )
+
+
+class RearrangedTensor(NamedTuple):
+    """A tensor with its axes or rows in another order, and the edit that states the order it has."""
+
+    tensor: RotatedTensor
+    edit: Edit
+
+
+def find_moved_rows(before: Array, after: Array) -> int:
+    """Return by how many rows all rows were moved down, the last ones to the top; 0 if by none.
+
+    A rotation keeps the norm of each head in each row. If row 0 of the first heads had the norms
+    8, 11 and 10, and row 1 has these after the rotation, rows were moved by 1.
+
+    Args:
+        before: Queries or keys before the rotation, (sequences, heads, rows, channels).
+        after: Queries or keys after it.
+    """
+    norms_before = _norms_of_rows(before)
+    norms_after = _norms_of_rows(after)
+    is_first_row = np.isclose(norms_after, norms_before[0], rtol=NORM_RTOL, atol=0).all(axis=1)
+    for moved_by in np.flatnonzero(is_first_row).tolist():
+        moved_norms = np.roll(norms_before, moved_by, axis=0)
+        is_row_alike = np.isclose(norms_after, moved_norms, rtol=NORM_RTOL, atol=0).all(axis=1)
+        if is_row_alike.mean() >= MOVED_SHARE:
+            return int(moved_by)
+    return 0
+
+
+def _norms_of_rows(heads: Array) -> Floats:
+    """Return the norm of each row of the first few heads, (rows, heads)."""
+    first_heads = ConvertedHeads(heads).first_few.at(slice(None))
+    return np.asarray(np.linalg.norm(first_heads, axis=-1))
 
 
 def _are_heads_rotated_alike(case: Case) -> bool:
@@ -422,7 +527,16 @@ def _explanations_of_rotation(
     by_positions = _explain_by_positions(tensor.case)
     if by_positions:
         return by_positions
-    return explain_cases([*tensor.possible_cases()], tolerance, most_mistakes)
+    explanations = explain_cases([*tensor.possible_cases()], tolerance, most_mistakes)
+    return [explanation for explanation in explanations if not _has_unknown_indices(explanation)]
+
+
+def _has_unknown_indices(explanation: Explanation) -> bool:
+    """Return True if an explanation names elements of a tensor that lies in memory in another order.
+
+    Element [2, 5, 7] of (40, 8, 128) has other indices in the file, which is labelled (8, 40, 128).
+    """
+    return explanation.has_edit(MemoryOrder) and explanation.has_edit(ElementsWrong)
 
 
 def _first_beside_float32(explanations: Sequence[Explanation]) -> Explanation | None:

@@ -28,6 +28,7 @@ from pecli.engine.edits import (
     Incomplete,
     Layout,
     Mask,
+    MemoryOrder,
     Misplacement,
     Negated,
     Noise,
@@ -53,7 +54,7 @@ from pecli.engine.edits import (
 )
 from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import number, spelled
+from pecli.errors import bracketed, number, spelled
 from pecli.explain.explanation import ComparedRows, Explanation
 
 PARAMETERS_WITHOUT_OPTION = ("position_axis", "inv_freq", "distance", "slopes", "pi")
@@ -385,6 +386,20 @@ def position_mistake_words(mistake: PositionMistake) -> str:
     return _MISPLACEMENTS[mistake.kind].format(**vars(mistake))
 
 
+_LYING = {
+    "after": "lies",
+    "before": "the tensor before the rotation lies",
+    "both": "the tensors before and after the rotation lie",
+}
+
+
+def _memory_order(edit: MemoryOrder, _: Context) -> Clause:
+    """Return the words for axes in another order: «lies as (40, 8, 128) in memory, not (8, 40, 128)»."""
+    return Clause(
+        f"{_LYING[edit.which]} as {bracketed(edit.found)} in memory, not {bracketed(edit.expected)}"
+    )
+
+
 def _rows(edit: Rows, context: Context) -> Clause:
     """Return the words for rows in another order or at other positions: «rows are shifted by 2»."""
     if edit.order == "constant" and edit.at == 0 and context.is_sine:
@@ -576,6 +591,7 @@ _WRITERS: Mapping[type[Edit], _Writer] = {
     Positions: _positions,
     RowsZero: _rows_zero,
     Transposed: _fields_of("the table is transposed"),
+    MemoryOrder: _memory_order,
     Repeated: _fields_of("repeated {times}× along axis {axis}"),
     Rows: _rows,
     SomeRows: _some_rows,
