@@ -55,6 +55,15 @@ class ElementPlaces:
             are_axes_exchanged=True,
         )
 
+    def head(self, number: int) -> int | tuple[int, ...]:
+        """Return the index of a head in the whole tensor, a number if it has a single axis of heads.
+
+        >>> ElementPlaces(heads=[(0,), (2,)], rows=[3]).head(1)
+        2
+        """
+        index = self.heads[number]
+        return index[0] if len(index) == 1 else index
+
     def element(self, head: int, row: int, channel: int) -> tuple[int, ...]:
         """Return the index of an element in the whole tensor.
 

@@ -12,6 +12,7 @@ from pecli.engine.arrays import Array, Flags, Floats, Indices
 from pecli.engine.edits import (
     Edit,
     ElementsWrong,
+    HeadsWrong,
     MemoryOrder,
     Misplacement,
     Parameter,
@@ -19,7 +20,9 @@ from pecli.engine.edits import (
     Rows,
     RowsWrong,
 )
+from pecli.explain.agreeing_heads import Agreement, find_agreement
 from pecli.explain.catalogue import MISTAKES
+from pecli.explain.catalogue.rotation_mistakes import OtherPairs
 from pecli.explain.catalogue.token_positions import OtherTokenPositions
 from pecli.explain.element_places import ElementPlaces
 from pecli.explain.explanation import Explanation
@@ -244,12 +247,32 @@ class RotatedTensor:
         model's number of heads does not decide it, since a shard of the model has fewer. It is
         rearranged only if all heads then have the same rotation at each position.
         """
-        yield self.case
+        yield self._case_in_layout_of_heads
         for rearranged in self._rearrangements():
             case = rearranged.tensor.case
             if _are_heads_rotated_alike(case):
                 # Every explanation then states it as well: «position_axis is −3 instead of −2».
                 yield replace(case, arranged=(rearranged.edit,))
+
+    @cached_property
+    def agreement(self) -> Agreement | None:
+        """The way in which most heads were rotated alike; None if no known way is that of most heads."""
+        return find_agreement(self.case)
+
+    @property
+    def _case_in_layout_of_heads(self) -> Case:
+        """The tensor as expected, with another layout of pairs supposed if all heads agree only by that.
+
+        A port with the defaults of another one may have interleaved pairs, another base and no scaling.
+        Once the pairs are supposed, two mistakes are left to be searched. A formula is not supposed:
+        one with a wrong sign and one with another wrong sign differ only in the direction of angles.
+        """
+        agreement = self.agreement
+        if agreement is None or agreement.odd_heads:
+            return self.case
+        if not isinstance(agreement.mistake, OtherPairs):
+            return self.case
+        return self.case.supposing(agreement.mistake)
 
     def _rearrangements(self) -> Iterator["RearrangedTensor"]:
         """Yield the tensor with other axes, another order in memory, and rows moved back."""
@@ -508,12 +531,35 @@ def _likeliest_explanation(
     """
     if not tensor.is_token.any():  # All rows are padding.
         return None
+    of_most_heads = _explain_most_heads(tensor, tolerance, most_mistakes)
+    if of_most_heads is not None:
+        return of_most_heads
     likeliest_first = _explanations_of_rotation(tensor, tolerance, most_mistakes)
     likeliest = _first_beside_float32(likeliest_first)
     if likeliest is None or not tensor.are_stated:
         return likeliest
     # `pecli apply` has no options for stated positions: without a scheme, no command is printed.
     return likeliest.without_command()
+
+
+def _explain_most_heads(
+    tensor: RotatedTensor, tolerance: float, most_mistakes: int
+) -> Explanation | None:
+    """Return why most heads of a sequence are wrong, with an edit that names the others.
+
+    If all heads lack the scaling, and head 3 is not rotated, it is «the llama3 scaling is missing, and
+    only head 3 differs». None is returned if no head is rotated differently than most, or if nothing
+    explains these.
+    """
+    if tensor.sequences != 1 or tensor.agreement is None or not tensor.agreement.odd_heads:
+        return None
+    odd_heads = tensor.agreement.odd_heads
+    most_heads = [head for head in range(tensor.heads) if head not in odd_heads]
+    part = tensor.with_only(SomeHeads(0, most_heads))
+    explanation = _likeliest_explanation(part, tolerance, most_mistakes)
+    if explanation is None:
+        return None
+    return explanation.beside(HeadsWrong(tuple(map(tensor.places.head, odd_heads))))
 
 
 def _explanations_of_rotation(
