@@ -36,6 +36,11 @@ class ElementPlaces:
         """True if the tensor has an axis before rows."""
         return len(self.heads[0]) > 0
 
+    @property
+    def has_axis_before_heads(self) -> bool:
+        """True if the tensor has an axis of sequences before that of heads."""
+        return len(self.heads[0]) > 1
+
     def at_heads(self, numbers: Iterable[int]) -> Self:
         """Return the places of some heads, given their numbers among those that are here."""
         return replace(self, heads=[self.heads[number] for number in numbers])

@@ -98,6 +98,11 @@ class RotatedTensor:
         return int(self.after.shape[2])
 
     @property
+    def has_sequence_axis(self) -> bool:
+        """True if the tensor as it was given has an axis of sequences, of which there may be only one."""
+        return self.sequences > 1 or self.places.has_axis_before_heads
+
+    @property
     def has_common_positions(self) -> bool:
         """True if all sequences should be rotated by the same positions."""
         return len(self.is_token) == 1
@@ -689,11 +694,17 @@ def _are_right(tensor: RotatedTensor, selection: SomeHeads, tolerance: float) ->
 
 
 def _name_of(selection: SomeHeads, tensor: RotatedTensor) -> str:
-    """Return the words for some heads of one sequence: «sequence 1, heads 0, 3», or «sequence 1» for all."""
-    if len(selection.heads) == tensor.heads:
-        return f"sequence {selection.sequence}"
+    """Return the words for some heads of one sequence: «sequence 1, heads 0, 3», or «sequence 1» for all.
+
+    In a tensor without an axis of sequences, they are «heads 0, 3».
+    """
     noun = "head" if len(selection.heads) == 1 else "heads"
-    return f"sequence {selection.sequence}, {noun} {', '.join(map(str, selection.heads))}"
+    heads = f"{noun} {', '.join(map(str, selection.heads))}"
+    are_all_heads = len(selection.heads) == tensor.heads
+    if tensor.has_sequence_axis:
+        sequence = f"sequence {selection.sequence}"
+        return sequence if are_all_heads else f"{sequence}, {heads}"
+    return WHOLE if are_all_heads else heads
 
 
 def undetected_mistakes(tensor: RotatedTensor, passes: Passes) -> Iterator[tuple[Edit, ...]]:

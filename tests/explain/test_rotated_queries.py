@@ -482,6 +482,17 @@ def test_other_positions_of_some_heads_are_named(heads: list[int]) -> None:
     assert explanation.edits == (Positions("0 … 63", "7 … 70", "all 7 too far"),)
 
 
+def test_heads_are_named_without_a_sequence_if_there_is_no_axis_of_sequences() -> None:
+    """Head 1 of (heads, positions, channels) is rotated at positions 7 to 70 instead of 0 to 63."""
+    before = QUERIES[0]
+    after = rotated_in_layouts(before, angles_at())
+    after[1] = rotated_in_layouts(before[1], angles_at(ROW_NUMBERS + 7))
+    result = pecli.verify(after.astype(np.float32), CONFIG, before=before, atol=1e-4)
+    (explanation,) = result.explanations
+
+    assert explanation.tensors == ("head 1",)
+
+
 def with_odd_heads(after: Array, odd: Array, heads: list[int]) -> Array:
     """Return queries in which some heads are taken from others."""
     mixed = after.copy()
