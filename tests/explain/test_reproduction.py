@@ -27,6 +27,7 @@ LONGROPE: Any = {
 }
 YARN: Any = {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
 ROPE = pecli.Rope(seq_len=48, dim=32)
+DYNAMIC: Any = {"scaling": "dynamic", "factor": 2.0, "max_position_embeddings": 64}
 WEIGHTS = [
     [0.346, 0.822],
     [0.33, -1.303],
@@ -44,6 +45,8 @@ CHANGED: list[tuple[Any, dict[str, Any]]] = [
     (pecli.Sinusoidal(dim=32, grid=(7, 6), style="mae"), {"amplitude": 2.0}),
     (replace(ROPE, positions=POSITIONS, seq_len=None, **YARN), {"attention_factor": 2.0}),
     (replace(ROPE, short_factor=(1.0,) * 16, seq_len=128, **LONGROPE), {"base": 500000.0}),
+    (replace(ROPE, seq_len=128, **YARN), {"original_max_position_embeddings": 256}),
+    (replace(ROPE, seq_len=128, **DYNAMIC), {"length": 100}),
     (replace(ROPE, seq_len=64, dtype="float16"), {"base": 1e6}),
     (replace(ROPE, seq_len=64, layout="interleaved"), {"offset": 5}),
     (pecli.Alibi(12, 32), {"rule": "naive"}),
@@ -108,8 +111,8 @@ def words_of_the_command(diagnosis: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("cases", "least_count"),
     [
-        pytest.param(changed, 16, id="another parameter"),
-        pytest.param(planted, 92, id="any mistake", marks=pytest.mark.thorough),
+        pytest.param(changed, 18, id="another parameter"),
+        pytest.param(planted, 94, id="any mistake", marks=pytest.mark.thorough),
     ],
 )
 def test_printed_commands_make_the_tables(
