@@ -137,12 +137,15 @@ def find_passing_recipes(explanation: "Explanation") -> Iterator[str]:
     """Yield the recipe with which a tensor would pass, if it has no other mistake.
 
     A table that was computed with float32 angles has the recipe float32. A table that is wrong in
-    another way too, or is off by more than 0.01 from the recipe's, would not pass with it.
+    another way too, or is off by more than 0.01 from the recipe's, would not pass with it. None is
+    yielded if other tensors of the file would not pass with it.
     """
     from pecli.engine.edits import Recipe, Runtime
 
     has_mistakes = not all(isinstance(edit, Runtime) for edit in explanation.mistakes)
-    if has_mistakes or explanation.recipe_residual > MAX_RECIPE_RESIDUAL:
+    if has_mistakes or not explanation.is_recipe_of_all:
+        return
+    if explanation.recipe_residual > MAX_RECIPE_RESIDUAL:
         return
     recipes = [edit.found for edit in explanation.edits if isinstance(edit, Recipe)]
     if len(recipes) == 1:  # No option combines two.

@@ -70,7 +70,7 @@ def _explain_failure(
         return Reasons([f"{names}: {obvious_reason}"])
     explanations = _search_mistakes(failure.tensors, tolerance) if search else []
     explanations = [
-        _without_recipe_of_some(explanation, failure, checked, tolerance)
+        _with_scope_of_recipe(explanation, failure, checked, tolerance)
         for explanation in explanations
     ]
     diagnosis = diagnose(explanations, results, tolerance)
@@ -113,13 +113,13 @@ def _search_mistakes(tensors: Sequence[CheckedTensor], tolerance: Tolerance) -> 
     return [explanation.without_parameter("seq_len") for explanation in explanations]
 
 
-def _without_recipe_of_some(
+def _with_scope_of_recipe(
     explanation: "Explanation",
     failure: _Failure,
     checked: Sequence[CheckedTensor],
     tolerance: Tolerance,
 ) -> "Explanation":
-    """Return an explanation, without its recipe if some tensor would not pass with that.
+    """Return an explanation, marked if some tensor would not pass with its recipe.
 
     If only sines were computed by float16-inv-freq, and cosines are exact, `--recipe float16-inv-freq`
     would make the cosines fail.
@@ -137,7 +137,7 @@ def _without_recipe_of_some(
         atol = atol_with_recipe(explanation.recipe_residual, tolerance)
         for tensor in (*others, *unexplained):
             if not _is_within_recipe(tensor, recipe, atol):
-                return explanation.without_recipe()
+                return explanation.with_recipe_of_some()
     return explanation
 
 
