@@ -1,6 +1,6 @@
 """A tensor of a file, compared with what it should be."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -90,6 +90,11 @@ class CheckedTensor:
         """True if values differ, and copies of the table do not differ from each other."""
         return self.result.mismatched != 0 and not isinstance(self.result.finding, CopiesDiffer)
 
+    def without_tables(self, names: Container[str]) -> "CheckedTensor":
+        """Return the tensor with only those of its tables that do not have one of some names."""
+        others = {name: table for name, table in self.found_tables.items() if name not in names}
+        return replace(self, found_tables=others)
+
 
 def _doubt_unnamed_order(label: str, descriptive_name: str, reading: Reading) -> Doubt | None:
     """Return a doubt if sines come before cosines, and the name of the tensor does not state it."""
@@ -172,3 +177,17 @@ def tables_by_scheme(checked: Iterable[CheckedTensor]) -> Tables:
         for name, table in tensor.found_tables.items():
             by_name.setdefault(name, table)
     return tables
+
+
+def tables_of_part(layer_type: str, tables: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the tables of one type of layers, by the names that its own scheme has for them.
+
+    `sliding_attention.cos` is `cos` of the scheme of the type `sliding_attention`. If there is only
+    one type, its name is empty, and the tables are returned as they are.
+    """
+    prefix = f"{layer_type}." if layer_type else ""
+    of_part = {}
+    for name, table in tables.items():
+        if name.startswith(prefix):
+            of_part[name.removeprefix(prefix)] = table
+    return of_part

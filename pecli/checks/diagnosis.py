@@ -77,7 +77,7 @@ def _write_lines_about(explanation: "Explanation", tolerance: Tolerance) -> Iter
     from pecli.explain.words import reproduction, sentence  # It is needed only if a check fails.
 
     yield Line(sentence(explanation))
-    for recipe in _find_passing_recipes(explanation):
+    for recipe in find_passing_recipes(explanation):
         options = _write_options_to_pass(recipe, explanation.recipe_residual, tolerance)
         yield Line(f"verify with {options}", is_advice=True)
     for line in reproduction(explanation):
@@ -95,9 +95,25 @@ def _write_options_to_pass(recipe: str, residual: float, tolerance: Tolerance) -
         tolerance: The errors that pass without an option.
     """
     if residual > tolerance.atol:
-        exponent = math.ceil(math.log10(residual))  # The next power of ten above the error passes.
-        return f"--recipe {recipe} --atol 1e{exponent}"
+        return f"--recipe {recipe} --atol 1e{_exponent_above(residual)}"
     return f"--recipe {recipe}"
+
+
+def atol_with_recipe(residual: float, tolerance: Tolerance) -> float:
+    """Return the absolute tolerance that is advised with a recipe: the given one if it suffices.
+
+    Args:
+        residual: The largest error that is left with the recipe.
+        tolerance: The errors that pass without an option.
+    """
+    if residual > tolerance.atol:
+        return float(10.0 ** _exponent_above(residual))
+    return tolerance.atol
+
+
+def _exponent_above(residual: float) -> int:
+    """Return the exponent of the next power of ten, which is not below an error: −4 for 3e-5."""
+    return math.ceil(math.log10(residual))
 
 
 def explanations_as_json(
@@ -117,16 +133,19 @@ def explanations_as_json(
     return [explanation.as_json(sentence(explanation, reference)) for explanation in explanations]
 
 
-def _find_passing_recipes(explanation: "Explanation") -> Iterator[str]:
+def find_passing_recipes(explanation: "Explanation") -> Iterator[str]:
     """Yield the recipe with which a tensor would pass, if it has no other mistake.
 
     A table that was computed with float32 angles has the recipe float32. A table that is wrong in
-    another way too, or is off by more than 0.01 from the recipe's, would not pass with it.
+    another way too, or is off by more than 0.01 from the recipe's, would not pass with it. None is
+    yielded if other tensors of the file would not pass with it.
     """
     from pecli.engine.edits import Recipe, Runtime
 
     has_mistakes = not all(isinstance(edit, Runtime) for edit in explanation.mistakes)
-    if has_mistakes or explanation.recipe_residual > MAX_RECIPE_RESIDUAL:
+    if has_mistakes or not explanation.is_recipe_of_all:
+        return
+    if explanation.recipe_residual > MAX_RECIPE_RESIDUAL:
         return
     recipes = [edit.found for edit in explanation.edits if isinstance(edit, Recipe)]
     if len(recipes) == 1:  # No option combines two.

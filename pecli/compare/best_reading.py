@@ -15,10 +15,9 @@ from pecli.compare.candidate import CandidateTable, Expected
 from pecli.compare.factors import view_functions
 from pecli.compare.forms import STEPS, Form, find_integer_for_1
 from pecli.compare.part import Part, is_float_table
-from pecli.compare.reading import Reading
+from pecli.compare.reading import MAX_SAME_DISTANCE, Reading
 from pecli.engine.arrays import COMPLEX, AnyArray, dtype_name, numpy_dtype, widest
 
-MAX_SAME_DISTANCE = 1e-3  #: mean error below which a table is the expected one, apart from rounding
 MAX_GUESS_DISTANCE = 0.01
 """Largest mean error of a guess whose copies differ, as when a few of its elements are wrong."""
 MIN_FLAT_ROWS = 8
@@ -231,6 +230,7 @@ class _Doubts(NamedTuple):
         is_implausible: Copies differ, or cos² + sin² is not constant.
         is_guess: Other tables have such a shape, too.
         is_transposed: Rows are frequencies.
+        has_other_mistakes: More is wrong than the sign of all values.
         is_far: The values are not near.
         has_other_scale: The largest integer is 127, say, and is read with 64 standing for 1.0.
         copies: (2, 12, 64) is rather 12 rows than 2, which would have 12 copies.
@@ -240,6 +240,7 @@ class _Doubts(NamedTuple):
     is_implausible: bool
     is_guess: bool
     is_transposed: bool
+    has_other_mistakes: bool
     is_far: bool
     has_other_scale: bool
     copies: int
@@ -262,6 +263,9 @@ class _Doubts(NamedTuple):
             is_guess=reading.is_guess,
             # Programs rarely store frequencies as rows.
             is_transposed=reading.transposed,
+            # BLOOM's −slope · j is the bias slope · j with a wrong sign. The bias slope · (j − 29) may
+            # be nearer, but would be of another form as well.
+            has_other_mistakes=not reading.is_negated,
             # The values of a few rows are not those of the expected table.
             is_far=not reading.is_near,
             has_other_scale=_has_other_scale(reading, integer_for_1),

@@ -10,10 +10,9 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices, widened
+from pecli.engine.arrays import Complex, Flags, Floats, Indices
 from pecli.engine.edits import Dtype, Edit, Recipe, Runtime
-from pecli.engine.schemes.scheme import Scheme, named_tensors
-from pecli.engine.table import Table
+from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.changed_schemes import permitted
 from pecli.explain.computation import (
     EXACT,
@@ -28,6 +27,7 @@ from pecli.explain.frequency_schedule import FrequencySchedule
 from pecli.explain.measure import SIGMAS, Fit, MeasuredFrequencies
 from pecli.explain.numbers import digits
 from pecli.explain.observations import TESTED_ROWS, Observations
+from pecli.explain.recipe_difference import difference_from_recipe
 from pecli.explain.storage import TruncatedStorage, half_ulp
 from pecli.explain.subject import scheme_of
 from pecli.explain.time_limit import OutOfTimeError, check_time
@@ -961,43 +961,10 @@ def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> floa
         The difference; infinity if the edits name no recipe, or if the scheme makes no such tables.
     """
     recipe = _recipe_of(edits)
-    if recipe is None:
-        return math.inf
-    table_by_name = _tables_by_recipe(case, recipe)
-    largest = 0.0
-    for name, array in case.observations.tensors.items():
-        table = table_by_name.get(name)
-        # NaN is ignored: rows that there was no time to compare may hold it.
-        largest = float(np.fmax(largest, _difference_or_infinity(array, table)))
-    return largest
-
-
-def _tables_by_recipe(case: Case, recipe: str) -> Mapping[str, Table]:
-    """Return the tables of a case's scheme with a recipe, by name, in the dtype of the file.
-
-    There are none for arrays of other files and for biases, nor if the scheme refuses the recipe: one
-    that states a runtime has the arithmetic of the runtime.
-    """
-    if not isinstance(case.computation, (WaveComputation, SchemeComputation)):
-        return {}
-    scheme_with_recipe = permitted(case.scheme, recipe=recipe, dtype=case.observations.held_dtype)
-    if scheme_with_recipe is None:
-        return {}
-    return named_tensors(scheme_with_recipe)
-
-
-def _difference_or_infinity(array: Array, table: Table | None) -> float:
-    """Return the largest difference of an array from a table; infinity if they cannot be compared.
-
-    Args:
-        array: Numbers of a file.
-        table: The table; None if the scheme makes none of this name.
-    """
-    if table is None or table.shape != array.shape:
-        return math.inf
-    every_row = np.arange(len(array))
-    differences = np.abs(widened(array) - widened(table.pick(every_row)))
-    return float(differences.max(initial=0.0))
+    if recipe is None or not isinstance(case.computation, (WaveComputation, SchemeComputation)):
+        return math.inf  # Arrays of other files, and biases, have no recipe.
+    observations = case.observations
+    return difference_from_recipe(case.scheme, observations.tensors, recipe)
 
 
 class UnexplainedDifferences(NamedTuple):

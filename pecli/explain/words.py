@@ -28,6 +28,7 @@ from pecli.engine.edits import (
     Incomplete,
     Layout,
     Mask,
+    MemoryOrder,
     Misplacement,
     Negated,
     Noise,
@@ -53,7 +54,7 @@ from pecli.engine.edits import (
 )
 from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import number, spelled
+from pecli.errors import bracketed, number, spelled
 from pecli.explain.explanation import ComparedRows, Explanation
 
 PARAMETERS_WITHOUT_OPTION = ("position_axis", "inv_freq", "distance", "slopes", "pi")
@@ -364,6 +365,7 @@ _MISPLACEMENTS = {
     Misplacement.NOT_RESET: "positions are not reset where a packed sequence begins",
     Misplacement.RESTARTED: "positions restart, as those of packed sequences",
     Misplacement.ROW_BEFORE: "each row has the position of the row before",
+    Misplacement.ROW_NUMBER: "the row number is used as position",
     Misplacement.SHARED: "each position is given to {by:,} rows",
     Misplacement.STUCK: "from row {row:,} on, every row is at position {by:,}",
     Misplacement.ONE_AXIS: "1-D positions are given to M-RoPE",
@@ -382,6 +384,20 @@ def position_mistake_words(mistake: PositionMistake) -> str:
         direction = "far" if mistake.by > 0 else "low"
         return f"{since}all {abs(mistake.by):,} too {direction}"
     return _MISPLACEMENTS[mistake.kind].format(**vars(mistake))
+
+
+_LYING = {
+    "after": "lies",
+    "before": "the tensor before the rotation lies",
+    "both": "the tensors before and after the rotation lie",
+}
+
+
+def _memory_order(edit: MemoryOrder, _: Context) -> Clause:
+    """Return the words for axes in another order: «lies as (40, 8, 128) in memory, not (8, 40, 128)»."""
+    return Clause(
+        f"{_LYING[edit.which]} as {bracketed(edit.found)} in memory, not {bracketed(edit.expected)}"
+    )
 
 
 def _rows(edit: Rows, context: Context) -> Clause:
@@ -575,6 +591,7 @@ _WRITERS: Mapping[type[Edit], _Writer] = {
     Positions: _positions,
     RowsZero: _rows_zero,
     Transposed: _fields_of("the table is transposed"),
+    MemoryOrder: _memory_order,
     Repeated: _fields_of("repeated {times}× along axis {axis}"),
     Rows: _rows,
     SomeRows: _some_rows,

@@ -38,7 +38,12 @@ from pecli.explain.storage import half_ulp
 from pecli.explain.wave_tables import wave_parameters
 from pecli.files.load import Given
 from pecli.tensors.inputs import SEQ_AXIS, Input
-from pecli.tensors.row_positions import RowPositions, row_positions
+from pecli.tensors.row_positions import (
+    RowPositions,
+    count_of_tokens,
+    note_on_padding,
+    row_positions,
+)
 
 COMPARED_ELEMENTS = 1 << 22  #: distances between rows and table that are in memory at once
 ROUNDINGS = 4  #: roundings of a sum: of the inputs, the row, the sum and its storage
@@ -107,6 +112,7 @@ def verify_added(
         problems=problems_of(results),
         reasons=tuple(line.text for line in diagnose(explanations, results, tolerance)),
         explanations=explanations,
+        readings={check.result.name: check.note for check in checks if check.note},
         unchecked=matched.unmatched,
     )
 
@@ -144,9 +150,16 @@ class _AddedTable(NamedTuple):
 
 
 class _CheckedPair(NamedTuple):
-    """Inputs that were compared with the expected sums, and why they are wrong."""
+    """Inputs that were compared with the expected sums, and why they are wrong.
+
+    Attributes:
+        result: The comparison.
+        note: What was not compared, «7 rows of padding not compared»; empty if all was.
+        explanations: The mistakes.
+    """
 
     result: Comparison
+    note: str
     explanations: list[Explanation]
 
 
@@ -167,10 +180,11 @@ class _Addition(NamedTuple):
         """Compare the inputs after the addition with the sums that it should have made."""
         sums = _make_expected_sums(pair, self.table.rows, self.rows)
         result = _compare_sums(sums, self.tolerance)
+        note = note_on_padding(sums.is_token)
         if result.passed or result.finding is not None or not search_reasons:
-            return _CheckedPair(result, [])
+            return _CheckedPair(result, note, [])
         explanations = _explain(self.table, sums, self.tolerance.atol)
-        return _CheckedPair(result, explanations)
+        return _CheckedPair(result, note, explanations)
 
 
 def _compare_sums(sums: _Sums, tolerance: Tolerance) -> Comparison:
@@ -179,7 +193,11 @@ def _compare_sums(sums: _Sums, tolerance: Tolerance) -> Comparison:
     expected = as_dtype(sums.expected.reshape(pair.after.shape), pair.dtype)
     result = compare_arrays(expected, pair.after, tolerance, name=pair.name)
     strange = _find_strange_values(sums, result)
-    return result if strange is None else replace(result, finding=strange)
+    return replace(
+        result,
+        finding=result.finding if strange is None else strange,
+        size=count_of_tokens(result.size, sums.is_token),
+    )
 
 
 def _find_strange_values(sums: _Sums, result: Comparison) -> Problem | None:

@@ -92,6 +92,7 @@ from pecli.explain.catalogue.used_rows import (
     PaddedRows,
     ReversedRows,
     RolledRows,
+    ShiftedRowsOfOneFunction,
     UsedPositions,
     Wrapped,
 )
@@ -112,7 +113,7 @@ MISTAKES: list[type[Mistake]] = [
     RolledRows, OnePosition, Overflowed, Clamped, LeftPadded, MissingScaling, ScalingTwice, ScalingReadDifferently, OtherFactor,
     OtherLength, OtherOriginalLength, OtherTrainedLength, OtherBetaFast, OtherBetaSlow, OtherLowFactor,
     OtherHighFactor, OtherBase, OtherExponentDim, OtherScaling, OtherScalingNumber, OtherScale, FewerPairs, OtherTwoNumbers, OtherAmplitude, ReversedPairs,
-    ReversedAlongAxes, InvertedFrequencies, RoundedSteps, CoarsePi, ComputedByRuntime, UsedPositions, OnlyInRows,
+    ReversedAlongAxes, InvertedFrequencies, RoundedSteps, CoarsePi, ComputedByRuntime, UsedPositions, ShiftedRowsOfOneFunction, OnlyInRows,
     OtherRule, OtherMaxBias, OtherShard, OtherForm, DistanceOffByOne, ReorderedHeads, NegatedBias, ScaledBias, RoundedSlopes,
     OtherMask, Unmasked, OtherSchemeParameter, OtherPlacement, OtherSections, OtherAxes, OtherGridSpan, OtherGridBase,
     OtherAxisFactors, OtherPlacementAndBase,
