@@ -8,6 +8,7 @@ from pecli.engine.named_values import NamedValues, required
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import FlagProblem, FlagReport, ParameterChange
 from pecli.models.flags.command_line import parse_command_line
+from pecli.models.flags.departing_runtime import warn_of_runtime_departures
 from pecli.models.flags.exllama import apply_exllama_flags
 from pecli.models.flags.flag_findings import EncodingsWithFlags, Findings
 from pecli.models.flags.ggml import apply_ggml_flags, apply_koboldcpp_flags
@@ -44,6 +45,7 @@ def apply_flags(model: ModelEncodings, config: NamedValues | None, text: str) ->
     _warn_of_removed_flags(flags, server, findings)
     applied = _apply_by_engine(model, config, settings, server, findings)
     _warn_of_long_context(model, applied, settings, server, findings)
+    warn_of_runtime_departures(model, applied, server, findings)
     return _with_report(model, applied, server, findings)
 
 
