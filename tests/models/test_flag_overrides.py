@@ -70,17 +70,25 @@ def test_overriding_settings_without_a_base_are_not_warned_of_if_vllms_default_i
 @pytest.mark.parametrize(
     "flags",
     [
-        overrides(rope_parameters={**LINEAR_2, "rope_theta": 2e5}),
-        overrides(rope_parameters=LINEAR_2, rope_theta=2e5),
+        overrides(rope_parameters={**LINEAR_2, "rope_theta": 2e6}),
+        overrides(rope_parameters=LINEAR_2, rope_theta=2e6),
     ],
     ids=["in the settings", "beside them"],
 )
-def test_a_base_that_overrides_state_replaces_the_models_without_a_warning(flags: str) -> None:
-    """The model's own base is 500000; the flags state 200000 with the new settings."""
+def test_a_larger_base_that_overrides_state_replaces_the_models_without_a_warning(
+    flags: str,
+) -> None:
+    """The model's own base is 500000; the flags state 2000000 with the new settings."""
     model = served(flags, rope_theta=5e5)
 
-    assert model.one().parameters["base"] == 2e5
+    assert model.one().parameters["base"] == 2e6
     assert problems_of(model) == []
+
+
+def test_a_smaller_base_that_overrides_state_is_warned_of() -> None:
+    """The model's own base is 500000; 10000, that of Llama 2, is in many examples of the flag."""
+    model = served(overrides(rope_parameters=LINEAR_2_WITH_BASE), rope_theta=5e5)
+    assert problems_of(model) == [FlagProblem.BASE_LOST]
 
 
 def test_settings_of_each_layer_type_keep_their_own_bases() -> None:
