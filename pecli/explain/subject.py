@@ -261,8 +261,11 @@ def _scheme_of_table(
         columns: What each column of the table holds: the cosine or the sine of which frequency.
 
     Returns:
-        The scheme; None if none has such parameters: sinusoidal tables have no scaling, for example.
+        The scheme; None if none has such parameters: sinusoidal tables have no scaling, for example,
+        and each of their frequencies is that of a sine and of a cosine.
     """
+    if columns.has_pair_per_column:
+        return None
     is_rotary = specification.applied_as == "rotation"
     found_numbers = _numbers_of_table(schedule, computation, columns)
     # Rotary schemes have two tensors, `cos` and `sin`. A sinusoidal one holds both functions.
