@@ -190,6 +190,7 @@ class Columns(PhasorForm):
     swapped: bool = False
     negated: frozenset[str] = frozenset()  # of cos and sin: columns with the other sign
     reversed: bool = False
+    has_pair_per_column: bool = False  # of `pe`: each column has a frequency of its own
 
     @cached_property
     def columns(self) -> ColumnMap:
@@ -241,8 +242,12 @@ class Columns(PhasorForm):
         Two pairs are s0 c0 s1 c1 interleaved, and s0 s1 c0 c1 in halves. If each of two axes of a grid
         has its own halves, they are s0 c0 | s1 c1. An odd dim of 5 cuts the last cosine off three
         interleaved pairs, s0 c0 s1 c1 s2, and leaves a column of zeros in halves, s0 s1 c0 c1 0.
+        By mistake, each column may have a frequency of its own: s0 c1 s2 c3.
         """
-        if self.layout == "interleaved":
+        if self.has_pair_per_column:
+            pair = np.arange(self.pairs)  # 0 1 2 3
+            is_second = pair % 2 == 1
+        elif self.layout == "interleaved":
             pair = np.repeat(np.arange(self.pairs), 2)  # 0 0 1 1
             is_second = np.tile([False, True], self.pairs)
         else:

@@ -44,14 +44,16 @@ class FrequencySchedule:
     scaling_denominator: float | None = None
     """The denominator that the scaling uses, if it is not the exponent's."""
     applied: str = "once"
-    """How the scaling is applied: «once», «again» to its own result, or with its ratios «squared»."""
+    """How the scaling is applied: «once», «again» to its own result, with its ratios «squared», or
+    «multiplied» by the numbers by which it divides."""
 
     @cached_property
     def frequencies(self) -> Floats:
         """Radians per position, one per pair: base^(−i/denominator), changed by the scaling and the scale.
 
         A scaling that is applied twice by mistake is applied to its own result, or its ratio to the
-        unscaled frequency is squared: linear scaling by 4 divides by 16 either way.
+        unscaled frequency is squared: linear scaling by 4 divides by 16 either way. One that multiplies
+        by mistake has the inverse ratio: a pair that is divided by 8 is multiplied by 8.
         """
         pair = np.arange(self.pairs)
         with np.errstate(all="ignore"):
@@ -63,6 +65,9 @@ class FrequencySchedule:
             elif self.applied == "squared":
                 ratio = scaled / unscaled
                 scaled = scaled * ratio
+            elif self.applied == "multiplied":
+                factors = unscaled / scaled
+                scaled = unscaled * factors
         if self.rotating is not None:
             scaled = np.where(pair < self.rotating, scaled, 0.0)
         return np.asarray(scaled * self.scale)

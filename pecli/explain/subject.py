@@ -257,7 +257,13 @@ def _scheme_of_table(
         schedule: The formula of the table's frequencies. Sinusoidal schemes have none with a scaling.
         computation: The steps that made the table.
         columns: What each column of the table holds: the cosine or the sine of which frequency.
+
+    Returns:
+        The scheme; None if none has such parameters: sinusoidal tables have no scaling, for example,
+        and each of their frequencies is that of a sine and of a cosine.
     """
+    if columns.has_pair_per_column:
+        return None
     parameters = _parameters_of_table(
         schedule,
         columns,

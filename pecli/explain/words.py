@@ -670,15 +670,30 @@ def sentence(explanation: Explanation, reference: Reference = SPEC) -> str:
         is_rotary=scheme is None or scheme.applied_as == "rotation",
         is_sine=explanation.tensors == ("sin",),
     )
-    mistakes = ", and ".join(clause(edit, context) for edit in explanation.mistakes)
+    mistakes = ", and ".join(clause(edit, context) for edit in _wrong(explanation.mistakes))
+    # What a mistake might be expected to change, and does not: «factor is 4, as the spec says».
+    kept = ", and ".join(clause(edit, context) for edit in explanation.mistakes if _is_kept(edit))
     # How numbers were rounded or computed follows the mistakes: «rounded to float16».
     storage_edits = [edit for edit in _stated(explanation.edits) if edit.storage]
     storage = ", ".join(clause(edit, context) for edit in storage_edits)
     coverage = _coverage(explanation).words()
     doubt = CUT_SHORT if explanation.is_cut_short else ""
-    statements = [text for text in (mistakes, storage, coverage, doubt) if text]
+    statements = [text for text in (mistakes, kept, storage, coverage, doubt) if text]
     names = ", ".join(explanation.tensors)
     return f"{names}: {reference.subject}{'; '.join(statements)}"
+
+
+def _wrong(edits: Sequence[Edit]) -> list[Edit]:
+    """Return the edits that are mistakes, without values that are as expected."""
+    return [edit for edit in edits if not _is_kept(edit)]
+
+
+def _is_kept(edit: Edit) -> bool:
+    """Return True for a value as expected that is stated beside a mistake.
+
+    YaRN's attention factor may be right in a table with another scaling, which has none.
+    """
+    return isinstance(edit, Parameter) and edit.expected == edit.found
 
 
 def _stated(edits: Sequence[Edit]) -> Sequence[Edit]:
@@ -819,13 +834,13 @@ def _words_for_edits_apart(edits: Sequence[Edit]) -> str:
 
 
 def _statement_of(edit: Edit) -> str:
-    """Return an edit in words, without the expected value that `clause` adds in brackets.
+    """Return an edit in words, without the expected value, whether it is another or the same.
 
     >>> _statement_of(Parameter("base", 500000.0, 10000.0))
     'base is 10000'
     """
     write = _WRITERS[type(edit)]
-    return write(edit, BY_SPEC).statement
+    return write(edit, Context(NOTHING)).statement
 
 
 def is_readable(command: str) -> bool:

@@ -349,6 +349,35 @@ class ScalingTwice(ScheduleMistake):
         return (Parameter("scaling", name, applied_twice(name)),)
 
 
+def has_factors_in_gguf(waves: WaveComputation) -> bool:
+    """Return True for llama3 scaling, whose factors are the tensor rope_freqs.weight of a .gguf."""
+    return schedule_of_waves(waves).scaling_name == "llama3"
+
+
+@dataclass(frozen=True)
+class MultipliedByFactors(ScheduleMistake):
+    """Frequencies multiplied by llama3's factors, which divide: rope_freqs.weight of a .gguf.
+
+    LongRoPE's lists of factors are read in that way by `ScalingReadDifferently`.
+    """
+
+    summary = "frequencies are multiplied by the factors of a .gguf's rope_freqs, which divide"
+    seen_in = ("ports that read rope_freqs.weight",)
+    rank = 3
+    computation_needs = (has_schedule, has_factors_in_gguf)
+
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+        return replace(schedule, applied="multiplied")
+
+    @classmethod
+    def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+        yield cls()
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        name = case.expected_schedule.scaling_name
+        return (Parameter("divisors", f"the {name} factors", "multiplied"),)
+
+
 def have_specified_scaling(case: Case) -> bool:
     """Return True unless a supposed mistake has another scaling, or none.
 
