@@ -15,7 +15,7 @@ from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import class_defaults, variants
 from pecli.models.find import Model, describe
 from pecli.models.heads import head_size
-from pecli.models.key_names import HEADS, TEXTS
+from pecli.models.key_names import HEAD_COUNT_KEYS, TEXTS
 from pecli.models.keys import Keys, value_of
 
 KV_HEADS = (
@@ -165,7 +165,7 @@ class LanguagePart(NamedTuple):
 
 def _heads_without_sizes(part: LanguagePart, model: str) -> ModelHeads:
     """Return the numbers of heads and the order of q, k and v; the channels of a head are left out."""
-    heads = _whole(part.keys, (*HEADS, "attention.head_count"))
+    heads = _whole(part.keys, (*HEAD_COUNT_KEYS, "attention.head_count"))
     return ModelHeads(
         model=model,
         heads=heads,
