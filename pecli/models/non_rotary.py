@@ -132,7 +132,7 @@ def _tables_of_class(model_type: str | None) -> ClassTables:
 def rule_of_class_tables(model_type: str | None) -> EncodingRule | None:
     """Return the rule for the tables of positions of a class of transformers; None if it has none.
 
-    A rule reads encodings from a config.json: BERT's reads a learned table. Tables that pecli has no
+    A rule reads encodings from a config.json, here learned tables. Tables that pecli has no
     scheme for, such as one over two axes, are only named in the note of the rule.
     """
     tables = _tables_of_class(model_type)

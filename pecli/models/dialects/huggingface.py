@@ -328,8 +328,8 @@ def _gather_evidence(part: ModelPart) -> Evidence:
     """
     keys = part.keys
     family = family_of(part.model_type, vision=part.vision)
-    # Learned tables in the model's Python class. Most models have them instead of rope, some beside
-    # it: the caller may need them even if the keys lead to another rule.
+    # Tables in the Python class of the model, which it may have instead of rope or beside it. The
+    # caller may need them even if the keys lead to another rule.
     tables_of_class = non_rotary.rule_of_class_tables(part.model_type)
     non_rotary_rule = _non_rotary_rule(keys, part.model_type)
     if non_rotary_rule is None and not family.is_known:

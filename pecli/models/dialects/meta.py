@@ -40,7 +40,7 @@ def read(keys: Keys) -> ParsedEncodings:
         keys = keys.inner_or_self("model")  # Lingua has the same keys within `model`.
     # Both projects rotate neighbouring channels.
     family = ModelFamily("the code that params.json is for", layout=INTERLEAVED)
-    # Two keys get Hugging Face's names here. `_scaling_of_params` renames those of the scaling.
+    # These two keys get Hugging Face's names. `_scaling_of_params` renames those of the scaling.
     renamed_settings = {
         "no_rope_layer_interval": keys.whole_number("nope_layer_interval"),
         "num_hidden_layers": keys.whole_number("n_layers"),
