@@ -368,7 +368,7 @@ def _scheme_for_input(scheme_type: type[Scheme], tensor: Input, parameters: Valu
 
 def _scheme_of_length(scheme_type: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
     """Return a scheme with as many rows as a tensor; an empty one (L = 0) still gets one row."""
-    length, dim = tensor.check_sequence()
+    length, dim = tensor.checked_sequence_shape()
     tensor.check_dim(scheme_type.parameters()["dim"])
     return scheme_type(**{"seq_len": max(1, length), "dim": dim, **parameters})
 
@@ -378,7 +378,7 @@ def _scheme_with_own_rows(scheme_type: type[Scheme], tensor: Input, parameters: 
 
     A grid 2x3 has 6 rows: an input (…, 6, D) gets one row per position, and (…, 5, D) is refused.
     """
-    length, dim = tensor.check_sequence()
+    length, dim = tensor.checked_sequence_shape()
     tensor.check_dim(scheme_type.parameters()["dim"])
     # The scheme derives `seq_len` from its positions or its grid; a value would be refused.
     scheme = scheme_type(**{"seq_len": None, "dim": dim, **parameters})
@@ -531,7 +531,7 @@ def _check_same_dim(inputs: Sequence[Input], seq_axis: int) -> None:
     """Raise an error unless all inputs have an axis of positions and the same last axis."""
     first = inputs[0]
     for tensor in inputs:
-        tensor.check_sequence(seq_axis)
+        tensor.checked_sequence_shape(seq_axis)
         if tensor.shape[-1] != first.shape[-1]:
             rule = f"{first.label} is of shape {first.shape}"
             raise tensor.wrong(rule, "they must share D, the last axis")

@@ -110,15 +110,16 @@ class HeadDivision:
             raise ParameterError("kv_heads", self.kv_heads, rule)
 
     def completed(self, weights: Sequence[Input]) -> "HeadDivision":
-        """Return this division with `head_dim` and `kv_heads`, as the rows of projections imply them.
+        """Return this division with `head_dim` and `kv_heads`, computed from the rows of weights.
 
-        All heads have one size. The number of query heads is known, so that 64 rows of 4 queries are
-        heads of 16; then 32 rows of keys are 2 key heads. Sizes that are known already are kept.
+        If 4 query heads have 64 rows, head_dim is 64 / 4 = 16. If the keys then have 32 rows, there
+        are 32 / 16 = 2 key heads. Sizes that are known already are kept.
 
         Raises:
             ParameterError: A weight is no projection, or its rows are not divided into such heads.
         """
-        projections = self._measurable_projections(weights)  # This also checks all weights.
+        # This raises the error for a wrong weight, even if both sizes are known.
+        projections = self._checked_projections(weights)
         are_sizes_known = bool(self.head_dim and self.kv_heads)
         if are_sizes_known:
             return self
@@ -155,11 +156,10 @@ class HeadDivision:
         return rows // head_count
 
     def _implied_kv_heads(self, projections: Sequence[Measurable], head_dim: int) -> int:
-        """Return the number of key heads, as the first projection with keys implies it.
+        """Return the number of key heads that the rows of the first projection with keys imply.
 
-        With heads of 8 channels, 16 rows of keys are 2 heads. A fused projection of 12 heads has 8
-        queries, 2 keys and 2 values if there are 8 query heads. Without any keys, there are as many
-        key heads as query heads.
+        With heads of 8 channels, 16 rows of keys are 2 heads. Without keys, there are as many key
+        heads as query heads.
         """
         with_keys = [projected for projected in projections if projected.kind != "q"]
         if not with_keys:
@@ -168,6 +168,8 @@ class HeadDivision:
         head_count = _rows(first.weight) // head_dim
         if first.kind == "k":
             return head_count
+        # The only other kind is q, k and v fused. It has as many values as keys: of 12 heads, 8 of
+        # them queries, 4 are left, which are 2 keys and 2 values.
         keys_and_values = head_count - self.heads
         return keys_and_values // 2
 
@@ -185,8 +187,8 @@ class HeadDivision:
         """Return True if all query heads can share that many keys, the same number per key."""
         return kv_heads > 0 and self.heads % kv_heads == 0
 
-    def _measurable_projections(self, weights: Sequence[Input]) -> list[Measurable]:
-        """Return the projections that have one block of rows per head, queries first.
+    def _checked_projections(self, weights: Sequence[Input]) -> list[Measurable]:
+        """Check all weights, and return those with one block of rows per head, queries first.
 
         Queries come first because their heads are known: they imply the size of a head, which the
         number of key heads follows from. Norms and latent keys are left out, but checked as well.

@@ -41,7 +41,7 @@ NOT_WEIGHTS = re.compile(
 PACKED = re.compile(r"(?:_blocks|_scales|\.qweight|\.qzeros|\.scales|\.g_idx|_scale_inv|_scale)$")
 """Suffixes of tensors that hold weights in a packed form: gpt-oss (MXFP4), GPTQ, AWQ, float8."""
 LAYER_COUNTS = ("block_count", "num_hidden_layers", "n_layers", "n_layer", "num_layers")
-HEAD_COUNTS = ("attention.head_count", *key_names.HEADS)
+HEAD_COUNTS = ("attention.head_count", *key_names.HEAD_COUNT_KEYS)
 
 
 Settings = NamedValues

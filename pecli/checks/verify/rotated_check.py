@@ -121,7 +121,7 @@ class RotatedCheck:
         """
         settings = self.job.settings
         after = Input(self.tensor.after, self.tensor.pair.label)
-        after.check_sequence(self.tensor.axis)
+        after.checked_sequence_shape(self.tensor.axis)
         return self.job.make_rotation(
             after,
             self.encoding,
