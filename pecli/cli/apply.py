@@ -551,12 +551,11 @@ def _longest_length(inputs: Sequence[Input], seq_axis: int) -> int:
 class _PositionOptions(NamedTuple):
     """The values of `--positions` and `--attention-mask`; None for what was not given.
 
-    `--positions` gives one of the first two. Tables of cosines and sines have a row for each of the
-    positions 0, 1, 2, …, which an id selects. Other positions, such as 0.5, require own tables.
+    `--positions` gives one of the first two.
 
     Attributes:
-        position_ids: Row numbers of the tables, in shape (L,) or (batch, L).
-        table_positions: The positions of the rows of own tables.
+        position_ids: Numbers of rows in tables over the positions 0, 1, 2, …: (L,) or (batch, L).
+        table_positions: Positions such as 0.5, for each of which the tables get a row of their own.
         attention_mask: 1 for tokens, 0 for padding.
     """
 
@@ -568,8 +567,8 @@ class _PositionOptions(NamedTuple):
 def _read_position_options(values: Values) -> _PositionOptions:
     """Return the values of `--positions` and `--attention-mask`, which may be lists or files.
 
-    A file of integers from 0 on has position ids. A list, and a file of other numbers, has positions
-    for which tables of cosines and sines are made; see `_PositionOptions`.
+    Integers from 0 on in a file are position ids: the numbers of rows in tables of cosines and sines.
+    For a list, or for other numbers such as 0.5, tables of just these positions are made.
     """
     position_ids: Array | None = None
     table_positions: PositionList | None = None

@@ -334,7 +334,7 @@ class _SourceReader:
         self.kind = kind  #: the kind of picture that was chosen with `--kind`
         self.flags = flags  #: flags of a server, which apply to all models that are named
         self.defaults = dict(DEFAULTS)
-        self.takes_flags = False  #: whether a model was read to which the flags apply
+        self.has_model_for_flags = False  #: whether a model was read to which the flags apply
         self.model_of_scheme = ""  #: the last model that is named beside options of a scheme
 
     def read(self, words: Sequence[str], labels: Sequence[str]) -> list[PlotSource]:
@@ -352,7 +352,8 @@ class _SourceReader:
             if not part:
                 raise ParameterError("against", "alone", "it stands before a scheme or a file")
             sources += self._read_part(part, words)
-        if self.flags is not None and not self.takes_flags:
+        # `_read_named_model` has noted whether one of the parts is a model without options.
+        if self.flags is not None and not self.has_model_for_flags:
             raise self._flags_without_model()
         return labelled(sources, labels)
 
@@ -440,7 +441,7 @@ class _SourceReader:
 
     def _read_named_model(self, name: str) -> list[PlotSource]:
         """Return the tables of a model, and keep its sizes for the schemes after it."""
-        self.takes_flags = True
+        self.has_model_for_flags = True
         options.note_preset(name)
         sources = self._read_model(name)
         self._keep_sizes(sources[0])

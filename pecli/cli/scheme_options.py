@@ -394,8 +394,8 @@ def _without_old_scaling(
 ) -> dict[str, object]:
     """Return parameters without those of the old scaling, except for the length of the training.
 
-    The new scaling needs this length, and may have another name for it. Linear scaling has none, and
-    does not get it.
+    A scaling such as YaRN needs this length, sometimes under another name. One that does not need
+    it, such as linear scaling, does not get it.
 
     Args:
         parameters: The parameters of a model's encoding.

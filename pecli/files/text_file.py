@@ -190,10 +190,10 @@ class _TextReader:
         self._check_count(piece.offset)
 
     def _must_read_line_by_line(self) -> bool:
-        """Return True if the next lines of one number each may be no rows of one number.
+        """Return True if a column cannot be read at once, as new rows of one number.
 
-        They may be the rest of a line, stand below wider rows, or need indices: below `q head 2:`
-        they are the rows (2, 0), (2, 1), and so on.
+        Its first line may be the rest of a longer line. The rows above may have several numbers. Or
+        its rows have indices: below `q head 2:` they are (2, 0), (2, 1), and so on.
         """
         continues_line = not self.is_line_start
         rows_above = self.rows.get(self.title.name, TextRows())
@@ -322,12 +322,9 @@ class _TextReader:
         return True
 
     def _enter_parenthesis(self, parenthesis: re.Match[bytes]) -> bool:
-        """Return True if an opening parenthesis begins a tuple that is read as a list.
-
-        The answer is kept for the parenthesis that closes it.
-        """
+        """Return True if an opening parenthesis begins a list, and keep this for the closing one."""
         begins_tuple = self._begins_tuple(parenthesis)
-        # Outside of lists, only tuples are kept: `_leave_parenthesis` finds nothing for others.
+        # Outside of lists, only tuples are kept. For others, `_leave_parenthesis` finds nothing.
         if self._is_in_list or begins_tuple:
             self.parentheses_in_list.append(begins_tuple)
         return begins_tuple
@@ -537,8 +534,7 @@ class _TextReader:
         for name, printed_tensors in self.lists.items():
             dtype = self._stated_small_dtype(name)
             if dtype is not None:
-                # The print of a float16 has fewer digits than its value, which is a multiple of a
-                # power of two: 0.3333 stands for 0.333251953125, the nearest float16.
+                # Print rounds: 0.3333 was 0.333251953125, which is the nearest float16.
                 printed_tensors = [round_in_blocks(values, dtype) for values in printed_tensors]
             tensors |= _by_label_and_number(name or ARRAY_NAME, printed_tensors)
         return tensors
