@@ -381,21 +381,19 @@ class _Parser:
     def _typed_array(self) -> AnyArray:
         """Return the numbers of an object {"0": 1.5, "1": 0.25}, whose brace was read.
 
-        JSON.stringify writes a Float32Array so. Each member is an index, a number, and a comma or the
-        closing brace.
+        JSON.stringify writes a Float32Array in this form, with its indices as names.
         """
         numbers = NumberList()
-        for member in _MEMBER.finditer(self.contents.data, self.offset):
-            follows_last = member.start() == self.offset
-            if not follows_last:
-                break
-            index, numeral, sign = member.groups()
-            expected = len(numbers.values)
+        # A member is an index and a number with the sign after it: `"0": 1.5,` or `"1": 0.25}`.
+        while (member := _MEMBER.match(self.contents.data, self.offset)) is not None:
+            index, numeral, comma_or_brace = member.groups()
+            expected_index = len(numbers.values)
             self.place = self._start_of_next()
-            self._refuse_if(int(index) != expected, f"member {expected} of a list is missing")
+            problem = f"member {expected_index} of a list is missing"
+            self._refuse_if(int(index) != expected_index, problem)
             numbers.scan(self.contents, numeral, member.start(2))
             self.offset = member.end()
-            if sign == b"}":
+            if comma_or_brace == b"}":
                 self._note_decimals(numbers.rounded_decimals)
                 return numbers.array(self.contents, (len(numbers.values),))
         self.place = self._start_of_next()

@@ -1271,7 +1271,7 @@ def test_long_lines_that_are_read_in_pieces_give_the_same_tensors(
     sixteen_bytes_of_a_line = rb"[^\n]{0,16}"
     rest_of_a_number = rb"[^\s,;\[\]{}]{0,16}"
     piece = re.compile(sixteen_bytes_of_a_line + rest_of_a_number + rb"\n?")
-    monkeypatch.setattr("pecli.files.number_text._LINE_OR_PART", piece)
+    monkeypatch.setattr("pecli.files.number_text._LINE_OR_BEGINNING", piece)
     in_pieces = pecli.load("x.txt")
 
     assert [*in_pieces] == [*whole]
