@@ -19,7 +19,7 @@ import numpy as np
 from pecli.engine import numerics
 from pecli.engine.arrays import AnyArray, Complex, Floats, Indices, Singles, aligned_buffer
 from pecli.engine.numerics import Frequencies, bits_for
-from pecli.engine.numerics.correct_rounding import round_waves
+from pecli.engine.numerics.correct_rounding import rounded_elements
 from pecli.engine.numerics.kernels import compiled_loops
 from pecli.engine.numerics.phases import ExactWaves
 from pecli.engine.numerics.tiles import Doubtful
@@ -431,7 +431,7 @@ def _exact_waves(angles: Singles, function: str) -> Singles:
     wave_indices = (frequency_exponents - _MIN_EXPONENT).astype(np.intp)
     is_sine = np.full(len(positions), function == "sin")
     waves = _cached_powers_of_two()
-    rounded = round_waves(waves, _powers_of_two, positions, wave_indices, is_sine, "float32")
+    rounded = rounded_elements(waves, _powers_of_two, positions, wave_indices, is_sine, "float32")
     return rounded.astype(np.float32)
 
 
