@@ -122,7 +122,7 @@ class _WaveMaker(threading.local):
             out: The array for the result: (n, 2) for both functions, (n, 1) for the first one.
             sine_first: True if the first function is the sine.
         """
-        # It is False if an angle is infinite or NaN, as with frequencies that overflow.
+        # Frequencies may overflow, so that angles are infinite or NaN. These are not small either.
         all_are_small = angles.max() < _MAX_ANGLE
         if not all_are_small:
             directions = _directions_by_c_library(angles.astype(np.float64), sine_first=sine_first)
@@ -174,9 +174,8 @@ class _WaveMaker(threading.local):
             pairs: The array for the result (n, 2).
             sine_first: True if the pairs are (sine, cosine).
         """
-        adjacent_angles = np.ascontiguousarray(
-            angles
-        )  # They may be every second column of a table.
+        # The loop needs neighbouring numbers, and the angles may be every second column of a table.
+        adjacent_angles = np.ascontiguousarray(angles)
         table: Complex = _sector_directions(sine_first=sine_first)
         table_numbers = table.view(np.float64)  # cosine, sine, cosine, sine, …
         sign_of_turn = _sign(sine_first=sine_first)
@@ -188,8 +187,8 @@ class _WaveMaker(threading.local):
             _SECTOR_ANGLE_SUMMANDS,  # Their sum is 2π / 8192, the distance of angles in the table.
             sign_of_turn,
             _WAVE_ERROR,  # the largest error of a number before it is rounded, in ULPs of float64
-            result,  # The loop writes the cosines and sines here,
-            self._doubtful_numbers,  # and here, which of these 2n numbers may be rounded wrongly.
+            result,  # The loop writes the cosines and sines here.
+            self._doubtful_numbers,  # It writes here which of them may be rounded wrongly.
         )
         return _doubtful(self._doubtful_numbers[:doubtful_count])
 
