@@ -618,14 +618,18 @@ def add_bias(scores: ArrayLike, bias: Table) -> Array:
     """Return attention scores plus a bias.
 
     Args:
-        scores: An array (…, H, Lq, Lk).
+        scores: An array (…, H, Lq, Lk). The queries are the last Lq tokens of a text, and the keys
+            all of them.
         bias: A table (H, L, Lk), whose last Lq rows of each head are added, or (H, 1, Lk), whose
             row is added to all queries.
     """
     heads, _, keys = bias.shape
 
     def fits(shape: tuple[int, ...]) -> bool:
-        return len(shape) > 2 and shape[-3] == heads and shape[-2] <= shape[-1] == keys
+        if len(shape) < 3:
+            return False
+        score_heads, queries, score_keys = shape[-3:]
+        return (score_heads, score_keys) == (heads, keys) and queries <= keys
 
     rule = f"the bias of {bracketed(bias.shape)} does not fit them"
     values = _floats_of_fitting_shape("scores", scores, fits, rule)

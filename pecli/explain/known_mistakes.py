@@ -56,7 +56,9 @@ class Points(NamedTuple):
         positions_of_axes = []
         for axis, positions, rows in zip(self.axes, self.positions, self.rows, strict=True):
             shift = by if axis in moved else 0
-            shifted = [PositionList.kept(Fraction(position + shift)) for position in positions]
+            shifted = [
+                PositionList.number_or_text(Fraction(position + shift)) for position in positions
+            ]
             positions_of_axes.append([shifted[row] for row in rows])
         return positions_of_axes
 

@@ -17,7 +17,7 @@ from functools import cache, cached_property, partial
 import numpy as np
 
 from pecli.engine.arrays import Array, Indices, numpy_dtype
-from pecli.engine.numerics.correct_rounding import round_waves
+from pecli.engine.numerics.correct_rounding import rounded_elements
 from pecli.engine.numerics.cos_sin_tables import ExactFiller
 from pecli.engine.numerics.phases import ExactWaves
 
@@ -101,18 +101,20 @@ class AxisFiller:
         """Keep the arguments; nothing is computed before the first `fill`.
 
         Args:
-            make_waves: `make_waves(unit)` returns the exact frequencies per unit of positions. For
-                the unit 1/256, they are those per position, divided by 256.
+            make_waves: `make_waves(unit)` returns the frequencies for positions that are counted in
+                a unit. With the unit 1/256, position 3/4 counts as 192, and the frequencies are
+                1/256 of those for the unit 1.
             axis_of_wave: The axis whose positions each frequency is multiplied by: 0 0 1 1 1 if two
                 frequencies follow axis 0, and three follow axis 1.
             coordinates: The positions of the rows on each axis.
         """
         self._coordinates = coordinates
         self._waves_of_axes = _waves_of_axes(axis_of_wave, axis_count=len(coordinates.values))
-        self._make_waves = make_waves
-        # Both take long to compute, and are needed again for every block of rows.
+        # The next two take long to compute, and are needed again for every block of rows.
         self._cached_waves = cache(make_waves)
         self._cached_table_of_axis = cache(self._table_of_axis)
+        # A few roundings need more bits, with which this makes the frequencies again.
+        self._make_waves = make_waves
 
     def fill(self, functions: str, first: int, out: Array, dtype: str) -> None:
         """Write rows first, first + 1, … of the table into `out`.
@@ -180,9 +182,9 @@ class AxisFiller:
         return self.table(function, values, self._waves_of_axes[axis], dtype)
 
     def table(
-        self, function: str, positions: Sequence[int | Fraction], waves: Indices, dtype: str
+        self, function: str, positions: Sequence[int | Fraction], wave_indices: Indices, dtype: str
     ) -> Array:
-        """Return a table (positions, waves) of cosines or sines of any positions.
+        """Return a table of cosines or sines: a row per position, a column per frequency.
 
         Integers close together are rows of one range, which is fast: all of them, or a long run at
         the beginning, such as 0 … 8191 before 10,000 and 20,000. Other positions are computed row
@@ -191,47 +193,49 @@ class AxisFiller:
         Args:
             function: "cos" or "sin".
             positions: Any rational numbers, also negative ones.
-            waves: The indices of the waves.
+            wave_indices: The indices of the frequencies.
             dtype: The dtype of the table.
         """
         if _are_close_integers(positions):
-            return self._from_range(function, positions, waves, dtype)
+            return self._from_range(function, positions, wave_indices, dtype)
         run_length = _first_run(positions)
         if run_length < _MIN_RUN:
-            return self._one_by_one(function, positions, waves, dtype)
-        out = np.empty((len(positions), len(waves)), numpy_dtype(dtype))
-        out[:run_length] = self._from_range(function, positions[:run_length], waves, dtype)
-        out[run_length:] = self._one_by_one(function, positions[run_length:], waves, dtype)
+            return self._at_rational_positions(function, positions, wave_indices, dtype)
+        run = positions[:run_length]
+        others = positions[run_length:]
+        out = np.empty((len(positions), len(wave_indices)), numpy_dtype(dtype))
+        out[:run_length] = self._from_range(function, run, wave_indices, dtype)
+        out[run_length:] = self._at_rational_positions(function, others, wave_indices, dtype)
         return out
 
-    def _one_by_one(
-        self, function: str, positions: Sequence[int | Fraction], waves: Indices, dtype: str
+    def _at_rational_positions(
+        self, function: str, positions: Sequence[int | Fraction], wave_indices: Indices, dtype: str
     ) -> Array:
-        """Return the cosines or sines at any rational positions, a row per position.
+        """Return cosines or sines at any rational positions: a row per position.
 
-        A position is a whole number of some unit: 3/4 is 192 units of 1/256. Frequencies per unit
-        take long to compute, so that all positions of one unit are computed together.
+        Every position is a whole number of units: 3/4 is 192 units of 1/256. The rows of one unit
+        are made together, because the frequencies for a unit take long to compute.
 
         Args:
             function: "cos" or "sin".
             positions: The positions, also negative ones.
-            waves: The indices of the frequencies, one per column.
-            dtype: The dtype of the result (positions, waves).
+            wave_indices: The indices of the frequencies, one per column.
+            dtype: The dtype of the result.
         """
-        out = np.empty((len(positions), len(waves)), numpy_dtype(dtype))
+        out = np.empty((len(positions), len(wave_indices)), numpy_dtype(dtype))
         for unit, rows in _rows_by_unit(positions).items():
             distances = [abs(positions[row]) for row in rows]
-            counts = [_count_units(distance, unit) for distance in distances]
-            out[rows] = self._at_multiples(function, unit, counts, waves, dtype)
+            unit_counts = [_count_units(distance, unit) for distance in distances]
+            out[rows] = self._at_unit_counts(function, unit, unit_counts, wave_indices, dtype)
         if function == "sin":  # sin(−x) = −sin(x), and cos(−x) = cos(x)
             is_negative = np.array([position < 0 for position in positions], bool)
             out[is_negative] = -out[is_negative]
         return out
 
     def _from_range(
-        self, function: str, positions: Sequence[int | Fraction], waves: Indices, dtype: str
+        self, function: str, positions: Sequence[int | Fraction], wave_indices: Indices, dtype: str
     ) -> Array:
-        """Return a table (positions, waves), gathered from one of all integers in their range.
+        """Return rows of cosines or sines, gathered from a table of all integers in their range.
 
         Consecutive integers are computed many times faster than single ones. For the positions 2,
         5 and 3, the range has the rows 2, 3, 4, 5, of which 0, 3 and 1 are returned.
@@ -242,35 +246,34 @@ class AxisFiller:
         range_table = np.empty((range_length, wave_count), numpy_dtype(dtype))
         self._range_filler.fill(function, lowest, range_table, dtype)
         rows = np.array(positions, np.int64) - lowest
-        return range_table[rows][:, waves]
+        return range_table[rows][:, wave_indices]
 
-    def _at_multiples(
-        self, function: str, unit: Fraction, counts: list[int], waves: Indices, dtype: str
+    def _at_unit_counts(
+        self, function: str, unit: Fraction, counts: list[int], wave_indices: Indices, dtype: str
     ) -> Array:
-        """Return the cosines or sines at whole numbers of a unit, a row per number.
+        """Return cosines or sines at some numbers of units: a row per number.
 
-        The angle at 192 units of 1/256 is 192 times a frequency per unit. That is exact, although
-        the position 3/4 is no integer.
+        Position 3/4 is 192 units of 1/256. Its angle is 192 times a frequency per unit, an integer
+        times a number, as that of position 192 in other tables.
 
         Args:
             function: "cos" or "sin".
             unit: The unit, such as 1/256.
             counts: The numbers of units, from 0 on.
-            waves: The indices of the frequencies, one per column.
-            dtype: The dtype of the result (counts, waves).
+            wave_indices: The indices of the frequencies, one per column.
+            dtype: The dtype of the result.
         """
-        frequencies = self._cached_waves(unit)
-        # It makes the same frequencies with more bits, if a rounding is hard to decide.
-        make_waves_of_unit = partial(self._make_waves, unit)
-        out = np.empty((len(counts), len(waves)), numpy_dtype(dtype))
-        for rows in _blocks_in_cache(len(counts), len(waves)):
-            # The arguments broadcast against each other, to (rows, waves).
-            out[rows] = round_waves(
-                frequencies,
-                make_waves_of_unit,
-                positions=np.array(counts[rows], np.uint64)[:, None],
-                wave_indices=waves[None, :],
-                is_sine=np.array([[function == "sin"]]),
+        frequencies_per_unit = self._cached_waves(unit)
+        remake_with_more_bits = partial(self._make_waves, unit)
+        out = np.empty((len(counts), len(wave_indices)), numpy_dtype(dtype))
+        is_sine = np.array([[function == "sin"]])  # (1, 1): the same for all elements
+        for rows in _blocks_in_cache(len(counts), len(wave_indices)):
+            out[rows] = rounded_elements(
+                frequencies_per_unit,
+                remake_with_more_bits,
+                positions=np.array(counts[rows], np.uint64)[:, None],  # (rows, 1)
+                wave_indices=wave_indices[None, :],  # (1, columns)
+                is_sine=is_sine,
                 dtype=dtype,
             )
         return out

@@ -151,7 +151,7 @@ def _is_near_tie(value: np.float64, error: int) -> np.bool_:
 
 
 @_inlined
-def _last_bits(integer_plus_constant: np.float64, mask: np.uint64) -> np.uint64:
+def _last_bits_of_integer(integer_plus_constant: np.float64, mask: np.uint64) -> np.uint64:
     """Return the last bits of an integer to which ROUNDING_CONSTANT was added.
 
     The sum is a float of at least 2**52, whose last bits in memory are those of the integer. With
@@ -188,15 +188,16 @@ def _split_into_sectors(
     remainders: Floats,
     sectors: AnyArray,
 ) -> None:
-    """Write the number of the sector nearest to each angle, and the rest of the angle.
+    """Write the sector of the circle that is nearest to each angle, and the rest of the angle.
 
     A sector is 1/8192 of the circle. 355 radians are 462,848 sectors and a rest of 0.00003 radians.
-    Without whole turns, that is sector 4,096.
+    Without whole turns, of 8192 sectors each, that is sector 4,096.
 
     Args:
         angles: Angles in radians (n,).
-        sector_angle: The angle of a sector, as a sum of three numbers (see `_subtract_sectors`).
-        last_sector: The number of the last sector, 8191, whose bits are all 1.
+        sector_angle: Three numbers whose sum is the angle of a sector, 2π/8192, with more digits
+            than a float has.
+        last_sector: The number of the last sector, 8191, whose 13 bits are all 1.
         remainders: The array for the rests in radians, at least (n,).
         sectors: The array for the numbers of sectors, at least (n,).
     """
@@ -204,10 +205,12 @@ def _split_into_sectors(
     sectors_per_radian = 1 / (large + medium + small)
     for place in range(len(angles)):
         angle = np.float64(angles[place])
-        # Floats of the size of the constant are 1 apart: adding it rounds to an integer.
+        # Floats as large as the constant, 1.5 · 2**52, are 1 apart. So the sum is rounded to an
+        # integer, and the difference is the nearest whole number of sectors.
         count_plus_constant = angle * sectors_per_radian + ROUNDING_CONSTANT
         count = count_plus_constant - ROUNDING_CONSTANT
-        sectors[place] = _last_bits(count_plus_constant, last_sector)  # count modulo 8192
+        # The last 13 bits of the count are the count modulo 8192, without whole turns.
+        sectors[place] = _last_bits_of_integer(count_plus_constant, last_sector)
         remainders[place] = _subtract_sectors(angle, count, sector_angle)
 
 
@@ -222,23 +225,27 @@ def _look_up(table: Floats, indices: AnyArray, reals: Floats, imags: Floats) -> 
 
 @_inlined
 def _turn_by_remainders(remainders: Floats, sign: float, reals: Floats, imags: Floats) -> None:
-    """Turn directions by small angles x: multiply them by 1 − x²/2 + i · sign · (x − x³/6).
+    """Turn directions cos + i·sin by small angles x, in place.
+
+    They are multiplied by cos x + i·sin x, of which two terms of the series suffice: 1 − x²/2 and
+    x − x³/6. Directions that have the sine first, sin + i·cos, turn the other way: the factor is
+    cos x − i·sin x.
 
     Args:
         remainders: The angles x, at most half a sector each.
-        sign: −1 if sines come first in directions, otherwise 1.
+        sign: −1 if directions have the sine first, otherwise 1.
         reals: The real parts of the directions, which are replaced.
         imags: Their imaginary parts, which are replaced.
     """
     for place in range(len(remainders)):
         x = remainders[place]
-        square = x * x
-        x_real = 1 - square / 2
-        x_imag = (sign - square * (sign / 6)) * x
+        x_squared = x * x
+        cos_x = 1 - x_squared / 2
+        signed_sin_x = (sign - x_squared * (sign / 6)) * x  # sign · (x − x³/6)
         real = reals[place]
         imag = imags[place]
-        reals[place] = real * x_real - imag * x_imag
-        imags[place] = real * x_imag + imag * x_real
+        reals[place] = real * cos_x - imag * signed_sin_x
+        imags[place] = real * signed_sin_x + imag * cos_x
 
 
 @_compiled(
@@ -572,10 +579,10 @@ def _bits_of_largest_error(
 
 @_compiled(types.void(_BYTES, _HALF_BITS, _BYTES, _HALF_BITS, types.Array(types.int32, 1, "C")))
 def find_largest_q8_0_errors(
-    expected: AnyArray,
-    expected_scales: AnyArray,
-    stored: AnyArray,
-    stored_scales: AnyArray,
+    expected_bytes: AnyArray,
+    expected_halves: AnyArray,
+    stored_bytes: AnyArray,
+    stored_halves: AnyArray,
     largest_errors: AnyArray,
 ) -> None:
     """Write the largest absolute difference in each row of two arrays that are stored in Q8_0.
@@ -583,25 +590,26 @@ def find_largest_q8_0_errors(
     Q8_0 is a format of blocks: a float16 scale, and 32 signed bytes that it multiplies. With the
     scale 0.5, the byte −3 is −1.5.
 
+    Results are float32 numbers, written as their bits. Bits have the order of the numbers if none is
+    negative: 1.0 is 0x3F800000, and 2.0 is 0x40000000. Integers are faster to compare.
+
     Args:
-        expected: The bytes of all blocks.
-        expected_scales: The same memory as integers of 16 bits, of which every 17th is a scale.
-        stored: The bytes of the other array.
-        stored_scales: The same memory as integers of 16 bits.
-        largest_errors: The array for the results, one per row: the bits of float32 numbers.
+        expected_bytes: The bytes of all blocks, 34 each.
+        expected_halves: The same memory as integers of 16 bits, 17 per block; the first is the scale.
+        stored_bytes: The bytes of the other array.
+        stored_halves: The same memory as integers of 16 bits.
+        largest_errors: The array for the results, one per row.
     """
-    blocks_per_row = len(stored) // _BLOCK_BYTES // len(largest_errors)
+    blocks_per_row = len(stored_bytes) // _BLOCK_BYTES // len(largest_errors)
     for row in range(len(largest_errors)):
-        # Numbers without a sign are in the order of their bits: 1.0 is 0x3F800000, and 2.0 is
-        # 0x40000000. The compiler finds the largest of integers faster than that of floats.
-        largest_bits = np.int32(0)  # 0.0
+        bits_of_largest = np.int32(0)  # the number 0.0
         first_block = row * blocks_per_row
         for block in range(first_block, first_block + blocks_per_row):
-            error_bits = _bits_of_largest_error(
-                _elements_of_block(expected, block),
-                _scale_of_block(expected_scales, block),
-                _elements_of_block(stored, block),
-                _scale_of_block(stored_scales, block),
+            bits_of_error = _bits_of_largest_error(
+                _elements_of_block(expected_bytes, block),
+                _scale_of_block(expected_halves, block),
+                _elements_of_block(stored_bytes, block),
+                _scale_of_block(stored_halves, block),
             )
-            largest_bits = max(largest_bits, error_bits)
-        largest_errors[row] = largest_bits
+            bits_of_largest = max(bits_of_largest, bits_of_error)
+        largest_errors[row] = bits_of_largest

@@ -76,12 +76,11 @@ class CompiledTile(Tile):
     def __init__(self, factors: Factors, columns: int, loops: ModuleType) -> None:
         """Allocate the arguments of a compiled loop, which makes some thousand rows per call.
 
-        A row is a product of two directions cos + i·sin. With an anchor at every 64th position, the
-        row at position 100 is anchor 1 (position 64) times the direction at position 36. The loop
-        multiplies real numbers: the parts of these directions.
+        A row is a product of two rows of numbers cos + i·sin. That at position 100 is a product of
+        those at 64, called an anchor (every 64th position is one), and at 36.
 
         Args:
-            factors: The directions at positions 0 … 63, and at anchors.
+            factors: The numbers cos + i·sin at positions 0 … 63, and at anchors.
             columns: The columns of the table: one per frequency, or two for cosine and sine.
             loops: The module `compiled_loops`.
         """
@@ -90,15 +89,16 @@ class CompiledTile(Tile):
         sizes = factors.sizes
         wave_count = factors.row_directions.shape[1]
 
+        # The loop multiplies real numbers: the real and imaginary parts of positions 0 … 63, and
+        # those of anchors, which `_compute_anchors` sets for one segment after another.
         self._row_factors = ColumnFactors(sizes.rows_per_anchor, wave_count, factors.functions)
         self._row_factors.set_rows(factors.row_directions)
-        # `_compute_anchors` sets these, for one stretch of positions (a segment) after another.
         self._anchor_factors = ColumnFactors(
             sizes.anchors_per_segment, wave_count, factors.functions
         )
-        # A call makes the rows of a segment at most, and all of their elements may be in doubt.
+        # The loop writes here which elements may be rounded wrongly: all those of a segment, at most.
         self._doubtful_elements = np.empty(sizes.rows_per_segment * columns, np.int64)
-        # The loop takes scalars, and NumPy's functions the same numbers as arrays without axes.
+        # The base class has these numbers as arrays without axes; the loop takes scalars.
         self._inverse_scale_scalar = self._inverse_scale[()]
         self._ignored_bits_scalar = self._ignored_bits[()]
 
@@ -128,32 +128,32 @@ class CompiledTile(Tile):
 
         They are numbered row by row: with 64 columns, element 130 is in column 2 of row 2.
 
-        An element is a sum of two products. With the angle A at an anchor, and B from it to the row,
-
-            cos(A + B) = cos A · cos B + (−sin A) · sin B.
+        An element is cos(A + B) = cos A · cos B + (−sin A) · sin B, for example. A is the angle at
+        an anchor, a position with known cosines, and B the angle from it to the row.
 
         Args:
             first_row: The number of the first row, counted from the first anchor.
             rows: The rows to fill.
         """
-        anchors = self._anchor_factors
-        rows_after_anchor = self._row_factors
+        anchor_factors = self._anchor_factors
+        row_factors = self._row_factors
+        memory_of_rows = _as_one_axis(rows)
         elements_per_row = rows.strides[0] // rows.itemsize
-        # Compiled code takes the arguments by their order: for keywords, numba needs 3 µs more.
+        # The arguments have no keywords, for which numba would need 3 µs more.
         doubtful_count = self._loops.add_products(
-            anchors.first,  # cos A, in the formula
-            anchors.second,  # −sin A
-            rows_after_anchor.first,  # cos B
-            rows_after_anchor.second,  # sin B
+            anchor_factors.first,  # cos A
+            anchor_factors.second,  # −sin A
+            row_factors.first,  # cos B
+            row_factors.second,  # sin B
             first_row,
-            _as_one_axis(rows),  # the result
+            memory_of_rows,  # The loop writes the elements here.
             elements_per_row,
             self.columns,
-            # A and so the sums are scaled, by 2**47 for example. A sum is in doubt if its error may
-            # change how it is rounded to float32: if its integer part ends in a row of zeros.
+            # The factors of anchors are scaled, so that bits of an element show if it may be rounded
+            # wrongly. These two numbers undo the scale, and state which bits do not matter for that.
             self._inverse_scale_scalar,
-            self._ignored_bits_scalar,  # the bits before these zeros
-            self._doubtful_elements,  # also a result
+            self._ignored_bits_scalar,
+            self._doubtful_elements,  # The loop writes the numbers of doubtful elements here.
         )
         elements: Indices = self._doubtful_elements[:doubtful_count]
         return elements

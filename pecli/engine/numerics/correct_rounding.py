@@ -32,7 +32,7 @@ class Element(NamedTuple):
     is_sine: bool
 
 
-def round_waves(
+def rounded_elements(
     waves: ExactWaves,
     make_waves: Callable[[], ExactWaves],
     positions: Ints,
@@ -42,9 +42,8 @@ def round_waves(
 ) -> Array:
     """Return amplitude · sin or cos of position · frequency, correctly rounded, for some elements.
 
-    All elements are computed with a small error and rounded. If the error of an element could have
-    changed its rounding, which is rare, that element is computed again with as many bits as it
-    takes.
+    All elements are computed with a small error and rounded. The few whose error could change the
+    rounding are computed again, with as many bits as that takes.
 
     Positions, wave indices and `is_sine` broadcast against each other: for a whole table they are
     (rows, 1), (1, waves) and (1, 1).
@@ -57,7 +56,7 @@ def round_waves(
         is_sine: True for each element that is a sine, False for a cosine.
         dtype: The dtype of the result.
     """
-    values = _unrounded(waves, positions, wave_indices, is_sine, dtype)
+    values = _values_before_rounding(waves, positions, wave_indices, is_sine, dtype)
     out = round_double_double(values, dtype)
     all_positions, all_waves, all_is_sine = np.broadcast_arrays(positions, wave_indices, is_sine)
     for indices in np.argwhere(_may_be_wrong(values, positions, dtype)):
@@ -87,14 +86,13 @@ def _may_be_wrong(values: DoubleDouble, positions: Ints, dtype: str) -> Flags:
     return in_doubt | underflows
 
 
-def _unrounded(
+def _values_before_rounding(
     waves: ExactWaves, positions: Ints, wave_indices: Indices, is_sine: Flags, dtype: str
 ) -> DoubleDouble:
     """Return amplitude · sin or cos of position · frequency, with more bits than the dtype has.
 
-    `round_waves` rounds the result, and sees from the spare bits where the error could matter. For
-    float64, the values are double-doubles, sums of two float64 numbers, and about 98 bits are right.
-    For narrower dtypes, cosines and sines in float64 suffice, of which 51 bits are right.
+    For float64, each value is a sum of two float64 numbers, of which about 98 bits are right. For
+    narrower dtypes, it is one float64 number, of which 51 bits are right.
 
     Args:
         waves: The frequencies of the table, and the amplitude.
@@ -103,7 +101,8 @@ def _unrounded(
         is_sine: True for each element that is a sine, False for a cosine.
         dtype: The dtype that the values will be rounded to.
     """
-    frequency_digits = waves.digits[:, wave_indices]  # in base 2**32: (digits, rows, waves)
+    # A frequency is a fraction of a turn, which is stored as several integers of 32 bits.
+    frequency_digits = waves.digits[:, wave_indices]
     if dtype == "float64":
         precise_cosines, precise_sines = phases.cos_sin_double_double(frequency_digits, positions)
         values = numerics.where(is_sine, precise_sines, precise_cosines)
@@ -177,23 +176,25 @@ class _BoundedValue(NamedTuple):
 
 
 def _cosine_or_sine(waves: ExactWaves, element: Element) -> _BoundedValue:
-    """Return the cosine or sine of an element, with amplitude 1, and a bound of its error.
+    """Return the cosine or sine of an element, without the amplitude, and a bound on its error.
 
-    Its angle is the phase position · frequency, in turns, an integer over 2**bits; the result is
-    over 2**(2 · bits), so that its own rounding is a small error beside the angle's.
+    All numbers are integers over powers of two. The angle has 2**bits, and the result 2**(2 · bits),
+    so that rounding the result adds little to its error.
     """
     bits = waves.bits
     full_turn = 1 << bits
-    phase = element.position * waves.turns[element.wave] % full_turn  # without whole turns
-    cosine, sine = numerics.cos_sin(phase << bits, 2 * bits)
-    value = cosine
-    slope = sine  # except for the sign
+    angle = element.position * waves.turns[element.wave] % full_turn  # in turns, without whole ones
+    cosine, sine = numerics.cos_sin(angle << bits, 2 * bits)
     if element.is_sine:
         value = sine
         slope = cosine
-    is_exact = phase % (full_turn // 4) == 0  # a multiple of a quarter turn
+    else:
+        value = cosine
+        slope = -sine
+    is_exact = angle % (full_turn // 4) == 0  # At quarter turns, the value is 0, 1 or −1.
     if is_exact:
         return _BoundedValue(value, error=0)
+    # An error of the angle changes the value by about slope · error.
     return _BoundedValue(value, _error_bound(slope, element.position, bits))
 
 
@@ -205,7 +206,7 @@ def _error_bound(slope: int, position: int, bits: int) -> int:
     whose second derivatives is above 1, is then off by up to e · |s| + e² / 2.
 
     Args:
-        slope: sin x for cos x, and cos x for sin x, over 2**(2 · bits).
+        slope: −sin x for cos x, and cos x for sin x, over 2**(2 · bits).
         position: The position of the element.
         bits: The bits of frequencies after the point.
     """

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.arrays import Array
-from pecli.engine.numerics.correct_rounding import round_waves
+from pecli.engine.numerics.correct_rounding import rounded_elements
 from pecli.engine.numerics.kernels import compiled_loops
 from pecli.engine.numerics.phases import ExactWaves
 from pecli.engine.numerics.tiles import Doubtful, Factors, Tile
@@ -23,8 +23,8 @@ from pecli.engine.numerics.tiles import Doubtful, Factors, Tile
 if TYPE_CHECKING:
     from pecli.engine.numerics.float64_tiles import Float64Tiles
 
-WAVES_PER_TILE = 512
-"""Waves of a tile, at most."""
+_FREQUENCIES_PER_TILE = 512
+"""The frequencies whose columns are made at a time, at most."""
 _MAX_IDLE_TILES = 8
 """Tiles that are kept for the next block."""
 
@@ -70,14 +70,15 @@ class ExactFiller:
             return
         # Float64 decides nearly all roundings to a narrower dtype.
         doubtful = self._fill_from_float64(functions, first, out, dtype)
-        self._compute_doubtful(functions, first, out, dtype, doubtful)
+        self._recompute(doubtful, functions, first, out, dtype)
 
     def _fill_from_float64(
         self, functions: str, first: int, out: Array, dtype: str
     ) -> list[Doubtful]:
         """Write cosines and sines, computed in float64; return places that may be rounded wrongly.
 
-        The columns of 512 frequencies are made at a time, in memory that is called a tile.
+        The columns of 512 frequencies are written at a time. The memory for that, called a tile, is
+        kept for the next rows.
 
         Args:
             functions: "cos", "sin", "cos,sin" or "sin,cos".
@@ -86,15 +87,16 @@ class ExactFiller:
             dtype: The dtype of `out`, narrower than float64.
         """
         columns_per_frequency = len(functions.split(","))
-        columns_per_tile = WAVES_PER_TILE * columns_per_frequency
+        columns_per_tile = _FREQUENCIES_PER_TILE * columns_per_frequency
         doubtful: list[Doubtful] = []
-        for first_frequency in range(0, self._count_frequencies(), WAVES_PER_TILE):
+        for first_frequency in range(0, self._count_frequencies(), _FREQUENCIES_PER_TILE):
             first_column = first_frequency * columns_per_frequency
-            columns_of_tile = out[:, first_column : first_column + columns_per_tile]
-            tile = self._take_tile(functions, first_frequency, columns_of_tile, dtype)
-            for rows, columns in tile.fill(first, columns_of_tile):
-                doubtful.append(Doubtful(rows, first_column + columns))
-            self._put_back(tile)  # for the next block of rows
+            some_columns = out[:, first_column : first_column + columns_per_tile]
+            tile = self._borrow_tile(functions, first_frequency, some_columns, dtype)
+            for places in tile.fill(first, some_columns):
+                # The tile numbers its columns from 0 on.
+                doubtful.append(Doubtful(places.rows, first_column + places.columns))
+            self._return_tile(tile)
         return doubtful
 
     def _count_frequencies(self) -> int:
@@ -107,14 +109,20 @@ class ExactFiller:
         with self._lock:
             tiles = self._float64_tiles
         doubtful = list(tiles.fill(function, first, out))
-        self._compute_doubtful(function, first, out, "float64", doubtful)
+        self._recompute(doubtful, function, first, out, "float64")
 
-    def _compute_doubtful(
-        self, functions: str, first: int, out: Array, dtype: str, doubtful: list[Doubtful]
+    def _recompute(
+        self, doubtful: list[Doubtful], functions: str, first: int, out: Array, dtype: str
     ) -> None:
-        """Compute the elements whose rounding is in doubt with more digits, and write them to `out`.
+        """Compute some elements of a table again, correctly rounded, and write them to `out`.
 
-        With "cos,sin", column 5 is the sine of wave (frequency) 2; row 3 is the position first + 3.
+        Args:
+            doubtful: The rows and columns of these elements, which may be rounded wrongly.
+            functions: The functions of the columns in turn. With "cos,sin", columns 4 and 5 are the
+                cosine and the sine of frequency 2.
+            first: The position of row 0; row 3 is at the position first + 3.
+            out: The table.
+            dtype: The dtype of the table.
         """
         if not doubtful:
             return
@@ -122,17 +130,22 @@ class ExactFiller:
         columns = np.concatenate([places.columns for places in doubtful])
         positions = rows.astype(np.uint64) + np.uint64(first)
         function_names = np.array(functions.split(","))
-        wave_indices, name_indices = np.divmod(columns, len(function_names))
-        is_sine = function_names[name_indices] == "sin"
-        out[rows, columns] = round_waves(
-            self.waves, self._make_waves, positions, wave_indices, is_sine, dtype
+        frequency_indices = columns // len(function_names)
+        function_of_element = function_names[columns % len(function_names)]
+        out[rows, columns] = rounded_elements(
+            self.waves,
+            self._make_waves,  # for the rare elements that need more bits than `self.waves` has
+            positions=positions,
+            wave_indices=frequency_indices,
+            is_sine=function_of_element == "sin",
+            dtype=dtype,
         )
 
-    def _take_tile(self, functions: str, first_wave: int, target: Array, dtype: str) -> Tile:
+    def _borrow_tile(self, functions: str, first_wave: int, target: Array, dtype: str) -> Tile:
         """Return a tile, memory in which some columns of a table are made, for the caller alone.
 
-        The caller fills the columns and puts the tile back. Then it is idle, and is taken again for
-        the same columns of other rows. A new tile is only made if no idle one fits.
+        The caller fills the columns and returns the tile. Then it is idle, and is lent again for the
+        same columns of other rows. A new tile is only made if no idle one fits.
 
         Args:
             functions: The functions of the columns in turn: "cos", "sin", "cos,sin" or "sin,cos".
@@ -166,11 +179,11 @@ class ExactFiller:
         """Return the small tables of the waves from `first_wave` on, made once."""
         key = (functions, first_wave)
         if key not in self._factors:
-            waves = slice(first_wave, first_wave + WAVES_PER_TILE)
+            waves = slice(first_wave, first_wave + _FREQUENCIES_PER_TILE)
             self._factors[key] = Factors(self.waves, waves, functions, self._count)
         return self._factors[key]
 
-    def _put_back(self, tile: Tile) -> None:
+    def _return_tile(self, tile: Tile) -> None:
         """Keep a tile for the next block of rows; the oldest are dropped if there are too many."""
         with self._lock:
             self._idle.append(tile)

@@ -122,46 +122,45 @@ def round_double_double(values: DoubleDouble, dtype: str) -> Array:
 
 
 def _rounded_to_odd(values: DoubleDouble) -> Floats:
-    """Return float64 numbers that can be rounded to a narrower dtype as if they had 106 bits.
+    """Return float64 numbers that round to a narrower dtype as the numbers hi + lo do.
 
-    Rounding twice may be wrong. In decimal, 1.2500001 rounds to 1.250 in four digits, and that to
-    1.2 in two, although 1.3 is nearer. So further digits are cut off, and if any of them was not 0,
-    the last digit is made odd: 1.251 rounds to 1.3.
+    The digits beyond float64 are cut off. If any of them was not 0, the last bit is set to 1. In
+    decimal, with four digits, 1.2500001 becomes 1.251, which rounds to 1.3, as 1.2500001 does;
+    1.250 would round to 1.2.
     """
     hi, lo = np.broadcast_arrays(np.asarray(values.hi), np.asarray(values.lo))
     is_inexact = lo != 0
-    # hi is hi + lo rounded to the nearest, so that it is too far from 0 if the signs differ.
+    # If the signs differ, hi is further from 0 than hi + lo, and the next float towards 0 is needed.
     is_too_large = is_inexact & (np.signbit(lo) != np.signbit(hi))
-    # The bits of a float, read as an integer, count its magnitude: one less is the next float
-    # towards 0.
-    bits_of_hi = np.array(hi).view(np.int64)
-    bits_of_cut = bits_of_hi - is_too_large
-    odd_bits = np.asarray(bits_of_cut | is_inexact)  # `|` with True sets the last bit to 1.
-    return odd_bits.view(np.float64)
+    bits = np.array(hi).view(np.int64)
+    bits -= is_too_large  # True is 1: bits that are one less are the next float towards 0.
+    bits |= is_inexact  # True sets the last bit.
+    return bits.view(np.float64)
 
 
 def undecided(values: DoubleDouble, error: Floats, dtype: str) -> Flags:
-    """Return True for each value that an error of that size could make round differently.
+    """Return True for each value whose error could change how it rounds to the dtype.
 
-    The true number lies between value − error and value + error. If both ends round to the same
-    number, so does the true one. In decimal, with 3 digits and an error of 0.0001, 1.2346 rounds to
-    1.23 at both ends; 1.23496 rounds to 1.23 or 1.24, and is undecided.
+    The true number lies between value − error and value + error, and is decided if both round
+    alike. In decimal, with 3 digits and an error of 0.0001, 1.2346 rounds to 1.23 at both ends;
+    1.23496 rounds to 1.23 or 1.24, and is undecided.
 
     Args:
         values: The values hi + lo.
-        error: How far each may be off. It is so small that hi + error would lose its digits, but
-            lo, which is small itself, does not.
+        error: The largest error of each value.
         dtype: The dtype to round to.
     """
-    lo_at_lower_end = values.lo - error
-    lo_at_upper_end = values.lo + error
-    if dtype == "float64":
-        # The sum hi + lo is itself rounded to float64, and only once.
-        lower_double = values.hi + lo_at_lower_end
-        upper_double = values.hi + lo_at_upper_end
-        return np.asarray(lower_double != upper_double)
-    lower = round_double_double(normal(values.hi, lo_at_lower_end), dtype)
-    upper = round_double_double(normal(values.hi, lo_at_upper_end), dtype)
-    # Compared as bits, because −0 equals 0 as a number, and is another rounding.
-    bits_dtype = f"u{lower.dtype.itemsize}"
-    return np.asarray(lower.view(bits_dtype) != upper.view(bits_dtype))
+    # The error is added to lo, because it would be lost in hi, which is much larger.
+    lower_end = normal(values.hi, values.lo - error)
+    upper_end = normal(values.hi, values.lo + error)
+    if dtype == "float64":  # `hi` is the number rounded to float64.
+        return np.asarray(lower_end.hi != upper_end.hi)
+    lower = round_double_double(lower_end, dtype)
+    upper = round_double_double(upper_end, dtype)
+    return _have_different_bits(lower, upper)
+
+
+def _have_different_bits(a: Array, b: Array) -> Flags:
+    """Return True for elements that differ, also for −0 and 0, which are equal as numbers."""
+    bits_dtype = f"u{a.dtype.itemsize}"
+    return np.asarray(a.view(bits_dtype) != b.view(bits_dtype))

@@ -24,20 +24,25 @@ _INFINITE_LOG2 = 129
 
 
 def power(base: float, exponent: float) -> float:
-    """Return base ** exponent of two float32 numbers, the base positive, rounded to float32.
+    """Return base ** exponent of two float32 numbers, correctly rounded to float32.
 
-    The float64 power decides unless its error leaves two roundings; then exact digits do.
+    The power in float64 is off by at most 2**-48 of itself. If both ends of that interval round to
+    one float32 number, so does the true power. Otherwise it is computed with 320 bits.
+
+    Args:
+        base: A positive number.
+        exponent: Any number.
     """
     is_infinite = exponent * math.log2(base) > _INFINITE_LOG2
     if is_infinite:
         return math.inf
     approximate = base**exponent
-    low = round_single(approximate * (1 - _POWER_ERROR))
-    high = round_single(approximate * (1 + _POWER_ERROR))
-    if low == high:
-        return low
-    exact = numerics.power(Fraction(base), Fraction(exponent), _POWER_BITS)
-    return round_fixed(exact, _POWER_BITS, "float32")
+    lower_end = round_single(approximate * (1 - _POWER_ERROR))
+    upper_end = round_single(approximate * (1 + _POWER_ERROR))
+    if lower_end == upper_end:
+        return lower_end
+    precise = numerics.power(Fraction(base), Fraction(exponent), _POWER_BITS)
+    return round_fixed(precise, _POWER_BITS, "float32")
 
 
 def log_single(value: float) -> float:

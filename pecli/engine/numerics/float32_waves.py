@@ -19,7 +19,7 @@ import numpy as np
 from pecli.engine import numerics
 from pecli.engine.arrays import AnyArray, Complex, Floats, Indices, Singles, aligned_buffer
 from pecli.engine.numerics import Frequencies, bits_for
-from pecli.engine.numerics.correct_rounding import round_waves
+from pecli.engine.numerics.correct_rounding import rounded_elements
 from pecli.engine.numerics.kernels import compiled_loops
 from pecli.engine.numerics.phases import ExactWaves
 from pecli.engine.numerics.tiles import Doubtful
@@ -82,24 +82,24 @@ class _WaveMaker(threading.local):
     """
 
     def __init__(self) -> None:
-        """Allocate memory for all steps, so that none of them needs new memory.
+        """Allocate the arrays that all steps write into.
 
-        Loops are faster if the arrays that they use begin at different places of a page: `place` is
-        a quarter of it (see `aligned_buffer`).
+        A NumPy loop is faster if the arrays that it uses begin at different places of a memory page.
+        `place` is 0 … 3: the quarter of the page.
         """
-        # The NumPy steps: an angle is a number of sectors and a remainder.
+        # For NumPy. An angle is split into a number of sectors of the circle and a remainder.
         self._remainders: Floats = aligned_buffer(_CHUNK, np.float64, place=0)
         self._sector_counts: Floats = aligned_buffer(_CHUNK, np.float64, place=1)
-        self._squares = (
-            self._sector_counts
-        )  # of remainders, when the counts are not needed any more
+        # When remainders are squared, the counts are not needed any more: this is their memory.
+        self._squared_remainders = self._sector_counts
         # Numbers that only one step needs: indices, products, sums of a series.
         self._scratch: Floats = aligned_buffer(_CHUNK, np.float64, place=2)
         self._sector_directions: Complex = aligned_buffer(_CHUNK, np.complex128, place=3)
-        # No step uses the directions and the counts together.
+        # Place 1 is used twice, because no loop needs the directions and the counts.
         self._directions: Complex = aligned_buffer(_CHUNK, np.complex128, place=1)
 
-        # The compiled loop: its results, if the table has only one function, and those in doubt.
+        # For the compiled loop: cosines and sines, if the table needs only one of them, and the
+        # numbers that may be rounded wrongly.
         self._pairs: Singles = aligned_buffer(2 * _CHUNK, np.float32).reshape(_CHUNK, 2)
         self._doubtful_numbers = np.empty(2 * _CHUNK, np.int64)
 
@@ -114,31 +114,32 @@ class _WaveMaker(threading.local):
     def _write_from_float64(self, angles: Singles, out: Singles, *, sine_first: bool) -> Doubtful:
         """Write the cosines or sines of some angles, and return those that may be rounded wrongly.
 
-        They are computed in float64 and rounded to float32. One is in doubt if the error of float64
-        leaves two roundings possible; the caller computes these few exactly. There are three ways:
-        the C library for large angles, a compiled loop if one is loaded, or else NumPy.
+        They are computed in float64 and rounded to float32: by the C library for large angles, by a
+        compiled loop if it is loaded, and otherwise by NumPy.
 
         Args:
             angles: The angles (n,).
             out: The array for the result: (n, 2) for both functions, (n, 1) for the first one.
             sine_first: True if the first function is the sine.
         """
-        # Infinity and NaN, from frequencies that overflow, are not below the limit either.
-        all_are_in_range = angles.max() < _MAX_ANGLE
-        if not all_are_in_range:
-            directions = _directions_by_library(angles.astype(np.float64), sine_first=sine_first)
-            return self._write_directions(directions, out)
-        loops = compiled_loops(2 * len(angles))
+        # Frequencies may overflow, so that angles are infinite or NaN. These are not small either.
+        all_are_small = angles.max() < _MAX_ANGLE
+        if not all_are_small:
+            directions = _directions_by_c_library(angles.astype(np.float64), sine_first=sine_first)
+            return self._round_into(out, directions)
+        number_count = 2 * len(angles)  # a cosine and a sine of each angle
+        loops = compiled_loops(number_count)
         if loops is not None:
-            return self._write_compiled(loops, angles, out, sine_first=sine_first)
-        return self._write_directions(self._directions_of(angles, sine_first=sine_first), out)
+            return self._write_by_compiled_loop(loops, angles, out, sine_first=sine_first)
+        directions = self._directions_by_numpy(angles, sine_first=sine_first)
+        return self._round_into(out, directions)
 
-    def _write_directions(self, directions: Complex, out: Singles) -> Doubtful:
+    def _round_into(self, out: Singles, directions: Complex) -> Doubtful:
         """Write directions, rounded to float32, and return the parts whose rounding is in doubt."""
         _write_rounded(directions, out)
         return self._in_doubt(directions)
 
-    def _write_compiled(
+    def _write_by_compiled_loop(
         self, loops: ModuleType, angles: Singles, out: Singles, *, sine_first: bool
     ) -> Doubtful:
         """Write the cosines or sines of angles by a compiled loop, and return those in doubt.
@@ -162,11 +163,10 @@ class _WaveMaker(threading.local):
     def _write_pairs(
         self, loops: ModuleType, angles: Singles, pairs: Singles, *, sine_first: bool
     ) -> Doubtful:
-        """Write (cosine, sine) of angles by a compiled loop; return the numbers in doubt.
+        """Write (cosine, sine) of angles by a compiled loop; return those that may be rounded wrongly.
 
-        The loop takes the cosine and sine of the nearest of 8192 angles from a table, and turns
-        them by the rest of the angle. A number is in doubt if its error may change how it is
-        rounded.
+        The loop takes the direction, cosine and sine, of the nearest of 8192 angles from a table,
+        and turns it by the rest of the angle.
 
         Args:
             loops: The module of compiled loops.
@@ -174,21 +174,25 @@ class _WaveMaker(threading.local):
             pairs: The array for the result (n, 2).
             sine_first: True if the pairs are (sine, cosine).
         """
+        # The loop needs neighbouring numbers, and the angles may be every second column of a table.
+        adjacent_angles = np.ascontiguousarray(angles)
         table: Complex = _sector_directions(sine_first=sine_first)
-        cosines_and_sines = table.view(np.float64)  # by turns, or sines first
-        # Compiled code takes the arguments by their order: for keywords, numba needs 3 µs more.
+        table_numbers = table.view(np.float64)  # cosine, sine, cosine, sine, …
+        sign_of_turn = _sign(sine_first=sine_first)
+        result = pairs.reshape(-1)  # the same memory as `pairs`
+        # The arguments have no keywords, for which numba would need 3 µs more.
         doubtful_count = loops.write_directions(
-            np.ascontiguousarray(angles),  # They may be every second column of a table.
-            cosines_and_sines,
-            _SECTOR_ANGLE_SUMMANDS,  # 2π / 8192, the distance of angles in the table
-            _sign(sine_first=sine_first),  # −1 for sines first: the rest turns the other way
-            _WAVE_ERROR,  # in ULPs of float64: how far off results may be before they are rounded
-            pairs.reshape(-1),  # the result, in the same memory
-            self._doubtful_numbers,  # also a result: which of the 2n numbers are in doubt
+            adjacent_angles,
+            table_numbers,
+            _SECTOR_ANGLE_SUMMANDS,  # Their sum is 2π / 8192, the distance of angles in the table.
+            sign_of_turn,
+            _WAVE_ERROR,  # the largest error of a number before it is rounded, in ULPs of float64
+            result,  # The loop writes the cosines and sines here.
+            self._doubtful_numbers,  # It writes here which of them may be rounded wrongly.
         )
         return _doubtful(self._doubtful_numbers[:doubtful_count])
 
-    def _directions_of(self, angles: Singles, *, sine_first: bool) -> Complex:
+    def _directions_by_numpy(self, angles: Singles, *, sine_first: bool) -> Complex:
         """Return the direction of each angle, both parts within _WAVE_ERROR ULPs.
 
         An angle is a number of sectors and a remainder, and its direction is the product of theirs.
@@ -253,7 +257,7 @@ class _WaveMaker(threading.local):
             sign: 1, or −1 if sines come first in directions.
         """
         x = self._remainders[:size]
-        x_squared = self._squares[:size]
+        x_squared = self._squared_remainders[:size]
         series = self._scratch[:size]
         directions = self._directions[:size]
         np.multiply(x, x, out=x_squared)
@@ -343,7 +347,7 @@ def _write_rounded(directions: Complex, out: Singles) -> None:
         out[:, 0] = directions.real
 
 
-def _directions_by_library(angles: Floats, *, sine_first: bool) -> Complex:
+def _directions_by_c_library(angles: Floats, *, sine_first: bool) -> Complex:
     """Return cos a + i·sin a of angles a of any size, as the C library has them.
 
     With sines first, they are sin a + i·cos a.
@@ -431,7 +435,7 @@ def _exact_waves(angles: Singles, function: str) -> Singles:
     wave_indices = (frequency_exponents - _MIN_EXPONENT).astype(np.intp)
     is_sine = np.full(len(positions), function == "sin")
     waves = _cached_powers_of_two()
-    rounded = round_waves(waves, _powers_of_two, positions, wave_indices, is_sine, "float32")
+    rounded = rounded_elements(waves, _powers_of_two, positions, wave_indices, is_sine, "float32")
     return rounded.astype(np.float32)
 
 

@@ -182,9 +182,9 @@ class Float64Tiles:
     def __init__(self, waves: ExactWaves, count: int) -> None:
         """Compute two small tables of cosines and sines, from which all rows are made.
 
-        One has the positions 0, 1, …, 31, for example, and the other one the anchors 0, 32, 64, …,
-        2,016. The cosine and sine of 100 = 96 + 4 follow from those of 96 and 4 by the addition
-        theorems. All numbers have about 106 bits.
+        One has the positions 0 … 31, for example, and the other one every 32nd position, called an
+        anchor: 0, 32, 64, …, 2,016. The cosine and sine at position 100 = 96 + 4 then follow from
+        those at 96 and at 4.
 
         Args:
             waves: The frequencies and the amplitude.
@@ -192,50 +192,49 @@ class Float64Tiles:
         """
         # The digits of the frequencies (digits, 1, waves); the axis of length 1 is for positions.
         self._frequency_digits = waves.digits[:, None, :]
+        self._amplitude = waves.amplitude_factor
         self._sizes = _sizes(len(waves.turns), count)
+        rows_per_anchor = self._sizes.rows_per_anchor
 
-        positions_of_rows = multiples(0, self._sizes.rows_per_anchor, step=1)
-        rows = self._directions(positions_of_rows)
-        positions_of_anchors = multiples(
-            0, self._sizes.anchors_per_segment, step=self._sizes.rows_per_anchor
-        )
-        # For positions from 2,048 on, `_anchors_of` turns these by the angle of 2,048, 4,096, ….
-        self._first_anchors = self._directions(positions_of_anchors)
+        anchor_positions = multiples(0, self._sizes.anchors_per_segment, step=rows_per_anchor)
+        self._first_anchors = self._directions(anchor_positions)
 
-        # A number is split into a head of 26 bits and a small tail, because the product of two
-        # heads, of 52 bits, is exact in float64. Up to 1, heads are multiples of 2**-26.
+        # A number is split into a head of 26 bits and a small tail, because products of heads are
+        # exact in float64.
+        rows = self._directions(multiples(0, rows_per_anchor, step=1))
         self._row_cosines = _split(rows.cosines, _HEAD_UNIT)
         self._row_sines = _split(rows.sines, _HEAD_UNIT)
 
-        # Anchors are multiplied by the amplitude. With 1.5, they are below 2, so that heads of 26
-        # bits are multiples of 2 · 2**-26, and errors are twice as large.
-        self._amplitude = waves.amplitude_factor
-        amplitude_bound = _power_of_two_bound(float(waves.amplitude_factor.hi))
-        self._anchor_head_unit = amplitude_bound * _HEAD_UNIT
-        self._error = amplitude_bound * _ERROR
+        # Anchors are also multiplied by the amplitude. If that is 1.5, they are below 2 instead of
+        # 1, so that their heads have a unit twice as large, and so have errors.
+        largest_anchor = _power_of_two_bound(float(self._amplitude.hi))
+        self._anchor_head_unit = largest_anchor * _HEAD_UNIT
+        self._error = largest_anchor * _ERROR
 
     def _directions(self, positions: Ints) -> Directions:
+        """Return the cosines and sines at some positions, to about 106 bits."""
         return cos_sin_double_double(self._frequency_digits, positions)
 
     def fill(self, function: str, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write "cos" or "sin" of positions first, first + 1, … into `out`; yield places in doubt.
-
-        An element is in doubt if its error leaves two roundings open; the caller computes it again.
+        """Write cosines or sines of positions first, first + 1, … into the rows of `out`.
 
         Every 32nd position, for example, is an anchor. The rows after it are made together:
-        position 100 = 96 + 4 from the cosine and sine of 96, the anchor, and of 4.
+        position 100 = 96 + 4 from the cosine and sine at 96, the anchor, and at 4.
 
         Args:
             function: "cos" or "sin".
             first: The position of the first row.
             out: The array to fill, one column per frequency.
+
+        Yields:
+            The rows and columns of elements that may be rounded wrongly, for the caller to correct.
         """
         width = out.shape[1]
         memory = self._memory_for_rows(width)
         for rows, anchors in self._rows_with_anchors(first, len(out)):
-            anchor = anchors.part(rows.anchor, width)  # its cosines and sines
+            anchor_directions = anchors.part(rows.anchor, width)  # cosines and sines
             work = memory.first_rows(rows.row_count)
-            elements = self._compute_rows(function, anchor, rows.first_row, work)
+            elements = self._compute_rows(function, anchor_directions, rows.first_row, work)
             out[rows.places] = elements.values
             if elements.in_doubt.any():
                 doubtful_rows, columns = np.nonzero(elements.in_doubt)
@@ -278,17 +277,15 @@ class Float64Tiles:
     def _compute_rows(
         self, function: str, anchor: Directions, first_row: int, work: Workspace
     ) -> _Elements:
-        """Return cosines or sines of some rows after an anchor, and which of them are in doubt.
+        """Return the cosines or sines of some rows, and which of them may be rounded wrongly.
 
-        With the angles A of the anchor and B from it to a row,
-
-            cos(A + B) = cos A · cos B − sin A · sin B.
-
-        Each number is a head h of 26 bits and a small tail t, so that a product is
+        The rows follow an anchor, a position with known cosines. With its angle A, and B from it to
+        a row, cos(A + B) = cos A · cos B − sin A · sin B. Each number is split into a head h of 26
+        bits and a small tail t:
 
             (h + t) · (h' + t') = h·h' + [(h + t)·t' + t·h'].
 
-        h·h' is exact in float64. The brackets are small, and so are their errors.
+        h·h' is exact in float64. The bracket is small, and so is its error.
 
         Args:
             function: "cos" or "sin".
@@ -301,10 +298,10 @@ class Float64Tiles:
         row_terms = self._terms(function, rows, width)  # cos B and sin B of each row
         cos_a = _split(anchor.cosines, self._anchor_head_unit)
         sin_a = _split(anchor.sines, self._anchor_head_unit)
-        sums_of_heads = _exact_products(cos_a, sin_a, row_terms, work)  # h·h' of both products
-        sums_of_brackets = _small_products(anchor, cos_a, sin_a, row_terms, work)
-        # `product` is not needed any more.
-        return _rounded_sums(sums_of_heads, sums_of_brackets, self._error, memory=work.product)
+        # Each is the difference of two products: those with cos A and those with sin A.
+        exact_part = _exact_products(cos_a, sin_a, row_terms, work)  # h·h'
+        small_part = _small_products(anchor, cos_a, sin_a, row_terms, work)  # the brackets
+        return _rounded_sums(exact_part, small_part, self._error, memory=work.product)
 
     def _terms(self, function: str, rows: slice, width: int) -> Terms:
         """Return the numbers of some rows that the anchor's cosine and sine multiply.

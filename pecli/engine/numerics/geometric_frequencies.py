@@ -117,11 +117,11 @@ def _ratio_of_neighbours(log_base: Callable[[int], int], denominator: Fraction, 
 def _geometric_bits(
     log_base: Callable[[int], int], denominator: Fraction, count: int, scale: float
 ) -> int:
-    """Return the number of bits after the point with which frequencies are precise enough.
+    """Return how many bits after the point the frequencies base ** (−i / denominator) need.
 
-    For base 10000 and 64 frequencies, the smallest is 2**-13.1. `bits_for` returns 224 bits for it,
-    which leave enough digits of its product with any position. With 7 bits for rounding errors, 1
-    for the scale 1.0, and a margin of 64, the result is 296.
+    For base 10000 and 64 frequencies, the smallest is 2**-13.1. It needs 224 bits, so that enough
+    of them are left in its product with any position. With 7 bits for rounding errors, 1 for the
+    scale 1.0, and a margin of 64, the result is 296.
 
     Args:
         log_base: `log_base(bits)` returns the natural logarithm of the base, over 2**bits.
@@ -132,11 +132,13 @@ def _geometric_bits(
     log2_last = _log2_of_last(log_base, denominator, count)
     # The first frequency is 1, which is the smallest if the base is below 1.
     log2_smallest = min(0.0, log2_last)
-    smallest = 2.0 ** max(log2_smallest, _LOG2_OF_LEAST_FLOAT)  # not 0
+    # A frequency below the smallest float64 number counts as that, and not as 0.
+    smallest = 2.0 ** max(log2_smallest, _LOG2_OF_LEAST_FLOAT)
+    bits_for_smallest = bits_for(smallest)
     bits_for_errors = _bits_of_rounding_errors(count, log2_last)
-    # 1000 has the exponent 10, being 0.98 · 2**10.
-    _, exponent_of_scale = math.frexp(scale)
-    return bits_for(smallest) + bits_for_errors + abs(exponent_of_scale) + _MARGIN_BITS
+    _, exponent_of_scale = math.frexp(scale)  # 10 for the scale 1000, which is 0.98 · 2**10
+    bits_for_scale = abs(exponent_of_scale)
+    return bits_for_smallest + bits_for_errors + bits_for_scale + _MARGIN_BITS
 
 
 def _bits_of_rounding_errors(count: int, log2_last: float) -> int:

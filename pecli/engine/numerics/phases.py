@@ -82,9 +82,9 @@ class ExactWaves:
     ) -> ExactWaves:
         """Return the waves amplitude · cos and sin of position · scale · frequency.
 
-        Frequencies become turns per position, of 2π radians each: whole turns of an angle can then
-        be dropped. They are integers over 2**bits. With 8 bits, 1 radian would be 40: 40 / 2**8 is
-        0.156, and the exact number of turns is 0.159.
+        Frequencies are converted from radians to turns, of 2π radians each: whole turns of an angle
+        can then be dropped. 1 radian is 0.159 turns. Every number is stored as an integer over a
+        power of two, 0.159 · 2**bits, with more digits than a float64 has.
 
         Args:
             frequencies: Radians per position, or turns per position if `in_turns` is set.
@@ -94,13 +94,13 @@ class ExactWaves:
         """
         bits = _bits_for_turns(frequencies, scale)  # enough for positions up to 2**40
         turns = _turns_per_position(frequencies, Fraction(scale), in_turns, bits)
-        amplitude_over_power = _fixed_point_amplitude(amplitude)
+        fixed_point_amplitude = _fixed_point_amplitude(amplitude)
         return cls(
             turns=turns,
             bits=bits,
-            amplitude=amplitude_over_power.value,
-            amplitude_bits=amplitude_over_power.bits,
-            amplitude_error=amplitude_over_power.error,
+            amplitude=fixed_point_amplitude.value,
+            amplitude_bits=fixed_point_amplitude.bits,
+            amplitude_error=fixed_point_amplitude.error,
         )
 
     @cached_property
@@ -415,19 +415,20 @@ def _turns_from_sector(distance: Floats, lower_digits: list[Ints]) -> DoubleDoub
 
     Args:
         distance: The whole number of 2**-32 turns, which may be negative.
-        lower_digits: The digits after its point in base 2**32, the highest digit last.
+        lower_digits: The digits after its point in base 2**32. The last one is the highest, and
+            counts 2**-64.
     """
     unit = 2.0**-32
-    total = distance * unit
-    total_of_errors = np.zeros_like(total)
-    for digit in reversed(lower_digits):
+    rounded_total = distance * unit
+    lost_by_rounding = np.zeros_like(rounded_total)
+    for digit in reversed(lower_digits):  # from the highest on
         unit *= 2.0**-32
-        rounded_sum = exact_sum(total, digit.astype(np.float64) * unit)
-        total = rounded_sum.hi
-        # `lo` is the rounding error of `hi`, at most 2**-53 of it. The errors of these sums, which
-        # are 2**-53 of that, do not count.
-        total_of_errors += rounded_sum.lo
-    return exact_sum(total, total_of_errors)
+        # `hi` is the sum rounded to float64, and `lo` what it lost, at most 2**-53 of it.
+        total = exact_sum(rounded_total, digit.astype(np.float64) * unit)
+        rounded_total = total.hi
+        lost_by_rounding += total.lo
+    # The losses were rounded as well, by 2**-53 of 2**-53 of the sum: 106 bits are right.
+    return exact_sum(rounded_total, lost_by_rounding)
 
 
 def _small_angle_double_double(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:

@@ -147,9 +147,9 @@ class Factors:
     def __init__(self, waves: ExactWaves, columns: slice, functions: str, count: int) -> None:
         """Compute two small tables of cos + i·sin, whose products are rows of a large table.
 
-        The direction at position p is E(p) = cos + i·sin of its angle, and E(a + b) = E(a) · E(b).
-        So the rows E(0) … E(127) and the anchors E(0), E(128), E(256), … give all others: E(7,232)
-        is E(7,168) · E(64).
+        One has the positions 0 … 63, for example. The other one has every 64th position, called an
+        anchor: 0, 64, 128, …. The number at position 300 = 256 + 44 is the product of those at the
+        anchor 256 and at 44.
 
         Args:
             waves: The frequencies and the amplitude of the large table.
@@ -158,19 +158,21 @@ class Factors:
             count: About how many positions are needed.
         """
         self.functions = functions
+        # A frequency is stored as several integers, so that position · frequency is exact.
         self._frequency_digits = _digits_for_float64(waves, columns)
         self._amplitude = float(waves.amplitude_factor.hi)
+        # Elements are scaled by it for a test of how they round (see the head of this file).
         self.test_scale = _power_of_two_for_test(self._amplitude)
 
         wave_count = self._frequency_digits.shape[-1]
         self.sizes = _tile_sizes(wave_count, count)
-        self.row_directions = self._directions_at_multiples(
-            step=1, count=self.sizes.rows_per_anchor
-        )
+        rows_per_anchor = self.sizes.rows_per_anchor
+        self.row_directions = self._directions_at_multiples(step=1, count=rows_per_anchor)
         self.row_factors = self._separate_functions(self.row_directions)
-        # For positions after the last anchor, `starts` returns one more factor.
+        # There are, for example, 128 anchors. Those of later positions are products of these with
+        # the results of `starts`.
         self.anchor_directions = self._directions_at_multiples(
-            step=self.sizes.rows_per_anchor, count=self.sizes.anchors_per_segment
+            step=rows_per_anchor, count=self.sizes.anchors_per_segment
         )
 
     @property
@@ -276,11 +278,11 @@ class Tile:
     def __init__(self, factors: Factors, columns: int, dtype: str) -> None:
         """Allocate memory in which rows of a table are made, some hundred at a time.
 
-        A row is a product of two directions cos + i·sin. With an anchor at every 64th position, the
-        row at position 300 is anchor 4 (position 256) times the direction at position 44.
+        A row is a product of two rows of numbers cos + i·sin. That at position 300 is a product of
+        those at 256, called an anchor (every 64th position is one), and at 44.
 
         Args:
-            factors: The directions at positions 0 … 63, and at anchors.
+            factors: The numbers cos + i·sin at positions 0 … 63, and at anchors.
             columns: The columns of the table: one per frequency, or two for cosine and sine.
             dtype: The dtype of the table, such as "float32".
         """
@@ -288,8 +290,8 @@ class Tile:
         self.columns = columns
         self.dtype = dtype
 
-        # The anchors of one segment, a stretch of some thousand positions. Their real and imaginary
-        # parts are also needed separately if the table has only cosines, or only sines.
+        # The anchors of one segment, a stretch of some thousand positions. A table that has only
+        # cosines, or only sines, also needs their real and imaginary parts in separate arrays.
         self._segment_in_memory = _NO_SEGMENT
         self._anchors: Complex = _memory_like(factors.anchor_directions)
         self._anchor_parts = _memory_for_anchor_parts(factors)
@@ -298,9 +300,9 @@ class Tile:
         self._products = _memory_for_products(factors)
         self._values = _as_rows(self._products[0], factors.sizes.rows_per_tile)
 
-        # Products are scaled, by 2**47 for example, so that a test of their lower bits finds those
-        # that may be rounded wrongly: how many upper bits it ignores, and what undoes the scale.
+        # A product may be rounded wrongly if its bits after the first 36 (for float32) are 0.
         self._ignored_bits = _upper_bits_of_test(dtype)
+        # For this test, products are scaled, by 2**47 for example. This undoes it.
         self._inverse_scale = np.array(1 / factors.test_scale, np.float32)
 
     def fits(self, factors: Factors, columns: int, dtype: str, *, is_compiled: bool) -> bool:
@@ -309,14 +311,16 @@ class Tile:
         return has_same_shape and self.factors is factors and self.is_compiled == is_compiled
 
     def fill(self, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write the rows of positions first, first + 1, … into `out`; yield places in doubt.
+        """Write the cosines and sines of positions first, first + 1, … into the rows of `out`.
 
-        An element is in doubt if its error leaves two roundings open; the caller computes it again.
+        They are made segment by segment. A segment is some thousand positions, for which a few
+        numbers are computed first: cos + i·sin at every 64th position, for example (an anchor).
 
-        The rows after an anchor, which is every 64th position, for example, are products with its
-        cos + i·sin. A segment is the positions whose anchors are in memory at once, some thousand.
+        Yields:
+            The rows and columns of elements that may be rounded wrongly, for the caller to correct.
         """
         segments = self._segments_of(first, len(out))
+        # All at once, because one NumPy call for many numbers is faster than many calls.
         starts = self._starts_of_new_segments(segments)
         # NumPy multiplies rows faster with a small buffer. It is set only once, because each switch
         # is Python code, for which threads wait.
@@ -363,13 +367,13 @@ class Tile:
                 yield Doubtful(part.rows.start + doubtful.rows, doubtful.columns)
 
     def _parts_in_segment(self, segment: int, first: int, count: int) -> Iterator[_TilePart]:
-        """Yield the rows that lie in a segment of positions, in parts that are made at once.
+        """Yield the rows of a table that lie in a segment of positions, in parts of some hundred.
 
-        The memory for a part begins at an anchor, which is every 128th position, for example. If it
-        has 1,024 rows, the rows from position 300 of the segment on have two parts:
+        A part is made in memory for 512 rows, which begins at an anchor: every 64th position, for
+        example. The rows from position 300 of the segment on are in the parts
 
-            positions 300 … 1,279: from 44 rows after anchor 2 (position 256), 1,024 − 44 rows
-            positions 1,280 … 2,303: from anchor 10 (position 1,280), 1,024 rows
+            300 … 767: after anchor 4 (position 256), from 44 rows after it on: 512 − 44 rows
+            768 … 1,279: after anchor 12 (position 768): 512 rows
 
         Args:
             segment: The number of the segment.
@@ -381,10 +385,8 @@ class Tile:
         rows = self._rows_in_segment(segment, first, count)
         start = rows.start
         while start < rows.stop:
-            position = first + start
-            anchor, rows_after_anchor = divmod(
-                position - position_of_segment, sizes.rows_per_anchor
-            )
+            position_in_segment = first + start - position_of_segment
+            anchor, rows_after_anchor = divmod(position_in_segment, sizes.rows_per_anchor)
             room = sizes.rows_per_tile - rows_after_anchor
             stop = min(start + room, rows.stop)
             yield _TilePart(slice(start, stop), anchor, rows_after_anchor)

@@ -37,7 +37,7 @@ def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]
         f"by the long ones from position {original:,} on"
     )
     reading = RuntimeReading(multiplied, (cause,), by_position=True)
-    return reading.explain_attention(definition, "it has none")
+    return reading.with_attention_cause(definition, "it has none")
 
 
 def _reciprocals(factors: tuple[float, ...]) -> tuple[float, ...]:

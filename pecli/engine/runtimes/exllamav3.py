@@ -8,7 +8,7 @@ from pecli.engine.runtimes.runtime import (
     Definition,
     ModelRope,
     RuntimeReading,
-    with_attention_of_context,
+    with_attention_of_lengths,
 )
 from pecli.engine.runtimes.transformers import like_transformers
 from pecli.engine.scalings.longrope import LongRope
@@ -18,15 +18,16 @@ from pecli.engine.scalings.yarn import Yarn
 def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
     """Return YaRN as exllamav3 computes it: with the factor context / original length.
 
-    A Qwen3 config with factor 4, a context of 40,960 and an original length of 32,768 gets the
-    factor 1.25. The reading then has the cause why tables differ from the model's.
+    With a context of 40,960 and an original length of 32,768, the factor is 1.25. If the config
+    states another one, such as 4, the result also has a text why the tables differ.
     """
     yarn = definition.scaling
-    if yarn.max_position_embeddings is None:  # the context
+    context = yarn.max_position_embeddings
+    if context is None:
         return RuntimeReading(yarn)
-    # Without a factor, `divisor` is context / original length.
+    # Without a factor, `Yarn` divides the context by the original length as well.
     yarn_by_lengths = replace(yarn, factor=None)
-    factor_by_lengths = float(yarn_by_lengths.divisor())
+    factor_by_lengths = context / yarn.original_max_position_embeddings
     factor_of_model = float(yarn.divisor())
     if factor_by_lengths == factor_of_model:
         return RuntimeReading(yarn_by_lengths)
@@ -38,18 +39,18 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
 
 
 def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
-    """Return LongRoPE as exllamav3 computes it, with the causes why it differs from the model.
+    """Return LongRoPE as exllamav3 computes it, and why that differs from the model.
 
-    LongRoPE has two lists of divisors of the frequencies. The model takes the long list if the
-    prompt exceeds the original length, 4,096 in Phi-3. exllamav3 takes it if the context of the
-    config does, 131,072 in Phi-3-mini-128k: for prompts of any length.
+    LongRoPE divides frequencies by one of two lists of factors. The model takes the long list if
+    the prompt exceeds the original length, such as 4,096. exllamav3 takes it for all prompts if the
+    context of the config exceeds that length.
     """
     longrope = definition.scaling
     context = longrope.max_position_embeddings
     if context is None:
         return RuntimeReading(longrope)
     original = longrope.original_max_position_embeddings
-    reading = with_attention_of_context(definition)
+    reading = with_attention_of_lengths(definition)
     model_takes_long_list = required(longrope.length) > original
     runtime_takes_long_list = context > original
     if model_takes_long_list == runtime_takes_long_list:
@@ -59,18 +60,19 @@ def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]
             "uses the long factors from position 0 on; "
             f"the model uses the short ones up to {original:,}"
         )
-        return _with_factors_of_length(reading, original + 1, cause)
+        length_of_long_list = original + 1  # the shortest prompt for which `LongRope` takes it
+        return _with_list_for_length(length_of_long_list, reading, cause)
     cause = (
         f"uses the short factors at any length, since max_position_embeddings, {context:,}, is "
         f"not above {original:,}; the model uses the long ones beyond {original:,}"
     )
-    return _with_factors_of_length(reading, original, cause)
+    return _with_list_for_length(original, reading, cause)
 
 
-def _with_factors_of_length(
-    reading: RuntimeReading[LongRope], length: int, cause: str
+def _with_list_for_length(
+    length: int, reading: RuntimeReading[LongRope], cause: str
 ) -> RuntimeReading[LongRope]:
-    """Return a reading with the list of factors for prompts of a length, and with one more cause.
+    """Return LongRoPE with the list of factors for prompts of a length, and with one more cause.
 
     The original length has the short list, and a length of one more the long list.
     """
@@ -79,28 +81,29 @@ def _with_factors_of_length(
 
 
 def _adapted_to_exllamav3(encoding: ModelRope) -> Adaptation:
-    """Return the keys of a model's config that exllamav3 ignores, with None as their values.
+    """Return the parameters of a model that exllamav3 ignores, each replaced by None.
 
-    With them comes the cause why tables then differ from the model's; empty if they do not.
+    The result also states why the tables then differ from the model's; that is empty if they do
+    not.
     """
     parameters = encoding.parameters
-    ignored: MutableValues = {}
+    replaced: MutableValues = {}
     cause = ""
 
-    # `_read_yarn` divides the context by the original length. Without the latter in the config,
-    # exllamav3 uses YaRN's factor, as the model does. `_read_yarn` does so if it sees no context.
+    # exllamav3's factor of YaRN is context / original length. If the config has no original length,
+    # it is the factor of the config. `_read_yarn` takes that if there is no context.
     is_yarn_with_factor = parameters["scaling"] == "yarn" and "factor" in parameters
     if is_yarn_with_factor and encoding.lacks_original_length:
-        ignored["max_position_embeddings"] = None
+        replaced["max_position_embeddings"] = None
 
     # YaRN multiplies cosines and sines by an attention factor: 0.1 · ln factor + 1, which is 1.37
     # for factor 40. With both mscales, it is a ratio, which exllamav3 has only for DeepSeek-V3.
     has_both_mscales = parameters.get("mscale") and parameters.get("mscale_all_dim")
     if has_both_mscales and encoding.family != "deepseek_v3":
-        ignored["mscale"] = None
-        ignored["mscale_all_dim"] = None
+        replaced["mscale"] = None
+        replaced["mscale_all_dim"] = None
         cause = "uses the ratio of both mscales only for DeepSeek-V3"
-    return Adaptation(ignored, cause)
+    return Adaptation(replaced, cause)
 
 
 RUNTIME = like_transformers(

@@ -10,10 +10,11 @@ from pecli.engine.scalings.yarn import Yarn
 
 
 def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[LongRope]:
-    """Return YaRN as LitGPT reads it: with beta_fast and beta_slow exchanged.
+    """Return YaRN as LitGPT computes it: with beta_fast and beta_slow exchanged.
 
-    YaRN's own rules refuse such parameters, so the result is expressed as LongRoPE, which divides
-    each frequency by a number of its own.
+    `Yarn` refuses such parameters. So the result is LongRoPE, another scaling, which divides each
+    frequency by a given number. LitGPT also lacks YaRN's attention factor, which multiplies cosines
+    and sines.
     """
     yarn = definition.scaling
     betas = yarn.betas()
@@ -23,10 +24,11 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[LongRope]:
         original_max_position_embeddings=yarn.original_max_position_embeddings,
         short_factor=divisors,
         long_factor=divisors,
-        attention_factor=1.0,
+        attention_factor=1.0,  # It multiplies by 1: there is none.
     )
     cause = "exchanges beta_fast and beta_slow: YaRN's ramp is inverted"
-    return RuntimeReading(scaling, (cause,)).explain_attention(definition, "it has none")
+    reading = RuntimeReading(scaling, (cause,))
+    return reading.with_attention_cause(definition, "it has none")
 
 
 def _divisors_of(yarn: Yarn, base: float, dim: int) -> tuple[float, ...]:

@@ -18,7 +18,7 @@ from pecli.engine.runtimes.runtime import (
     RuntimeReading,
     as_defined,
     recurrence,
-    with_attention_of_context,
+    with_attention_of_lengths,
     with_llama_3_length,
     with_rounded_limits,
 )
@@ -36,26 +36,25 @@ so that nothing is divided by zero.
 
 
 def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
-    """Return YaRN as llama.cpp computes it, with the causes why it differs from the model.
+    """Return YaRN as llama.cpp computes it, and why that differs from the model.
 
     A GGUF file has no place for three settings of a config:
 
     - `truncate`: llama.cpp always rounds the two pairs between which YaRN blends frequencies;
     - `attention_factor`, by which cosines and sines are multiplied: llama.cpp computes it;
-    - `mscale`, from which it could be computed: llama.cpp assumes a value.
+    - `mscale`, from which it is computed: llama.cpp assumes a value.
     """
-    reading = with_rounded_limits(definition)
-    yarn = reading.scaling
-    scaling_of_file = replace(
+    rounded = with_rounded_limits(definition)  # for the first of these
+    yarn = rounded.scaling
+    yarn_in_file = replace(
         yarn,
-        attention_factor=None,  # computed
+        attention_factor=None,  # It is then computed from the two mscales.
         mscale=_assumed_mscale(yarn),
         mscale_all_dim=yarn.mscale_all_dim or None,  # 0 stands for none
     )
-    reading_of_file = replace(reading, scaling=scaling_of_file)
-    # This adds a cause if the attention factor is not the model's.
+    as_computed = replace(rounded, scaling=yarn_in_file)
     reason = "computes it only from factor and mscale_all_dim"
-    return reading_of_file.explain_attention(definition, reason)
+    return as_computed.with_attention_cause(definition, reason)
 
 
 def _assumed_mscale(yarn: Yarn) -> float | None:
@@ -137,15 +136,19 @@ def _kept_shares(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
 
 
 def _pair_by_rotations(rotations: float, yarn: Yarn, definition: Definition[Scaling]) -> np.float32:
-    """Return the number of the pair that turns so many times within YaRN's original length.
+    """Return the number of the pair that rotates so many times over YaRN's original length.
 
-    It may lie between two pairs, such as 8.1. Pair i turns by base^(−2i/dim) radians per position,
-    so that it is dim · ln(length / (2π · rotations)) / (2 · ln base).
+    Pair i rotates by base^(−2i/dim) radians per position. Over the length, these are 2π · rotations
+    radians for
+
+        i = dim · ln(length / (2π · rotations)) / (2 · ln base),
+
+    which may lie between two pairs, such as 8.1.
     """
-    # Every step is rounded to float32, in the order of llama.cpp's own code. Another order could
-    # give another last bit, and so another whole pair.
     dim = np.float32(definition.dim)
     length = np.float32(yarn.original_max_position_embeddings)
+    # Every step is rounded to float32, in the order of llama.cpp's own code. Another order could
+    # give another last bit, and so another whole pair.
     with np.errstate(over="ignore", divide="ignore"):  # 1e-45 and 1e39 rotations are 0 and ∞ here.
         radians_of_rotations = np.float32(rotations) * np.float32(2) * np.float32(math.pi)
         ratio = length / radians_of_rotations
@@ -181,7 +184,7 @@ RUNTIME = RuntimeProfile(
         "linear": as_defined,
         "llama3": as_defined,
         "yarn": _read_yarn,
-        "longrope": with_attention_of_context,
+        "longrope": with_attention_of_lengths,
         "dynamic": "GGUF files have none, and the converter drops it",
     },
     angle_function=_llama_cpp_angles,

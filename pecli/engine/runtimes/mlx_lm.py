@@ -19,7 +19,7 @@ from pecli.engine.runtimes.runtime import (
     RuntimeReading,
     ScalingT,
     as_defined,
-    with_attention_of_context,
+    with_attention_of_lengths,
     with_llama_3_length,
     with_rounded_limits,
 )
@@ -52,7 +52,7 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
     reading = with_rounded_limits(definition)
     scaling = _with_attention_of_mscales(reading.scaling)
     reason = "computes it only from factor, mscale and mscale_all_dim"
-    explained = replace(reading, scaling=scaling).explain_attention(definition, reason)
+    explained = replace(reading, scaling=scaling).with_attention_cause(definition, reason)
     return _with_note_on_attention(explained)
 
 
@@ -66,23 +66,24 @@ def _with_attention_of_mscales(yarn: Yarn) -> Yarn:
 
 
 def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
-    """Return LongRoPE as mlx-lm computes it, with the causes why it differs from the model.
+    """Return LongRoPE as mlx-lm computes it, and why that differs from the model.
 
-    LongRoPE has two lists of divisors of the frequencies. The model takes the short list for
-    prompts up to its original length, and the long one for longer prompts. mlx-lm always takes the
-    long one.
+    LongRoPE divides frequencies by one of two lists of factors. The model takes the short list for
+    prompts up to its original length. mlx-lm takes the long one for all prompts.
     """
     longrope = definition.scaling
     original = longrope.original_max_position_embeddings
-    has_long_prompt = required(longrope.length) > original
-    if has_long_prompt:
-        return _with_note_on_attention(with_attention_of_context(definition))
-    # `LongRope` chooses the list by the length of the prompt: any above the original one will do.
-    with_long_list = replace(longrope, length=original + 1)
-    reading = with_attention_of_context(replace(definition, scaling=with_long_list))
+    model_takes_long_list = required(longrope.length) > original
+    if model_takes_long_list:
+        reading = with_attention_of_lengths(definition)
+        return _with_note_on_attention(reading)
+    # `LongRope` takes the long list for any length above the original one.
+    longrope_with_long_list = replace(longrope, length=original + 1)
+    changed_definition = replace(definition, scaling=longrope_with_long_list)
+    reading = with_attention_of_lengths(changed_definition)
     cause = f"uses the long factors at any length; the model uses the short ones up to {original:,}"
-    explained = replace(reading, causes=(cause, *reading.causes))
-    return _with_note_on_attention(explained)
+    reading_with_cause = replace(reading, causes=(cause, *reading.causes))
+    return _with_note_on_attention(reading_with_cause)
 
 
 def _with_note_on_attention(reading: RuntimeReading[ScalingT]) -> RuntimeReading[ScalingT]:

@@ -39,7 +39,7 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Scaling]:
     causes = tuple(_causes_of_other_limits(definition))
     reading = RuntimeReading(yarn_of_runtime, causes)
     # This adds a cause if the attention factor is not the model's.
-    return reading.explain_attention(definition, "computes it from factor, or uses mscale")
+    return reading.with_attention_cause(definition, "computes it from factor, or uses mscale")
 
 
 def _causes_of_other_limits(definition: Definition[Yarn]) -> Iterator[str]:

@@ -76,10 +76,10 @@ class RuntimeReading(Generic[ScalingT]):
     by_position: bool = False
     short_prompts: str = ""
 
-    def explain_attention(
+    def with_attention_cause(
         self, definition: Definition[Scaling], reason: str
     ) -> RuntimeReading[ScalingT]:
-        """Return the reading with a cause for its attention factor, if it is not the model's.
+        """Return the reading with one more cause if its attention factor is not the model's.
 
         Args:
             definition: The RoPE of the model.
@@ -236,7 +236,7 @@ def with_rounded_limits(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
     return RuntimeReading(rounded, (cause,))
 
 
-def with_attention_of_context(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
+def with_attention_of_lengths(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
     """Return LongRoPE as runtimes read it that ignore the attention factor of a config.
 
     They compute it from the context over the original length, such as 131,072 / 4,096 in Phi-3. If
@@ -248,7 +248,7 @@ def with_attention_of_context(definition: Definition[LongRope]) -> RuntimeReadin
     # Without either, the attention factor follows from the two lengths.
     scaling = replace(longrope, factor=None, attention_factor=None)
     reason = "computes it only from max_position_embeddings"
-    return RuntimeReading(scaling).explain_attention(definition, reason)
+    return RuntimeReading(scaling).with_attention_cause(definition, reason)
 
 
 def recurrence(

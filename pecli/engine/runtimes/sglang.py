@@ -23,25 +23,25 @@ is no exact float. With a prompt longer by one position, the factor is larger by
 def _read_dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Ntk]:
     """Return the scaling that SGLang computes for a model with dynamic NTK, and how it differs.
 
-    NTK scaling makes the base of the frequencies larger, by a factor. In dynamic NTK, that factor
-    grows with the prompt. SGLang uses one factor for prompts of any length.
+    NTK scaling stretches the context by a factor, through a larger base. In dynamic NTK, the factor
+    grows with the prompt. SGLang takes the factor of the longest prompt for all of them.
     """
     dynamic = definition.scaling
     sglang_factor = _factor_at_longest_prompt(dynamic.factor)
-    model_factor = float(dynamic.stretch())  # at the length of this table
-    scaling = Ntk(sglang_factor)
+    model_factor = float(dynamic.stretch())  # for a prompt as long as this table
+    sglang_scaling = Ntk(sglang_factor)
     are_tables_equal = math.isclose(model_factor, sglang_factor, rel_tol=_ROUNDING)
     if not are_tables_equal:
         cause = (
             "its dynamic NTK is not dynamic: the base is that of NTK with factor "
             f"{sglang_factor:g}, at any length"
         )
-        return RuntimeReading(scaling, causes=(cause,))
-    if sglang_factor == 1:  # Nothing is stretched, for prompts of any length.
-        return RuntimeReading(scaling)
-    # This table is the model's, but the model has other ones for shorter prompts.
+        return RuntimeReading(sglang_scaling, causes=(cause,))
+    if sglang_factor == 1:  # Then the model stretches no prompt either.
+        return RuntimeReading(sglang_scaling)
+    # The longest prompt, of this table, has the model's base. Shorter ones have another.
     difference = "shorter prompts get the same base; the model's base follows their length"
-    return RuntimeReading(scaling, short_prompts=difference)
+    return RuntimeReading(sglang_scaling, short_prompts=difference)
 
 
 def _factor_at_longest_prompt(factor: float) -> float:
@@ -57,11 +57,10 @@ def _factor_at_longest_prompt(factor: float) -> float:
 
 
 def _adapted_to_sglang(encoding: ModelRope) -> Adaptation:
-    """Return the scaling parameters that SGLang takes from the key `alpha` of any model's config.
+    """Return the parameters that SGLang takes from the key `alpha` of any config.
 
-    It applies NTK-aware scaling (a larger base for longer contexts) with the factor alpha. Hunyuan's
-    own code also does so. The code of other models ignores the key, so that the result differs from
-    the definition, and the adaptation has a cause.
+    It applies NTK scaling (a larger base for longer contexts) with the factor alpha. The code of
+    most models ignores the key. So the result also states why its tables differ from the model's.
 
     Raises:
         UnsupportedError: The config has use_fope (Fourier position embeddings), whose tables depend
@@ -73,7 +72,8 @@ def _adapted_to_sglang(encoding: ModelRope) -> Adaptation:
             "that were learned for each kv head; pecli does not compute them"
         )
         raise UnsupportedError("runtime", "sglang", rule)
-    if encoding.alpha is None:  # Also for Hunyuan, whose alpha is in the parameters already.
+    # It is None without the key, and for Hunyuan, whose own code has read it: its parameters have it.
+    if encoding.alpha is None:
         return UNCHANGED
     parameters = {"scaling": "ntk", "factor": encoding.alpha, "max_position_embeddings": None}
     cause = f"reads alpha, {encoding.alpha:g}, as NTK's factor; the model's own code does not"

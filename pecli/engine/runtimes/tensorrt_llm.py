@@ -22,7 +22,7 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
     reading = with_rounded_limits(definition)
     scaling = replace(reading.scaling, attention_factor=None)
     reason = "attention_factor is not passed on"
-    return replace(reading, scaling=scaling).explain_attention(definition, reason)
+    return replace(reading, scaling=scaling).with_attention_cause(definition, reason)
 
 
 def _adapted(encoding: ModelRope) -> Adaptation:

@@ -12,7 +12,7 @@ from pecli.engine.runtimes.runtime import (
     RuntimeProfile,
     RuntimeReading,
     as_defined,
-    with_attention_of_context,
+    with_attention_of_lengths,
 )
 from pecli.engine.runtimes.transformers import torch_angles, torch_powers_of
 from pecli.engine.scalings.linear import Linear
@@ -31,7 +31,7 @@ def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
 
 def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
     """Return LongRoPE as vLLM reads it: short or long factors are chosen by the served context."""
-    reading = with_attention_of_context(definition)
+    reading = with_attention_of_lengths(definition)
     return replace(reading, rows=definition.scaling.max_position_embeddings)
 
 

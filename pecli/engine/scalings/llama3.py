@@ -32,23 +32,22 @@ class Llama3(Scaling):
     high_freq_factor: float
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        """Return kept_share · frequency + (1 − kept_share) · frequency / factor of each pair.
+        """Return the scaled frequencies of all pairs, in radians per position.
 
-        The share falls from 1 to 0 with the rotations that a pair does within the original length:
-        short waves keep their frequency, and that of long ones is divided by the factor.
+        A pair keeps a share of its frequency, and the rest is divided by the factor. The share is 1
+        for pairs that rotate often within the original length, and 0 for slow ones.
 
-        Frequencies are in radians per position. They and the shares are integers over 2**bits, with
-        more digits than a float64 has: 1/4 is 2**bits / 4.
+        Frequencies are stored as integers, with more digits than a float64 has: 1/4 is 2**bits / 4.
         """
         factor = Fraction(self.factor)
         unscaled_frequencies, bits = unscaled(base, dim)
-        radians_per_rotation = 2 * numerics.pi(bits)  # 2π, also over 2**bits
+        stored_turn = 2 * numerics.pi(bits)  # 2π, stored as an integer like the frequencies
         frequencies = []
-        for frequency in unscaled_frequencies:
-            radians = frequency * self.original_max_position_embeddings
-            rotations = Fraction(radians, radians_per_rotation)
-            kept_share = numerics.fixed(self._kept_share(rotations), bits)
-            frequencies.append(blended(frequency, factor, kept_share, bits))
+        for stored_frequency in unscaled_frequencies:
+            stored_angle = stored_frequency * self.original_max_position_embeddings
+            rotations = Fraction(stored_angle, stored_turn)  # The powers of two cancel out.
+            stored_share = numerics.fixed(self._kept_share(rotations), bits)
+            frequencies.append(blended(stored_frequency, factor, stored_share, bits))
         return Frequencies(tuple(frequencies), bits)
 
     def _kept_share(self, rotations: Fraction) -> Fraction:

@@ -40,7 +40,7 @@ class Ntk(Scaling):
             raise ParameterError("dim", dim, rule)
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        return _of_larger_base(base, dim, self.stretch(), Fraction(dim, dim - 2))
+        return _frequencies_of_larger_base(base, dim, self.stretch(), Fraction(dim, dim - 2))
 
     def approximate(self, plain: Floats, base: float | Floats, half: float) -> Floats:
         if half <= 1:  # The only frequency is 1, and half − 1 would divide by zero.
@@ -88,7 +88,8 @@ class NtkFixed(Scaling):
     factor: float
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        values, bits = _of_larger_base(base, dim, Fraction(self.factor), Fraction(1))
+        factor = Fraction(self.factor)
+        values, bits = _frequencies_of_larger_base(base, dim, factor, exponent=Fraction(1))
         multiplier = numerics.power(Fraction(self.factor), Fraction(-2, dim), bits)
         return Frequencies(tuple(value * multiplier >> bits for value in values), bits)
 
@@ -105,10 +106,12 @@ class NtkFixed(Scaling):
         return reciprocal(powers) / powers.dtype.type(divisor)
 
 
-def _of_larger_base(base: float, dim: int, factor: Fraction, exponent: Fraction) -> Frequencies:
+def _frequencies_of_larger_base(
+    base: float, dim: int, factor: Fraction, exponent: Fraction
+) -> Frequencies:
     """Return the frequencies B^(−2i/dim) of the larger base B = base · factor^exponent.
 
-    B may be too large for a float, such as 10,000 · 1e39^2. So it is passed on by its logarithm.
+    B may be irrational, or too large for a float. So its logarithm is passed on, and not B.
     """
 
     def log_of_larger_base(bits: int) -> int:
@@ -120,4 +123,5 @@ def _of_larger_base(base: float, dim: int, factor: Fraction, exponent: Fraction)
         return numerics.round_shift(logarithm, _SPARE_BITS)
 
     pairs = (dim + 1) // 2  # A scaled dim may be odd, and its last pair counts.
+    # The function has to be given a base, but takes the logarithm instead.
     return numerics.geometric(base, Fraction(dim, 2), pairs, log_base=log_of_larger_base)

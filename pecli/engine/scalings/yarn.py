@@ -279,12 +279,13 @@ class Yarn(Scaling):
             mscale: The field of this name, which is not None here.
             mscale_all_dim: The field of this name.
         """
+        factor = self.divisor()
         for name, value in (("mscale", mscale), ("mscale_all_dim", mscale_all_dim)):
-            term = attention_term(self.divisor(), value, _CHECK_BITS)  # over 2**_CHECK_BITS
-            if term <= 0:
+            g = attention_term(factor, value, _CHECK_BITS)  # an integer over 2**_CHECK_BITS
+            if g <= 0:
                 rule = "0.1 · mscale · ln factor + 1 must be above 0"
                 raise ParameterError(name, spelled(value), rule)
-        # Also over 2**_CHECK_BITS: anything below 1e-30 is rounded down to 0.
+        # This has so many bits after the point that only numbers below 1e-30 are rounded down to 0.
         attention_factor = Fraction(self.attention(_CHECK_BITS), 1 << _CHECK_BITS)
         is_allowed = 0 < attention_factor <= MAX_ATTENTION
         if not is_allowed:

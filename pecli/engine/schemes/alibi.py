@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -246,18 +246,19 @@ class Alibi(Scheme):
         """
         slopes = self._fixed_slopes()
 
-        @lru_cache(maxsize=4)  # Threads fill neighbouring rows, which belong to few heads.
+        # Threads fill neighbouring rows, which belong to few heads: these are kept.
+        @lru_cache(maxsize=4)
         def bias_of_head(head: int) -> Array:
-            """Return the bias (queries, keys) of one head."""
-            bias_by_distance = self._bias_vector(slopes[head], keys)
-            return _view_as_matrix(bias_by_distance, keys, queries)
+            """Return the bias (queries, keys) of one head.
 
-        def fill(start_row: int, out: Array) -> None:
-            _fill_head_by_head(bias_of_head, queries, start_row, out)
+            It only depends on the distance of query and key. So all rows are cut from one vector.
+            """
+            bias_by_distance = self._bias_by_distance(slopes[head], keys)
+            return _rows_cut_from(bias_by_distance, keys, queries)
 
-        return fill
+        return partial(_fill_head_by_head, bias_of_head, queries)
 
-    def _bias_vector(self, slope: int, keys: int) -> Array:
+    def _bias_by_distance(self, slope: int, keys: int) -> Array:
         """Return one vector from which every row of a head's bias can be cut.
 
         The bias of a query and a key only depends on their distance. For 3 keys and slope 1 the
@@ -345,7 +346,7 @@ def _fill_head_by_head(
         written += count
 
 
-def _view_as_matrix(vector: Array, keys: int, queries: int) -> Array:
+def _rows_cut_from(vector: Array, keys: int, queries: int) -> Array:
     """Return a view (queries, keys) of the bias of a head: its last queries, and all keys.
 
     The matrix of a head is Toeplitz: for 3 keys, its rows 0 −1 −2, −1 0 −1, −2 −1 0 (times the

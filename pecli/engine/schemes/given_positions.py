@@ -62,7 +62,7 @@ class PositionList(tuple[Any, ...]):
         return [[_exact(value) for value in axis] for axis in self.axes]
 
     @staticmethod
-    def kept(exact: Fraction, text: str = "") -> Position:
+    def number_or_text(exact: Fraction, text: str = "") -> Position:
         """Return a number as an int or a float if it is one, else as the text that was typed."""
         if exact.denominator == 1:
             return int(exact)
@@ -220,10 +220,18 @@ def _checked_position(name: str, value: object) -> Position:
     """Return a number as a position, or raise an error if it is not one.
 
     3.0 becomes 3, and 0.5 stays. The text "0.1" stays a text, because no float is exactly 1/10.
+
+    Args:
+        name: The name of the number, for the message, such as `positions[3]`.
+        value: A number of any library, or a text.
+
+    Raises:
+        KindError: It is True or False. Python takes these for 1 and 0, so that they are refused by
+            their type.
+        ParameterError: It is no number, or too large.
     """
     rule = "a position is a finite number from −2^40 to 2^40"
-    is_bool = type(value).__name__ == "bool"  # NumPy's as well; it would pass for a number
-    if is_bool:
+    if _is_bool(value):
         raise KindError(name, quoted(value), rule)
     try:
         exact = _exact_fraction(value)
@@ -231,7 +239,12 @@ def _checked_position(name: str, value: object) -> Position:
         raise ParameterError(name, quoted(value), rule) from None
     if abs(exact) > LAST_POSITION:
         raise ParameterError(name, quoted(value), rule)
-    return PositionList.kept(exact, str(value))
+    return PositionList.number_or_text(exact, str(value))
+
+
+def _is_bool(value: object) -> bool:
+    """Return True for True and False of Python or NumPy, both of whose types are named `bool`."""
+    return type(value).__name__ == "bool"
 
 
 def _exact_fraction(value: object) -> Fraction:

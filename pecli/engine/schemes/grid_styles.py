@@ -136,18 +136,18 @@ def _middle_of_two(position: Fraction) -> Fraction:
 
 
 class GridRows(NamedTuple):
-    """The sizes of an image or video, and the number of tokens that are not in it (`keep`)."""
+    """The sizes of an image or video, and the number of tokens that are not in it, such as CLS."""
 
     time: int
     height: int
     width: int
-    keep: int
+    tokens: int
 
     @classmethod
-    def of(cls, grid: Sequence[int], keep: int) -> "GridRows":
+    def of(cls, grid: Sequence[int], tokens: int) -> "GridRows":
         """Return the sizes of a grid (T, H, W), or (H, W) for a single image."""
         *times, height, width = grid
-        return cls(time=math.prod(times), height=height, width=width, keep=keep)
+        return cls(time=math.prod(times), height=height, width=width, tokens=tokens)
 
     @property
     def points(self) -> int:
@@ -360,26 +360,31 @@ class GridStyle:
     ) -> Coordinates:
         """Return the position of every row of the table along every axis.
 
-        Rows are the points of the grid, and `keep` rows beside it for tokens such as CLS.
+        Rows are the points of the grid, and `keep` rows beside it for tokens such as CLS. Each axis
+        has a short list of positions, and each row an index into it: 16 points of a grid of 4 × 4
+        share the positions 0 1 2 3.
 
         Args:
             grid: the sizes (H, W) or (T, H, W).
             keep: the number of rows beside the grid.
-            base: `grid_base`, one number or one per axis of the grid.
-            scale: `grid_scale`, one number or one per axis of the grid.
+            base: numbers of points from which the axes are resampled: one for all axes of the grid,
+                or one for each; None to take those of the style.
+            scale: numbers that divide the positions, likewise.
         """
-        rows = GridRows.of(grid, keep)
+        rows = GridRows.of(grid, tokens=keep)
         positions_by_axis = []
         for axis in self.sorted_axes:
-            spacing = self._spacing(axis, grid, base, scale)
-            positions_by_axis.append(self._positions_along(axis, rows, spacing))
+            spacing = self._distance_of_points(axis, grid, base, scale)
+            positions = self._positions_of_points_and_tokens(axis, rows, spacing)
+            positions_by_axis.append(positions)
 
+        # The indices are computed for some rows at a time, because a table may have 2**40 rows.
         def indices_of_rows(start: int, stop: int) -> Indices:
-            return self._indices_of_rows(rows, start, stop)
+            return self._indices_into_positions(rows, start, stop)
 
         return Coordinates(tuple(positions_by_axis), rows.points + keep, indices_of_rows)
 
-    def _spacing(
+    def _distance_of_points(
         self,
         axis: str,
         grid: Sequence[int],
@@ -398,7 +403,7 @@ class GridStyle:
             base: The user's `grid_base`, one number or one per axis of the grid; None if there is none.
             scale: The user's `grid_scale`, likewise.
         """
-        points = Fraction(GridRows.of(grid, keep=0).size_of(axis))
+        points = Fraction(GridRows.of(grid, tokens=0).size_of(axis))
         trained_points = self._numbers_by_axis(grid, base, self.grid_base)
         divisors = self._numbers_by_axis(grid, scale, self.grid_scale)
         # An axis without a number is not resampled: it was trained with as many points.
@@ -427,29 +432,31 @@ class GridStyle:
             return _by_axis(self.axes, style_numbers)
         return {}
 
-    def _positions_along(self, axis: str, rows: GridRows, spacing: Fraction) -> list[Fraction]:
+    def _positions_of_points_and_tokens(
+        self, axis: str, rows: GridRows, spacing: Fraction
+    ) -> list[Fraction]:
         """Return the positions of image points along an axis, followed by those of other tokens.
 
-        The table has rows for the points of an image, and for tokens that are not in it, such as
-        text. With 3 points along an axis and 2 other tokens:
+        With 3 points along the axis, and 2 tokens that are not in the image, such as text:
 
-        - if the tokens are numbered along this axis (`counted`), the list is 0 1 2 | 0 1;
-        - if not, all of them have the position 0, which is listed once: 0 1 2 | 0;
-        - if they are numbered along time, the image comes after them: a video of 3 frames has
-          2 3 4 | 0 1.
+        - 0 1 2 | 0, if the tokens are not numbered along this axis: both have the position 0;
+        - 0 1 2 | 0 1, if they are;
+        - 2 3 4 | 0 1, if they are and the axis is time: the image comes after the tokens.
 
         Args:
             axis: "t", "h", "w" or "l".
-            rows: The sizes of the grid, and the number of other tokens (`keep`).
+            rows: The sizes of the grid, and the number of other tokens.
             spacing: The distance of two points, such as 14/28 if 28 points are resampled from 14.
         """
         point_positions = self._positions_of_points(axis, rows.size_of(axis), spacing)
-        if axis not in self.counted:
+        tokens_are_numbered = axis in self.counted
+        if not tokens_are_numbered:
             return [*point_positions, Fraction(0)]
-        end_of_tokens = self.first + rows.keep
+        # The first number is 0 in most styles. In Z-Image it is 1: 3 tokens of text have the times
+        # 1, 2, 3, and the image has 4.
+        end_of_tokens = self.first + rows.tokens
         token_positions = map(Fraction, range(self.first, end_of_tokens))
         if axis == "t":
-            # Z-Image, with 3 tokens of text: these have the times 1, 2, 3, and the image has 4.
             point_positions = [position + end_of_tokens for position in point_positions]
         return [*point_positions, *token_positions]
 
@@ -462,28 +469,26 @@ class GridStyle:
         position_of = COORDINATES[self.coordinate]
         return [self.settled(position_of(i, size, axis) * spacing) for i in range(size)]
 
-    def _indices_of_rows(self, rows: GridRows, start: int, stop: int) -> Indices:
-        """Return where each row of the table finds its position, in the list of each axis.
+    def _indices_into_positions(self, rows: GridRows, start: int, stop: int) -> Indices:
+        """Return the index of each row's position in the list of each axis, (axes, stop − start).
 
-        A row is a point of an image, or a token that is not in it, such as text. Each axis lists the
-        positions of points, then those of tokens (`_positions_along`). For example, an image of 1 × 3
-        points after 2 tokens, which are numbered along its columns, has these columns:
+        A row is a point of an image, or a token that is not in it, such as text. The lists have the
+        positions of points, then those of tokens. For example, with two tokens before an image of
+        three points, one axis may have
 
-            positions in the list    0 1 2 | 0 1
-            rows of the table        token 0, token 1, point 0, point 1, point 2
+            the list of positions    0 1 2 | 0 1
+            the rows of the table    token 0, token 1, point 0, point 1, point 2
             their indices            3        4        0        1        2
 
         Args:
-            rows: The sizes of the grid, and the number of tokens (`keep`).
+            rows: The sizes of the grid, and the number of tokens.
             start: The first row of the table.
             stop: The row after the last one.
-
-        Returns:
-            Indices (axes, stop − start).
         """
         table_rows = np.arange(start, stop)
-        row_of_first_point = 0 if self.keep_last else rows.keep
-        row_of_first_token = rows.points if self.keep_last else 0
+        tokens_come_last = self.keep_last
+        row_of_first_point = 0 if tokens_come_last else rows.tokens
+        row_of_first_token = rows.points if tokens_come_last else 0
         point_numbers = table_rows - row_of_first_point  # negative before the first point
         is_point = (point_numbers >= 0) & (point_numbers < rows.points)
         is_token = ~is_point

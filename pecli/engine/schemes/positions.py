@@ -91,7 +91,7 @@ class Positioned(Scheme):
         Args:
             preset: Parameters of the style, for those that the user left out.
         """
-        self._check_early("positions", "grid", "keep")
+        self._check_and_convert("positions", "grid", "keep")
         self._check_positions_or_grid()
         self._fill_in_keep()
         self._fill_in_rows()
@@ -109,16 +109,16 @@ class Positioned(Scheme):
         """Set `seq_len` to the number of rows, if a list of positions or a grid decides it.
 
         Raises:
-            ParameterError: The user gave another `seq_len`.
+            ParameterError: The user gave another `seq_len`, or none that is a number.
         """
         places = self._row_places
         rows = places.count
         if rows is None:  # The rows are consecutive positions: only `seq_len` states how many.
             return
-        self._check_early("seq_len")  # The user may have given a text, or half a row.
-        contradicts = self.seq_len not in (None, rows)
-        rule = f"{places.description} has {rows} rows"
-        self._refuse_if(contradicts, "seq_len", rule, "leave it out")
+        self._check_and_convert("seq_len")  # The user may have given a text, or half a row.
+        is_another_number = self.seq_len not in (None, rows)
+        if is_another_number:
+            raise self._wrong("seq_len", f"{places.description} has {rows} rows", "leave it out")
         self._set("seq_len", rows)
 
     @property
@@ -135,13 +135,16 @@ class Positioned(Scheme):
         """Raise ParameterError unless rows are a range, a list of positions, or a grid with a style."""
         if self.grid is None:
             self._check_without_grid()
-        elif self.positions is not None:
+            return
+        if self.positions is not None:
             raise self._wrong("grid", "rows are those of a grid or of positions", "leave one out")
-        elif self.grid_style is None:
-            axes = ", or 2 or 3 --axes" if "axes" in self.parameters() else ""
-            grid = self.grid.spelled()
-            rule = f"the grid {grid} needs a style, whose conventions it follows{axes}"
-            raise ParameterError("style", "missing", rule)
+        if self.grid_style is not None:
+            return
+        needed = "a style, whose conventions it follows"
+        if "axes" in self.parameters():  # Rotary tables have this parameter.
+            needed += ", or 2 or 3 --axes"
+        rule = f"the grid {self.grid.spelled()} needs {needed}"
+        raise ParameterError("style", "missing", rule)
 
     def _check_without_grid(self) -> None:
         """Raise ParameterError for parameters that need a grid, and for a style without rows."""
@@ -290,10 +293,9 @@ class Positioned(Scheme):
     def _filler(
         self, recipe: PrecisionRecipe, rows: int, coordinates: Coordinates | None = None
     ) -> Filler:
-        """Return an object that computes rows of cosines and sines.
+        """Return an object whose method `fill` writes rows of cosines and sines into an array.
 
-        A recipe is a precision to imitate, such as frequencies in float16. It rounds numbers on the
-        way, or, if it is exact, only stores the result in another dtype (`recipe.table_dtype`).
+        A recipe is the precision of a program, to be imitated: frequencies in float16, for example.
 
         Args:
             recipe: the precision in which they are computed.
@@ -302,12 +304,13 @@ class Positioned(Scheme):
         """
         if not recipe.is_exact:
             return self._make_filler_of_recipe(recipe, coordinates)
-        exact = self._exact_filler(rows, coordinates)
+        # Cosines and sines are exact. A program may still store its table in a dtype of its own.
+        exact_filler = self._exact_filler(rows, coordinates)
         if not recipe.table_dtype:
-            return exact
+            return exact_filler
         from pecli.engine.schemes.recipe_tables import CastFiller
 
-        return CastFiller(exact, recipe.table_dtype)
+        return CastFiller(exact_filler, recipe.table_dtype)
 
     def _exact_filler(self, rows: int, coordinates: Coordinates | None) -> ExactFiller | AxisFiller:
         """Return an object that computes correctly rounded rows."""
@@ -372,19 +375,18 @@ class Positioned(Scheme):
     def audited_rows(self) -> ByPosition:
         """Return the rows in which an audit measures rounding errors, frequency by frequency.
 
-        A row has the cosine and sine of each frequency, c0 s0 c1 s1 …, whatever layout the table
-        has. Sinusoidal tables may have the sines first. Pairs that do not rotate are left out.
+        A row has the cosine and sine of each frequency, c0 s0 c1 s1 …, or the sines first, whatever
+        layout the table has. Rows have the roundings of this scheme; an audit compares them with
+        those of the exact scheme.
         """
-        exact_scheme = self.computed_as("exact")
-        all_frequencies = required(exact_scheme.inverse_frequencies())
-        frequencies = all_frequencies[: self.rotating_pairs]  # Pairs that do not rotate come last.
+        frequencies = self._exact_rotating_frequencies()
         # A sinusoidal table of dim 1 in the layout `halves` has only a column of zeros.
         self._refuse_if(not frequencies, "dim", "in halves, that leaves no frequency at all")
         columns = min(2 * len(frequencies), self.dim)  # An odd dim lacks the last column.
         filler = self._row_filler(self._recipe)
 
         def read(start: int, stop: int) -> Array:
-            """Return the rows start … stop − 1, with the recipe's roundings."""
+            """Return the rows start … stop − 1."""
             return self._audited_block(filler, columns, start, stop)
 
         return ByPosition(
@@ -392,9 +394,15 @@ class Positioned(Scheme):
             count=self._rows,
             kind="frequencies",
             values=frequencies,
-            groups=np.arange(columns) // 2,  # c0 and s0 have frequency 0.
+            groups=np.arange(columns) // 2,  # Errors of c0 and s0 are those of frequency 0.
             read=read,
         )
+
+    def _exact_rotating_frequencies(self) -> list[float]:
+        """Return the radians per position of all pairs that rotate, without a recipe's roundings."""
+        exact_scheme = self.computed_as("exact")
+        frequencies = required(exact_scheme.inverse_frequencies())
+        return frequencies[: self.rotating_pairs]  # Pairs that do not rotate come last.
 
     def _audited_block(self, filler: Filler, columns: int, start: int, stop: int) -> Array:
         """Return the rows start … stop − 1 of `audited_rows`.

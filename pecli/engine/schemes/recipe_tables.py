@@ -187,18 +187,18 @@ class RecipeFiller:
 
     @cached_property
     def _bands(self) -> list[PairBand]:
-        """All pairs of channels, in bands: neighbouring pairs on one axis of positions.
+        """All pairs of channels, in bands: neighbouring pairs that follow one axis of positions.
 
-        If the pairs follow the axes 0 0 1 1 1, there are two bands. Interleaved M-RoPE has the axes
-        0 1 2 0 1 2 …, and every pair is a band.
+        If five pairs follow the axes 0 0 1 1 1, the bands are pairs 0–1 and pairs 2–4.
         """
         bands: list[PairBand] = []
         first_pair = 0
-        # All pairs of a band have their angles from one function, such as that of an image's rows.
+        # One function computes the angles of all pairs, or there is one per axis, each for the pairs
+        # that come next.
         for pair_angles in self._all_pair_angles():
             end_pair = first_pair + len(pair_angles.columns)
             axes_of_pairs = self._waves.axes[first_pair:end_pair]
-            bands += _bands_of_function(pair_angles, axes_of_pairs, first_pair)
+            bands += _divided_by_axis(pair_angles, axes_of_pairs, first_pair)
             first_pair = end_pair
         return bands
 
@@ -289,8 +289,8 @@ class RecipeFiller:
     ) -> None:
         """Write cos and sin of neighbouring pairs at some positions into `out`.
 
-        They are computed in float32, and rounded to the dtype in which the imitated program stores
-        its table, such as bfloat16. Then they are given in the dtype of `out`.
+        They are computed in float32, rounded to the dtype in which the imitated program stores its
+        table, such as bfloat16, and then written in the dtype of `out`.
 
         Args:
             band: The pairs, and how their angles are computed.
@@ -301,10 +301,10 @@ class RecipeFiller:
         """
         shape = (len(out), len(band.pairs), len(functions))
         column_count = len(band.pairs) * len(functions)
-        if self._takes_float32_as_it_is(out, column_count, dtype):
-            # The same memory in another shape, so that nothing is copied or rounded.
-            waves_in_out = out.reshape(shape).view(np.float32)
-            self._write_waves(band, functions, positions, waves_in_out)
+        if self._can_be_computed_in(out, column_count, dtype):
+            # Its numbers are float32: the view only states that to the type checker.
+            same_memory = out.reshape(shape).view(np.float32)
+            self._write_waves(band, functions, positions, same_memory)
             return
         waves = np.empty(shape, np.float32)
         self._write_waves(band, functions, positions, waves)
@@ -312,7 +312,7 @@ class RecipeFiller:
         as_stored = as_dtype(columns, self._recipe.table_dtype or "float32")
         out[...] = as_dtype(as_stored, dtype)
 
-    def _takes_float32_as_it_is(self, out: Array, column_count: int, dtype: str) -> bool:
+    def _can_be_computed_in(self, out: Array, column_count: int, dtype: str) -> bool:
         """Return True if float32 numbers can be written into `out` without rounding and copies.
 
         `out` and the table of the imitated program are then float32, and `out` is one piece of
@@ -348,23 +348,23 @@ class RecipeFiller:
             out *= self._amplitude
 
 
-def _bands_of_function(
+def _divided_by_axis(
     pair_angles: PairAngles, axes_of_pairs: Sequence[int], first_pair: int
 ) -> Iterator[PairBand]:
-    """Yield the bands of the pairs whose angles one function computes.
+    """Yield some pairs of channels in bands: neighbouring pairs that follow one axis of positions.
 
-    A band is neighbouring pairs on one axis. If pairs 8 … 12 follow the axes 0 0 1 1 1, the bands
-    are the pairs 8 and 9 on axis 0, and 10, 11 and 12 on axis 1.
+    If pairs 8 … 12 follow the axes 0 0 1 1 1, the bands are pairs 8–9 and pairs 10–12.
 
     Args:
-        pair_angles: The function, and the column of its result that each pair has.
+        pair_angles: The function that computes the angles of these pairs, and the column of its
+            result that each pair has.
         axes_of_pairs: The axis that each pair follows.
         first_pair: The number of the first pair.
     """
-    start = 0
-    for axis, pairs_of_axis in groupby(axes_of_pairs):
-        stop = start + len([*pairs_of_axis])
-        columns = pair_angles.columns[start:stop]
+    start = 0  # counted from the first pair
+    for axis, axes_of_band in groupby(axes_of_pairs):
+        stop = start + len([*axes_of_band])
+        columns = pair_angles.columns[start:stop]  # a range
         yield PairBand(
             angles_of=pair_angles.angles_of,
             axis=axis,

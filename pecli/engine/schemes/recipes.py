@@ -95,7 +95,7 @@ def recipe_named(name: str) -> PrecisionRecipe:
     return EXACT if name == "exact" else RECIPES[name]
 
 
-def check_base(recipe: str, base: float) -> None:
+def check_base_of_recipe(recipe: str, base: float) -> None:
     """Raise ParameterError if a recipe computes in float32, which cannot represent the base."""
     if recipe_named(recipe).is_exact:
         return

@@ -83,20 +83,20 @@ def _deberta_log_buckets(distances: Indices, middle: int, last_distance: int) ->
     The bucket is ln(distance/middle) / ln(last_distance/middle) · (middle − 1), rounded up. With
     middle 4 and last_distance 15, the distance 5 has 0.51, so bucket 1, and 7 has 1.27, bucket 2.
 
-    Logarithms have rounding errors: 2.0000000001 may be exactly 2, which is bucket 2, or more, which
-    is bucket 3. A result that near to an integer is decided by a comparison of integers.
-
     Args:
         distances: Distances above the middle.
         middle: The number of smaller distances, which have a bucket each.
-        last_distance: The last distance of bucket middle − 1.
+        last_distance: The distance at which bucket middle − 1 ends.
     """
     log_ratios = np.log(distances / middle) / math.log(last_distance / middle)
     unrounded = log_ratios * (middle - 1)
-    nearest = np.rint(unrounded)
-    is_uncertain = np.abs(unrounded - nearest) <= _LOG_ERROR * np.maximum(1.0, np.abs(unrounded))
     buckets = np.ceil(unrounded)
-    for index in np.flatnonzero(is_uncertain).tolist():
+    # Logarithms have rounding errors: 2.0000000001 may be exactly 2, which is bucket 2, or more,
+    # which is bucket 3. Integers decide such numbers.
+    nearest = np.rint(unrounded)
+    error = _LOG_ERROR * np.maximum(1.0, np.abs(unrounded))
+    is_near_integer = np.abs(unrounded - nearest) <= error
+    for index in np.flatnonzero(is_near_integer).tolist():
         bucket = int(nearest[index])
         if _is_beyond_log_bucket(int(distances[index]), bucket, middle, last_distance):
             bucket += 1

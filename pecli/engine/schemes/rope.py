@@ -206,25 +206,35 @@ class Rope(RotaryParameters):
     def _angles_by_recipe(self, recipe: PrecisionRecipe) -> AngleFunction:
         """Return a function from positions to angles in float32, with the roundings of a recipe.
 
-        A recipe imitates one of two programs. In transformers, pair i has the frequency
-        base^(−2i/dim). ggml multiplies the angle by base^(−2/dim) from pair to pair.
+        A recipe imitates the precision of one of two programs, ggml or transformers.
+        """
+        imitates_ggml = recipe.recurrence
+        if imitates_ggml:
+            return self._angles_of_ggml()
+        return self._angles_of_transformers(recipe.frequency_dtype)
 
-        A scaling stretches the context by a larger base (NTK) or other frequencies (YaRN).
+    def _angles_of_ggml(self) -> AngleFunction:
+        """Return a function from positions to angles that multiplies by one ratio from pair to pair.
+
+        The ratio is base^(−2/dim). A scaling changes the base, or divides the angles at the end.
+        """
+        half_dim = Fraction(self.exponent_dim, 2)
+        scaled_base = self.scaling_value.float32_base(self.base, self.exponent_dim)
+        divisors = self._divisors_of_scaling(scaled_base, half_dim)
+        return recurrent_angles(scaled_base, half_dim, self.rotating_pairs, divisors)
+
+    def _angles_of_transformers(self, frequency_dtype: str) -> AngleFunction:
+        """Return a function from positions to angles position · frequency.
+
+        Pair i has the frequency 1 / base^(2i/dim), rounded to a dtype. A scaling changes the base,
+        or the frequencies before they are rounded.
         """
         scaling = self.scaling_value
         dim = self.exponent_dim
-        half_dim = Fraction(dim, 2)
-        pairs = self.rotating_pairs
         scaled_base = scaling.float32_base(self.base, dim)
-        imitates_ggml = recipe.recurrence
-        if imitates_ggml:
-            divisors = self._divisors_of_scaling(scaled_base, half_dim)
-            return recurrent_angles(scaled_base, half_dim, pairs, divisors)
-        powers = float32_powers(scaled_base, half_dim, range(pairs))  # base^(2i/dim)
-        frequencies = scaling.float32_frequencies(
-            powers, self.base, dim
-        )  # their reciprocals, scaled
-        return multiples_of(rounded(frequencies, recipe.frequency_dtype))
+        powers = float32_powers(scaled_base, Fraction(dim, 2), range(self.rotating_pairs))
+        frequencies = scaling.float32_frequencies(powers, self.base, dim)
+        return multiples_of(rounded(frequencies, frequency_dtype))
 
     def _divisors_of_scaling(self, base: float, half_dim: Fraction) -> Singles | None:
         """Return the number by which the scaling divides each of the frequencies base^(−i/half_dim).
@@ -305,22 +315,18 @@ class Rope(RotaryParameters):
 
         They are (seq_len, d/2), or (seq_len, d) in a layout that has every column twice.
         """
-        filler = self._row_filler(self._recipe)  # It computes the columns of rotating pairs.
-        width = self.rotary_dim // 2 * self._columns.per_pair
-        shape = (self.seq_len, width)
+        columns_per_pair = self._columns.per_pair  # 1 or 2
+        shape = (self.seq_len, self.rotary_dim // 2 * columns_per_pair)
+        filler = self._row_filler(self._recipe)  # computes cosines and sines of any rows
+        can_write_scattered_rows = fills_scattered_rows(filler)  # such as rows 5 and 9000
         tables = []
         for function in self._functions:  # "cos", "sin"
-            fill_rows = partial(
-                self._fill_rows, filler=filler, function=function, offset=self.offset
-            )
-            # Readers may pick scattered rows, such as 5 and 9000: all at once, if `fill_rows` can.
-            table = Table(
-                function, self.dtype, shape, fill_rows, gathers=fills_scattered_rows(filler)
-            )
+            write = partial(self._write_rows, filler=filler, function=function, offset=self.offset)
+            table = Table(function, self.dtype, shape, write, gathers=can_write_scattered_rows)
             tables.append(table)
         return tables
 
-    def _fill_rows(
+    def _write_rows(
         self, start: Any, out: Array, *, filler: Filler, function: str, offset: int
     ) -> None:
         """Write rows of cos or sin into `out`: one column per pair, or every column twice.
@@ -437,8 +443,8 @@ def tables_at(rope: Rope, position_ids: ArrayLike) -> list[Table]:
     shape = (coordinates.rows, rope.rotary_dim // 2)
     tables = []
     for function in rope._functions:
-        fill = partial(rope._fill_rows, filler=filler, function=function, offset=0)
-        tables.append(Table(function, rope.dtype, shape, fill))
+        write = partial(rope._write_rows, filler=filler, function=function, offset=0)
+        tables.append(Table(function, rope.dtype, shape, write))
     return tables
 
 

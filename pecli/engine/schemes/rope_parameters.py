@@ -16,7 +16,7 @@ from pecli.engine.schemes.given_frequencies import GivenFrequencies
 from pecli.engine.schemes.grid_styles import PLAIN, ROTARY, GridStyle
 from pecli.engine.schemes.parameters import Choice, ListOf, OptionalFlag, Real, Whole
 from pecli.engine.schemes.positions import PLACED, Positioned
-from pecli.engine.schemes.recipes import RECIPE, check_base
+from pecli.engine.schemes.recipes import RECIPE, check_base_of_recipe
 from pecli.engine.schemes.scheme import UNSET
 from pecli.errors import ParameterError, UnsupportedError, spelled
 
@@ -158,7 +158,7 @@ class RotaryParameters(Positioned):
         frequencies in `inv_freq`, and a style of grids has a base of its own. For example, axes of
         16, 24 and 24 channels make the dim 64, and the style hunyuan-video has the base 256.
         """
-        self._check_early("axes", "style", "inv_freq")  # Others follow from these three.
+        self._check_and_convert("axes", "style", "inv_freq")  # Others follow from these three.
         if self.dim is None:
             self._set("dim", self._implied_dim())
         style = self.grid_style
@@ -179,10 +179,13 @@ class RotaryParameters(Positioned):
         """Raise ParameterError for parameters that do not fit each other."""
         super()._check()
         self._check_inv_freq()
-        rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels rotate in pairs"
-        self._refuse_if(self.exponent_dim < 2, "partial_rotary_factor", rule)
-        numerics.check_base(self.base, 1.0)
-        check_base(self.recipe, self.base)
+        rotary_channels = self.exponent_dim
+        rule = f"it leaves {rotary_channels} of {self.dim} channels, and channels rotate in pairs"
+        self._refuse_if(rotary_channels < 2, "partial_rotary_factor", rule)
+        # Frequencies are base^(−2i/d), with exponents below 1. They must not be too large.
+        numerics.check_base(self.base, largest_exponent=1.0)
+        # A recipe, a precision to imitate, may compute in float32, which cannot hold every base.
+        check_base_of_recipe(self.recipe, self.base)
         self._check_scaling()
         self._check_runtime()
         self._check_axes()
@@ -237,7 +240,7 @@ class RotaryParameters(Positioned):
         self._refuse_if(self.recipe != "exact", "recipe", rule, "leave out `recipe` or `runtime`")
         rule = "what runtimes compute is known for one position after the other"
         self._refuse_if(not self.is_range, "runtime", rule, "leave out `runtime`, or the positions")
-        check_base("float32", self.base)
+        check_base_of_recipe("float32", self.base)
         self._check_rows(self.offset + self.seq_len)
 
     def _check_rows(self, last: int) -> None:
@@ -282,18 +285,20 @@ class RotaryParameters(Positioned):
             self._refuse_if(is_set, name, rule, "leave it out")
 
     def _check_count_of_axes(self) -> None:
-        """Raise ParameterError unless each position has as many numbers as the frequencies need.
+        """Raise ParameterError unless positions have as many axes as the frequencies follow.
 
-        A list (L,) has one number per position. An image needs two, its row and column: (2, L).
+        Text has one number per position: (L,). An image has two, its row and column: (2, L).
         """
         if self.positions is None:
             return
-        is_list = len(self.positions.shape) == 1
-        if is_list and not self.axis_blocks:
-            # Text, for which M-RoPE takes the same position on all axes.
+        is_one_list = len(self.positions.shape) == 1
+        axes_share_frequencies = not self.axis_blocks
+        if is_one_list and axes_share_frequencies:
+            # This is text. M-RoPE, which has three axes, takes its positions on all of them.
             return
+        given_axes = len(self.positions.axes)
         required_axes = self.position_axes
-        if len(self.positions.axes) != required_axes:
+        if given_axes != required_axes:
             noun = "axes" if required_axes > 1 else "axis"
             rule = f"the frequencies follow {required_axes} {noun}: they must be of shape "
             raise self._wrong("positions", rule + self._shapes_of_positions())
@@ -335,21 +340,21 @@ class RotaryParameters(Positioned):
         """The frequencies of each axis of positions, if each axis has its own; otherwise empty.
 
         An image has two axes, rows and columns. If each rotates 24 channels, each has a block of 12
-        frequencies. Text has one list of frequencies for all channels, which M-RoPE divides among
-        axes.
+        frequencies. Text has one list of frequencies for all channels.
         """
-        if (
-            self.inv_freq is not None
-        ):  # a list of the user's, with which no other parameter is allowed
+        # The user gave all frequencies. No style or axes are allowed beside them.
+        if self.inv_freq is not None:
             return (self._block_of_inv_freq(self.inv_freq),)
+        # A style, such as that of Flux, divides the channels among axes. `axes` may change that.
         style = self.grid_style
-        if style is not None:  # A project such as Flux decides; `axes` may change the channels.
+        if style is not None:
             blocks = style.blocks(self.dim, self.axes)
             factors = self.axis_factors or style.factors
-            return self._with_larger_bases(blocks, factors)
-        if self.axes is not None:  # the channels of each axis
+            return self._with_ntk_factors(blocks, factors)
+        # Without a style, `axes` states the channels of each axis.
+        if self.axes is not None:
             blocks = self._blocks_of_axes(self.axes)
-            return self._with_larger_bases(blocks, self.axis_factors)
+            return self._with_ntk_factors(blocks, self.axis_factors)
         if self.axis_factors:  # There are no axes that they could stretch.
             raise self._wrong("axis_factors", "they are those of --axes or of a --style")
         return ()
@@ -371,10 +376,10 @@ class RotaryParameters(Positioned):
             blocks.append(AxisBlock(axis, channels, denominator=Fraction(channels, 2)))
         return tuple(blocks)
 
-    def _with_larger_bases(
+    def _with_ntk_factors(
         self, blocks: tuple[AxisBlock, ...], factors: tuple[float, ...] | None
     ) -> tuple[AxisBlock, ...]:
-        """Return the frequencies of axes with the larger bases of NTK scaling.
+        """Return the frequencies of axes, stretched by NTK scaling: a larger base for each axis.
 
         The base of an axis of d channels becomes base · factor^(d/(d − 2)). Cosmos has the factor 2
         for time, and 1 for rows and columns.

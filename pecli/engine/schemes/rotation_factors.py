@@ -34,7 +34,7 @@ def _span_of(positions: Positions) -> range:
     return range(int(positions.min()), int(positions.max()) + 1)
 
 
-class _KeptTable(NamedTuple):
+class _CachedTable(NamedTuple):
     """The factors (n, d/2) of the positions first, first + 1, …, first + n − 1."""
 
     first: int
@@ -60,7 +60,7 @@ class RotationFactors:
     Args:
         rope: the scheme.
         dtype: the precision of the factors, float64 or float32.
-        exact: compute every factor by itself.
+        exact: compute every factor from its own angle, never as a product of two.
         inverse: return factors that undo the rotation, its amplitude included.
         limit: positions stay below this; the first call computes the factors of all of them.
     """
@@ -74,11 +74,7 @@ class RotationFactors:
         inverse: bool = False,
         limit: int = 0,
     ) -> None:
-        """Prepare an empty cache; nothing is computed before the first call.
-
-        `exact` computes every factor by itself, `inverse` returns those that undo the rotation, and
-        `limit` is the position that the first call computes all factors up to.
-        """
+        """Prepare an empty cache; nothing is computed before the first call."""
         self.rope = rope
         self._exact = exact
         self._inverse = inverse
@@ -87,41 +83,47 @@ class RotationFactors:
         self._rotating_pairs = rope.rotating_pairs  # The first so many pairs rotate.
         self._row_bytes = self._pairs * self._dtype.itemsize
 
-        # Without a limit, or with one that is too large, the table grows when it is needed.
+        # The cache is one table, with a row of factors per position: from position 0 on, and no
+        # rows at first.
+        no_factors = np.empty((0, self._pairs), self._dtype)
+        self._table = _CachedTable(first=0, factors=no_factors)
+        # It grows with the positions that are needed, up to a largest size. With a limit, it gets
+        # all rows up to that at once, unless they are too many.
         can_be_precomputed = limit * self._row_bytes <= MAX_PRECOMPUTED_BYTES
         self._limit = limit if can_be_precomputed else 0
-
-        # The cache is one table of factors, empty at first.
-        self._table = _KeptTable(0, np.empty((0, self._pairs), self._dtype))
-        self._keeps = True  # `reserve` stops it if there are too many positions.
+        # `reserve` sets this to False if it announces more positions than are worth their memory.
+        self._may_grow = True
 
     def at(self, positions: Positions) -> AnyArray:
         """Return the factors (n, d/2) of n positions: a range, (n,), or (n, axes).
 
-        They are rows of the kept table if it covers all positions, and computed otherwise.
+        They are rows of the cached table. If it does not cover all positions, because it would be
+        too large, they are computed.
         """
         span = _span_of(positions)
-        table = self._kept_table(span, len(positions))
+        table = self._table_grown_for(span, len(positions))
         if not table.covers(span):
             return self._factors_without_cache(positions)
         if isinstance(positions, range):
             return table.factors[span.start - table.first : span.stop - table.first]
         if positions.ndim == 1:
             return table.factors[table.rows_of(positions)]
-        # A position has several axes, such as row and column, and each pair follows one of them.
+        # Each pair of channels follows one axis, such as the row or the column of an image. So the
+        # factor of pair i is in column i of the table, in the row of the position on that axis.
         position_of_pair = positions[:, self.rope.pair_axes]  # (n, d/2)
-        return table.factors[table.rows_of(position_of_pair), np.arange(self._pairs)]
+        columns = np.arange(self._pairs)  # (d/2,)
+        return table.factors[table.rows_of(position_of_pair), columns]
 
     def reserve(self, low: int, high: int) -> None:
         """Compute the factors of a range now, or in every call if they are too many to keep."""
         span = range(low, high)
-        self._keeps = (high - low) * self._row_bytes <= MAX_CACHED_BYTES
+        self._may_grow = (high - low) * self._row_bytes <= MAX_CACHED_BYTES
         with _GROWTH:
-            if self._keeps and not self._table.covers(span):
+            if self._may_grow and not self._table.covers(span):
                 self._keep_table_of(span)
 
-    def _kept_table(self, span: range, count: int) -> _KeptTable:
-        """Return the kept table of factors, which grows first if it lacks some of the positions.
+    def _table_grown_for(self, span: range, count: int) -> _CachedTable:
+        """Return the cached table of factors, which grows first if it lacks some of the positions.
 
         It does not grow if it would be too large; the caller checks whether it has all positions.
 
@@ -131,7 +133,7 @@ class RotationFactors:
         """
         with _GROWTH:
             is_missing = not self._table.covers(span)
-            if is_missing and self._keeps and span.stop <= self._largest_end(count):
+            if is_missing and self._may_grow and span.stop <= self._largest_end(count):
                 self._keep_table_of(range(self._end_of_next_table(span.stop)))
             return self._table
 
@@ -167,7 +169,7 @@ class RotationFactors:
         """Replace the kept table by that of a range of positions."""
         factors = self._factors_without_cache(span)
         factors.flags.writeable = False
-        self._table = _KeptTable(span.start, factors)
+        self._table = _CachedTable(span.start, factors)
 
     def _factors_without_cache(self, positions: Positions) -> AnyArray:
         """Return the factors of positions, or those that undo the rotation, without the cache.

@@ -87,7 +87,7 @@ class Scheme(Displayed, ABC):
         """Set a field of the frozen dataclass while it is being made."""
         object.__setattr__(self, name, value)
 
-    def _check_early(self, *names: str) -> None:
+    def _check_and_convert(self, *names: str) -> None:
         """Check parameters on which the defaults of others depend, and convert their values.
 
         Those that the user left out stay None.

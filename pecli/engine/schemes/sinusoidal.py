@@ -21,7 +21,7 @@ from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.given_positions import PositionList
 from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
 from pecli.engine.schemes.positions import Positioned
-from pecli.engine.schemes.recipes import RECIPE, check_base
+from pecli.engine.schemes.recipes import RECIPE, check_base_of_recipe
 from pecli.engine.schemes.row_places import RelativeRows, RowPlaces
 from pecli.engine.schemes.scheme import UNSET, Axes
 from pecli.engine.table import Table
@@ -179,7 +179,7 @@ class Sinusoidal(Positioned):
         A style of grids, such as "mae", is kept: it also defines the positions on the grid. Any
         other style, such as "fairseq", only stands for parameters, and is replaced by them.
         """
-        self._check_early("style", "dim", "relative")
+        self._check_and_convert("style", "dim", "relative")
         self._refuse_if(self.dim is None, "dim", self.parameters()["dim"].rule)
         style = self.grid_style
         if style is not None:
@@ -218,7 +218,7 @@ class Sinusoidal(Positioned):
         self._check_cut_halves()
         for block in self.axis_blocks:
             self._check_block(block)
-        check_base(self.recipe, self.base)
+        check_base_of_recipe(self.recipe, self.base)
 
     def _check_relative(self) -> None:
         """Raise ParameterError for relative positions beside others, and padding without a token.
@@ -379,24 +379,25 @@ class Sinusoidal(Positioned):
     def _fill_halves(
         self, filler: "Filler", half_columns: list[HalfColumns], start_position: int, out: Array
     ) -> None:
-        """Write rows of the layout `halves` into `out`: s0 s1 … | c0 c1 …, sines before cosines.
+        """Write rows of the layout `halves` into `out`: all sines, then all cosines, or vice versa.
 
-        With `cos_first`, cosines come first. Tables of images such as MAE's have two such blocks,
-        one for the row of an image point and one for its column: s0 s1 | c0 c1, then s2 s3 | c2 c3.
+        Tables of images have two such blocks of columns, one for the row of an image point and one
+        for its column: s0 s1 | c0 c1, then s2 s3 | c2 c3.
 
         Args:
             filler: Computes the sines or cosines of all pairs at consecutive positions.
             half_columns: The left and the right half of each block: in the example the columns 0:2
                 and 2:4, then 4:6 and 6:8.
             start_position: The position of the first row.
-            out: The rows (positions, dim). An odd dim has a last column of zeros.
+            out: The rows (positions, dim).
         """
-        out[:, 2 * self.rotating_pairs :] = 0
-        if not self.rotating_pairs:  # A dim of 1 has the column of zeros only.
+        used_columns = 2 * self.rotating_pairs
+        out[:, used_columns:] = 0  # An odd dim has one more column.
+        if not used_columns:  # A dim of 1 has only that.
             return
-        left_function, right_function = self._functions  # "sin", "cos"
+        left_function, right_function = self._functions  # "sin", "cos", or the other way round
         left_halves = [columns.left for columns in half_columns]  # 0:2 and 4:6 in the example
-        right_halves = [columns.right for columns in half_columns]
+        right_halves = [columns.right for columns in half_columns]  # 2:4 and 6:8
         self._fill_function(filler, left_function, left_halves, start_position, out)
         self._fill_function(filler, right_function, right_halves, start_position, out)
 

@@ -255,7 +255,7 @@ def scattered_elements(dtype: str, amplitude: float) -> tuple[np.ndarray, np.nda
         frequencies = geometric(10000.0, oracle.Fraction(24), 24)
         return ExactWaves.from_frequencies(frequencies, amplitude=amplitude)
 
-    found = correct_rounding.round_waves(
+    found = correct_rounding.rounded_elements(
         make_waves(),
         make_waves,  # called again for more bits
         positions=positions.astype(np.uint64),
@@ -337,7 +337,7 @@ def test_an_element_that_no_number_of_bits_decides_is_an_error():
     with pytest.raises(
         ArithmeticError, match="more bits do not decide how position 0 of wave 0 rounds"
     ):
-        correct_rounding.round_waves(
+        correct_rounding.rounded_elements(
             waves,
             lambda: waves,
             positions=np.zeros(1, np.uint64),
@@ -351,13 +351,13 @@ def test_an_element_that_no_number_of_bits_decides_is_an_error():
 def elements_in_doubt(monkeypatch):
     """Return a list that grows by the indices of elements that a table computes again."""
     elements = []
-    round_again = correct_rounding.round_waves
+    round_again = correct_rounding.rounded_elements
 
     def counted(waves, make_waves, positions, wave_indices, is_sine, dtype):
         elements.extend(wave_indices)
         return round_again(waves, make_waves, positions, wave_indices, is_sine, dtype)
 
-    monkeypatch.setattr(cos_sin_tables, "round_waves", counted)
+    monkeypatch.setattr(cos_sin_tables, "rounded_elements", counted)
     return elements
 
 

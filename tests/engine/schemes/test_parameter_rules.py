@@ -128,7 +128,7 @@ def test_a_position_is_kept_as_a_number_or_as_its_text(
     """2 and 1/2 are float64 numbers; 1/3 and 1/10 are none, so that their text is kept: as it was
     typed, or the fraction.
     """
-    assert PositionList.kept(exact, text) == kept
+    assert PositionList.number_or_text(exact, text) == kept
 
 
 @pytest.mark.parametrize(
