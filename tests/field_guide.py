@@ -13,7 +13,7 @@ from pecli.engine.edits import Edit
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.explain import catalogue
 from pecli.explain.hypothesis import Mistake, Stage
-from pecli.explain.planting import planted, tensors_made_together
+from pecli.explain.planting import tensors_made_together, wrong_tensors
 from pecli.explain.words import MAX_COMMAND, clause, options
 from pecli.golden.mistake_cases import SCHEMES, MistakenTable, mistakes, slug
 from tests.checks.waves import Array
@@ -81,7 +81,7 @@ def example(kind: type[Mistake]) -> MistakenTable | None:
     """Return a table with a mistake that the engine cannot compute exactly; None if it needs data."""
     for scheme in SCHEMES:
         names = [*named_tensors(scheme)]
-        for mistake in planted(scheme, [kind], names):
+        for mistake in wrong_tensors(scheme, [kind], names):
             return MistakenTable(slug(kind), *mistake)
     return None
 

@@ -11,7 +11,7 @@ from pecli.compare.candidate import PLURALS, CandidateTable, Waves, candidate_of
 from pecli.compare.factors import Shape, first_along, without_ones
 from pecli.compare.forms import DOUBLED_LAYOUTS, halved
 from pecli.compare.reading import Reading
-from pecli.compare.waves import find_wave_readings
+from pecli.compare.waves import find_readings_as_cos_and_sin
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, AnyArray, Array, dtype_name
 from pecli.files.tensor_roles import role_of
 
@@ -149,18 +149,18 @@ class ArrayReader:
         return Reading.straight(self.name, side.expected, found, masked=masks_agree)
 
     def read_as_cos_sin(self, side: Side) -> Reading | None:
-        """Return how an array holds the same cosines and sines as another, in another order; None if not.
+        """Read an array as the cosines and sines of another, which has them in another order.
 
-        The expected array may be (L, D), with all cosines before all sines, and the found one (L, D/2, 2),
-        with pairs. Neither file states its order. So the expected array is split into two tables, and
-        these are looked for in the found one.
+        One file may have all cosines before all sines, (L, D), the other pairs of both, (L, D/2, 2).
+        Neither states its order. So the expected array is separated into a table of cosines and one of
+        sines, and the found array is searched for both. The result is None if it does not hold them.
         """
-        # A split is a way to take some columns as cosines, and others as sines: cos² + sin² is constant.
-        for split in find_wave_readings(side.expected):
-            if not split.has_equal_copies():
+        for expected in find_readings_as_cos_and_sin(side.expected):
+            if not expected.has_equal_copies():
                 continue  # Each sequence of a batch has other values: there is no single table.
-            expected = split.take_first_copies()
-            candidates = find_tables_of_both_functions(Waves(expected["cos"], expected["sin"]))
+            tables = expected.take_first_copies()  # of a batch of equal tables
+            cosines_and_sines = Waves(tables["cos"], tables["sin"])
+            candidates = find_candidates_with_cos_and_sin(cosines_and_sines)
             reading = find_best_reading(side.found, candidates, is_text=self.rules.is_text)
             if reading is not None and reading.is_near:
                 return reading
@@ -212,7 +212,7 @@ class ArrayReader:
         )
 
 
-def find_tables_of_both_functions(waves: Waves) -> Iterator[CandidateTable]:
+def find_candidates_with_cos_and_sin(waves: Waves) -> Iterator[CandidateTable]:
     """Yield the tables of cosines and sines together that one array may hold.
 
     They are the two tables of another file. If both have the columns a b a b, the array may have

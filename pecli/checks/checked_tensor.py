@@ -1,6 +1,6 @@
 """A tensor of a file, compared with what it should be."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -59,31 +59,31 @@ class CheckedTensor:
         reading: Reading,
         tolerance: Tolerance,
         *,
-        stated_name: str,
+        descriptive_name: str,
         any_dtype: bool = True,
     ) -> "CheckedTensor":
         """Compare a tensor with its expected tables, and return the result with notes for a report.
 
         Args:
             tensor: Its name in the file.
-            label: Its name in the result.
+            label: Its name in the report.
             reading: The tensor, the tables that it should hold, and how their axes match: (2, 64, 128)
                 as two copies of cosines (64, 128), for example.
             tolerance: The errors that pass.
-            stated_name: The name that may state which functions the tensor holds, and their order, such
-                as `cos` or `sin_cos`; empty for an array without a name.
-            any_dtype: True if another dtype is not a finding.
+            descriptive_name: The name that may state which functions the tensor holds, and their order,
+                such as `cos` or `sin_cos`; empty for an array without a name.
+            any_dtype: True if another dtype is not a problem.
         """
-        # If the comparison fails, a search for the mistake changes parameters of this scheme until it
-        # makes these tables.
-        to_explain = reading.take_tables_to_explain()
+        # If the comparison fails, other code looks for the parameter that is wrong. It needs the tables
+        # that were found, and the scheme that should have made them.
+        found = reading.take_found_tables_and_scheme()
         return cls(
             tensor=tensor,
             result=compare_reading(label, reading, tolerance, any_dtype=any_dtype),
-            scheme=to_explain.scheme,
-            found_tables=to_explain.tables,
+            scheme=found.scheme,
+            found_tables=found.tables,
             note=describe_arrangement(reading),
-            doubt=_find_doubt_about_functions(label, stated_name, reading),
+            doubt=_find_doubt_about_functions(label, descriptive_name, reading),
         )
 
     @property
@@ -91,16 +91,23 @@ class CheckedTensor:
         """True if values differ, and copies of the table do not differ from each other."""
         return self.result.mismatched != 0 and not isinstance(self.result.finding, CopiesDiffer)
 
+    def without_tables(self, names: Container[str]) -> "CheckedTensor":
+        """Return the tensor with only those of its tables that do not have one of some names."""
+        others = {name: table for name, table in self.found_tables.items() if name not in names}
+        return replace(self, found_tables=others)
 
-def _find_doubt_about_functions(label: str, stated_name: str, reading: Reading) -> Doubt | None:
+
+def _find_doubt_about_functions(
+    label: str, descriptive_name: str, reading: Reading
+) -> Doubt | None:
     """Return a doubt if a tensor may hold other functions than it was read as, for all that its name states.
 
     Sines before cosines may be a mistake in the order, and twice the same cosines one in the sines.
     """
-    if reading.candidate.names == SINES_FIRST and function_order(stated_name) != SINES_FIRST:
+    if reading.candidate.names == SINES_FIRST and function_order(descriptive_name) != SINES_FIRST:
         return SinesFirst(label)
     function = role_of(reading.name) or ""
-    may_hold_both = function in PLURALS and role_of(stated_name) != function
+    may_hold_both = function in PLURALS and role_of(descriptive_name) != function
     if may_hold_both and reading.arrangement.begins_with_two_copies:
         return SameFunctionTwice(label, function)
     return None
@@ -180,3 +187,17 @@ def tables_by_scheme(checked: Iterable[CheckedTensor]) -> Tables:
         for name, table in tensor.found_tables.items():
             by_name.setdefault(name, table)
     return tables
+
+
+def tables_of_part(layer_type: str, tables: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the tables of one type of layers, by the names that its own scheme has for them.
+
+    `sliding_attention.cos` is `cos` of the scheme of the type `sliding_attention`. If there is only
+    one type, its name is empty, and the tables are returned as they are.
+    """
+    prefix = f"{layer_type}." if layer_type else ""
+    of_part = {}
+    for name, table in tables.items():
+        if name.startswith(prefix):
+            of_part[name.removeprefix(prefix)] = table
+    return of_part

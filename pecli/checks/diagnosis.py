@@ -97,7 +97,7 @@ def _write_lines_about(explanation: "Explanation", advice: Iterable[Line]) -> It
 
 def _write_advice_to_pass(explanation: "Explanation", tolerance: Tolerance) -> Iterator[Line]:
     """Yield «verify with --recipe float32» for a table that is right except for its precision."""
-    for recipe in _find_passing_recipes(explanation):
+    for recipe in find_passing_recipes(explanation):
         options = _write_options_to_pass(recipe, explanation.recipe_residual, tolerance)
         yield Line(f"verify with {options}", is_advice=True)
 
@@ -113,17 +113,9 @@ def _write_advice_on_tolerance(
     """
     largest_error = max((result.max_abs_error or 0.0 for result in failed), default=0.0)
     is_small = 0 < largest_error <= MAX_RECIPE_RESIDUAL
-    if is_small and any(_find_passing_recipes(explanation)):
-        yield Line(f"verify with --atol {_next_power_of_ten(largest_error)}", is_advice=True)
-
-
-def _next_power_of_ten(error: float) -> str:
-    """Return the smallest power of ten that is not below an error.
-
-    >>> _next_power_of_ten(3e-5)
-    '1e-4'
-    """
-    return f"1e{math.ceil(math.log10(error))}"
+    if is_small and any(find_passing_recipes(explanation)):
+        exponent = _exponent_above(largest_error)
+        yield Line(f"verify with --atol 1e{exponent}", is_advice=True)
 
 
 def _write_options_to_pass(recipe: str, residual: float, tolerance: Tolerance) -> str:
@@ -137,8 +129,25 @@ def _write_options_to_pass(recipe: str, residual: float, tolerance: Tolerance) -
         tolerance: The errors that pass without an option.
     """
     if residual > tolerance.atol:
-        return f"--recipe {recipe} --atol {_next_power_of_ten(residual)}"
+        return f"--recipe {recipe} --atol 1e{_exponent_above(residual)}"
     return f"--recipe {recipe}"
+
+
+def atol_with_recipe(residual: float, tolerance: Tolerance) -> float:
+    """Return the absolute tolerance that is advised with a recipe: the given one if it suffices.
+
+    Args:
+        residual: The largest error that is left with the recipe.
+        tolerance: The errors that pass without an option.
+    """
+    if residual > tolerance.atol:
+        return float(10.0 ** _exponent_above(residual))
+    return tolerance.atol
+
+
+def _exponent_above(residual: float) -> int:
+    """Return the exponent of the next power of ten, which is not below an error: −4 for 3e-5."""
+    return math.ceil(math.log10(residual))
 
 
 def explanations_as_json(
@@ -158,16 +167,19 @@ def explanations_as_json(
     return [explanation.as_json(sentence(explanation, reference)) for explanation in explanations]
 
 
-def _find_passing_recipes(explanation: "Explanation") -> Iterator[str]:
+def find_passing_recipes(explanation: "Explanation") -> Iterator[str]:
     """Yield the recipe with which a tensor would pass, if it has no other mistake.
 
     A table that was computed with float32 angles has the recipe float32. A table that is wrong in
-    another way too, or is off by more than 0.01 from the recipe's, would not pass with it.
+    another way too, or is off by more than 0.01 from the recipe's, would not pass with it. None is
+    yielded if other tensors of the file would not pass with it.
     """
     from pecli.engine.edits import Recipe, Runtime
 
     has_mistakes = not all(isinstance(edit, Runtime) for edit in explanation.mistakes)
-    if has_mistakes or explanation.recipe_residual > MAX_RECIPE_RESIDUAL:
+    if has_mistakes or not explanation.is_recipe_of_all:
+        return
+    if explanation.recipe_residual > MAX_RECIPE_RESIDUAL:
         return
     recipes = [edit.found for edit in explanation.edits if isinstance(edit, Recipe)]
     if len(recipes) == 1:  # No option combines two.
@@ -243,11 +255,12 @@ def _advise_on_quantised_tables(failed: Sequence[Comparison]) -> Iterator[Line]:
     if not step or _have_problems_beside_values(compared):
         return
     largest_error = max(result.largest_error for result in compared)
-    if 0 < largest_error <= _bound_error_of_one_step(step):
-        scale = f"integers with a scale of 1/{round(1 / step)} have steps of {step:.2g}"
-        # Steps of int32 are so fine that rounding to float32 moves numbers by more than one.
-        tolerance = _round_up(max(step, largest_error))
-        yield Line(f"{scale}; allow --atol {tolerance}", is_advice=True)
+    is_off_by_one_step = 0 < largest_error <= _bound_error_of_one_step(step)
+    if is_off_by_one_step:
+        # The error may be larger than one step of int32, 5e-10: rounding to float32 adds up to 6e-8.
+        tolerance = _round_up_to_two_digits(max(step, largest_error))
+        steps = f"integers with a scale of 1/{round(1 / step)} have steps of {step:.2g}"
+        yield Line(f"{steps}; allow --atol {tolerance}", is_advice=True)
 
 
 def _bound_error_of_one_step(step: float) -> float:
@@ -265,10 +278,10 @@ def _find_common_step(compared: Sequence[Comparison]) -> float:
     return steps.pop() if len(steps) == 1 else 0.0
 
 
-def _round_up(number: float) -> str:
+def _round_up_to_two_digits(number: float) -> str:
     """Return two digits of a tolerance, rounded up so that errors of this size pass.
 
-    >>> _round_up(1 / 127)
+    >>> _round_up_to_two_digits(1 / 127)
     '0.0079'
     """
     digit = 10.0 ** (math.floor(math.log10(number)) - 1)

@@ -183,19 +183,20 @@ def _describe_problems(
 
 
 def _collect_notes(tensors: Sequence[Comparison], matches: Sequence[TensorMatch]) -> dict[str, str]:
-    """Return how tensors were read, by name: {"cos": "B: repeated 2× along axis 0"}.
+    """Return a note for each tensor whose axes or columns differ between the two files.
 
-    Those that were read as they stand are left out. Of (64, 128) that is read as (64, 64) with two
-    columns per frequency, the columns may differ: then the note states that it was only read so.
+    {"cos": "B: repeated 2× along axis 0"} means that B has two copies of A's table. If the two
+    copies have different numbers, the note adds «but its copies differ».
     """
     notes = {}
     for tensor, match in zip(tensors, matches, strict=True):
-        if not match.note:
+        note = match.note
+        if not note:
             continue
-        # Tensors that passed have equal copies.
-        has_differing_copies = not tensor.passed and match.has_copies_that_differ
-        remark = ", but its copies differ" if has_differing_copies else ""
-        notes[tensor.name] = f"{match.note}{remark}"
+        # In a tensor that passed, every copy agrees with the same table within the tolerance.
+        if not tensor.passed and match.has_copies_that_differ:
+            note += ", but its copies differ"
+        notes[tensor.name] = note
     return notes
 
 

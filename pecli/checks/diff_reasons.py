@@ -6,13 +6,13 @@ from itertools import islice
 from typing import NamedTuple
 
 from pecli.checks.diagnosis import Reasons
-from pecli.checks.layer_departures import Compare, find_first_departure
+from pecli.checks.layer_departures import Compare, describe_first_departing_layer
 from pecli.checks.tensor_matches import TablePair, TensorMatch
 from pecli.compare.comparison import Comparison
 from pecli.compare.problems import OtherDtype
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import AnyArray, Array
-from pecli.engine.edits import ONE_FUNCTION, ColumnsWrong, Parameter, Runtime, Scaled
+from pecli.engine.edits import ONLY_FUNCTION_BY_EDIT, ColumnsWrong, Parameter, Runtime, Scaled
 from pecli.engine.schemes.scheme import Scheme, holds_several, tensors_by_name
 from pecli.explain import array_transforms, recognition, search, time_limit
 from pecli.explain.explanation import Explanation, merged
@@ -45,8 +45,9 @@ def explain_difference(
 ) -> Reasons:
     """Return the reasons for which two files differ, such as «in B, base is 500000 (in A 10000)».
 
-    Dumps of two runs are explained by the first layer that departs, since all later layers differ
-    because of it. The tables of other files are explained one by one.
+    If the files are dumps of two runs of a model, the first layer that differs is named: later layers
+    compute with its results. A wrong rotation in this layer explains everything. Otherwise a reason
+    is searched for among the tensors that differ.
 
     Args:
         files: Both files.
@@ -55,12 +56,13 @@ def explain_difference(
         tolerance: The errors that pass.
         compare: Compares the tables of two rotations; None if no reasons are searched for.
     """
-    departure = find_first_departure(files.a, files.b, tensors, compare)
-    if compare is None or departure.is_explained:
-        return Reasons(departure.sentences)
+    first_layer = describe_first_departing_layer(files.a, files.b, tensors, compare)
+    is_search_wanted = compare is not None
+    if first_layer.is_explained or not is_search_wanted:
+        return Reasons(first_layer.sentences)
     explanations = _explain_tensors(matches, tensors, files.scheme, tolerance)
     reasons = [sentence(explanation, FILE_A) for explanation in explanations]
-    return Reasons([*departure.sentences, *reasons], explanations)
+    return Reasons([*first_layer.sentences, *reasons], explanations)
 
 
 def _explain_tensors(
@@ -71,9 +73,9 @@ def _explain_tensors(
 ) -> list[Explanation]:
     """Return explanations of how B differs from A, for all tensors that did not pass.
 
-    A tensor in another dtype is explained by the rounding, if that is all. A tensor that is off by a
-    few ULPs has no reason to look for. The tables of all others are searched together, since one
-    wrong parameter changes cosines and sines alike.
+    B may hold the values of A rounded to its dtype, such as bfloat16. Then the rounding explains a
+    tensor. The remaining tensors are explained together, since one wrong parameter changes cosines
+    and sines alike.
 
     Args:
         matches: The tensors that belong together.
@@ -89,8 +91,8 @@ def _explain_tensors(
         rounding = _explain_rounding(match, result)
         if rounding is not None:
             by_rounding.append(rounding)
-        elif not _is_noise(result) and not match.has_copies_that_differ:
-            unexplained += match.pairs()  # A reason for one copy would not be one for the others.
+        elif _may_have_one_reason(match, result):
+            unexplained += match.pairs()
     with time_limit.time_limit():
         by_search = _explain_tables(unexplained[:MAX_EXPLAINED_TABLES], scheme, tolerance)
     return [*by_rounding, *by_search]
@@ -101,7 +103,16 @@ def _differs_in_dtype_only(result: Comparison) -> bool:
     return isinstance(result.finding, OtherDtype) and not result.max_abs_error
 
 
-def _is_noise(result: Comparison) -> bool:
+def _may_have_one_reason(match: TensorMatch, result: Comparison) -> bool:
+    """Return True if a single mistake may explain all wrong values of a tensor.
+
+    A few ULPs are rounding, and no mistake. If a tensor holds a table several times, once per sequence,
+    and its copies differ, a mistake that explains one copy would not explain the others.
+    """
+    return not _differs_by_few_ulps(result) and not match.has_copies_that_differ
+
+
+def _differs_by_few_ulps(result: Comparison) -> bool:
     """Return True if a tensor differs by a few ULPs only, which no mistake would leave.
 
     The most negative number is one ULP from −∞, but a mask that is written differently is no noise.
@@ -159,7 +170,7 @@ def _explain_tables(
 def _find_swapped(pairs: Iterable[TablePair], atol: float) -> list[Explanation]:
     """Return that two tables have each other's names in B, such as `cos` and `sin`, if they do."""
     arrays_by_name = {pair.name: (pair.a, pair.b) for pair in pairs}
-    return list(array_transforms.explain_swapped(arrays_by_name, atol))
+    return list(array_transforms.explain_exchanged_names(arrays_by_name, atol))
 
 
 def _without_names(transforms: Iterable[Explanation], names: set[str]) -> list[Explanation]:
@@ -345,6 +356,8 @@ def _recognise(tables: Mapping[str, Array]) -> Iterator[_Recognised]:
     That a file has only cosines, or only sines, is no mistake.
     """
     for match in recognition.recognise(tables):
-        functions = [ONE_FUNCTION[edit] for edit in match.mistakes if edit in ONE_FUNCTION]
+        functions = [
+            ONLY_FUNCTION_BY_EDIT[edit] for edit in match.mistakes if edit in ONLY_FUNCTION_BY_EDIT
+        ]
         if match.scheme is not None and len(functions) == len(match.mistakes):
             yield _Recognised(scheme=match.scheme, tables=tables, function="".join(functions))

@@ -40,8 +40,15 @@ class Recommendation(NamedTuple):
         """Return True if it is meant for a model with this context."""
         return not self.contexts or context in self.contexts
 
+    def original_for(self, context: int | None) -> int | None:
+        """Return the original length that the makers state for a model with this context, if any."""
+        return self.original if self.fits(context) else None
+
     def quote(self, context: int | None) -> str:
-        """Return where and how the makers state it, for a model with this context."""
+        """Return where and how the makers state it, for a model with this context.
+
+        For a Qwen2.5 of 32,768 positions it is «Qwen2.5's model card: yarn, original 32768, …».
+        """
         if not self.owner:
             return "yarn, which needs the least fine-tuning; the makers name none"
         if self.fits(context):
@@ -349,22 +356,22 @@ def _choose_method(model: ModelEncodings, method: str | None) -> ChosenMethod:
     """Return the method (yarn, linear, …) that the user gave, or that the model's makers recommend.
 
     For Qwen2.5 without a method, it is yarn with the reason «Qwen2.5's model card: yarn, original
-    32768, …». The reason is empty if there is nothing to explain: the user's method is the makers'
-    own, or they recommend none.
+    32768, …». A user's method needs no reason, unless the makers recommend another one.
     """
     recommended = RECOMMENDED.get(model.model_type, DEFAULT)
-    quote = recommended.quote(model.context)
-    # The makers' original length goes with their own method, and with no other.
-    makers_original = recommended.original if recommended.fits(model.context) else None
+    makers_advice = recommended.quote(model.context)
+    makers_original = recommended.original_for(model.context)
     if method is None:
-        return ChosenMethod(method=recommended.method, reason=quote, original=makers_original)
+        return ChosenMethod(recommended.method, reason=makers_advice, original=makers_original)
     users_method = METHOD.check("method", method)
     if users_method == recommended.method:
-        return ChosenMethod(method=users_method, reason="", original=makers_original)
-    if not recommended.owner:  # The makers recommend none.
-        return ChosenMethod(users_method, "")
-    reason = f"as asked; the makers use {recommended.method} ({quote})"
-    return ChosenMethod(users_method, reason)
+        return ChosenMethod(users_method, reason="", original=makers_original)
+    # Another method than the makers' starts from the original length that the config states.
+    makers_recommend_another = bool(recommended.owner)
+    if not makers_recommend_another:
+        return ChosenMethod(users_method, reason="", original=None)
+    reason = f"as asked; the makers use {recommended.method} ({makers_advice})"
+    return ChosenMethod(users_method, reason=reason, original=None)
 
 
 def _require_in_config(model_type: str | None, method: str) -> None:

@@ -224,6 +224,7 @@ class Extension(Printed):
     def commands(self) -> dict[str, str]:
         """The commands that serve the model with the longer context, by the name of the runtime.
 
+        vLLM has none if it computes another table from the stretched config.json.
         They state the context and its scaling as flags, so that config.json need not be changed:
         «vllm serve MODEL --hf-overrides '{"rope_parameters": …}' --max-model-len 131072».
         """
@@ -235,7 +236,9 @@ class Extension(Printed):
             overrides = json.dumps(changes_of_config)
             vllm += f" --hf-overrides '{overrides}'"
             sglang += f" --json-model-override-args '{overrides}'"
-        commands = {"vllm": f"{vllm} --max-model-len {positions}"}
+        commands = {}
+        if self._is_honoured_by("vllm"):
+            commands["vllm"] = f"{vllm} --max-model-len {positions}"
         if self._method.has_sglang:
             commands["sglang"] = f"{sglang} --context-length {positions}"
         llama_cpp = self._make_llama_cpp_command()
@@ -244,6 +247,16 @@ class Extension(Printed):
         if self.is_mlc:  # Only a model that was compiled for MLC can be served by it.
             commands["mlc"] = f'mlc_llm serve MODEL --overrides "context_window_size={positions}"'
         return commands
+
+    def _is_honoured_by(self, runtime: str) -> bool:
+        """Return True unless a runtime was measured to depart from the stretched encoding.
+
+        A model that has the length as it is has its command in any case: no other settings exist.
+        """
+        if self.is_as_it_is:
+            return True
+        departing = [result.runtime for result in self.runtimes if result.first_beyond is not None]
+        return runtime not in departing
 
     def _make_llama_cpp_command(self) -> str:
         """Return the command of llama-server; empty if it does not have the method.

@@ -36,7 +36,7 @@ class Method:
         """
         numbers = self.numbers(encoding, original)
         scaling = {"scaling": self.name, "factor": factor, **numbers}
-        return _with_scaling(encoding, scaling, printed=numbers)
+        return _replace_scaling(encoding, scaling, printed=numbers)
 
     def numbers(self, encoding: Encoding, original: int) -> Settings:
         """Return the parameters that the scaling needs beside its factor."""
@@ -66,11 +66,14 @@ class Method:
         return {}
 
 
-def _with_scaling(encoding: Encoding, scaling: Settings, printed: Iterable[str]) -> Encoding:
-    """Return an encoding with these parameters instead of those of its own scaling.
+def _replace_scaling(encoding: Encoding, scaling: Settings, printed: Iterable[str]) -> Encoding:
+    """Return an encoding with another scaling than its configuration states.
 
-    Those in `printed` have «printed» as their source, since they come from an answer of pecli and
-    not from the configuration.
+    Args:
+        encoding: The encoding as the configuration has it.
+        scaling: The new parameters, such as {"scaling": "yarn", "factor": 4}.
+        printed: The parameters that no configuration states, since pecli prints them for the user.
+            Their source is «printed».
     """
     parameters = {**unscaled_parameters(encoding), **scaling}
     origins = {**encoding.origins, **dict.fromkeys(printed, origin_at("printed"))}
@@ -78,6 +81,7 @@ def _with_scaling(encoding: Encoding, scaling: Settings, printed: Iterable[str])
         encoding,
         parameters=parameters,
         origins=origins,
+        # Both describe how the configuration states the scaling that is replaced here.
         lacks_original_length=False,
         stated_lengths=None,
     )
@@ -161,7 +165,7 @@ class NtkMethod(Method):
     def stretch(self, encoding: Encoding, original: int, factor: float) -> Encoding:
         base = _compute_ntk_base(unscaled_parameters(encoding), factor)
         scaling = {"base": base, "scaling": "none"}
-        return _with_scaling(encoding, scaling, printed=("base", "scaling", "factor"))
+        return _replace_scaling(encoding, scaling, printed=("base", "scaling", "factor"))
 
     def larger_base(self, base: float) -> Settings:
         return {"rope_theta": base}

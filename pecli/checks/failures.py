@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pecli.checks.checked_tensor import CheckedTensor, tables_by_scheme
-from pecli.checks.diagnosis import Reasons, diagnose
+from pecli.checks.checked_tensor import CheckedTensor, tables_by_scheme, tables_of_part
+from pecli.checks.diagnosis import (
+    Reasons,
+    atol_with_recipe,
+    diagnose,
+    find_passing_recipes,
+)
 from pecli.checks.file_problems import MAX_LISTED
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array
@@ -41,20 +46,33 @@ def find_reasons(
     lines: list[str] = []
     explanations: list[Explanation] = []
     for failure in _find_failures(checked):
-        reasons = _explain_failure(failure, tolerance, search=search)
+        reasons = _explain_failure(failure, checked, tolerance, search=search)
         lines += reasons.lines
         explanations += reasons.explanations
     return Reasons(lines, explanations)
 
 
-def _explain_failure(failure: _Failure, tolerance: Tolerance, *, search: bool) -> Reasons:
-    """Return the reasons for one failure: the obvious one, or those that a search finds."""
+def _explain_failure(
+    failure: _Failure, checked: Sequence[CheckedTensor], tolerance: Tolerance, *, search: bool
+) -> Reasons:
+    """Return the reasons for one failure: the obvious one, or those that a search finds.
+
+    Args:
+        failure: The tensors that failed.
+        checked: All tensors that were compared; a recipe is advised only if it is that of all.
+        tolerance: The errors that pass.
+        search: True to search for a reason that is not obvious.
+    """
     results = [tensor.result for tensor in failure.tensors]
     obvious_reason = _find_obvious_reason(failure.tensors)
     if obvious_reason:
         names = listed([result.name for result in results], MAX_LISTED)
         return Reasons([f"{names}: {obvious_reason}"])
     explanations = _search_mistakes(failure.tensors, tolerance) if search else []
+    explanations = [
+        _with_scope_of_recipe(explanation, failure, checked, tolerance)
+        for explanation in explanations
+    ]
     diagnosis = diagnose(explanations, results, tolerance)
     return Reasons([line.about(failure.layers) for line in diagnosis], explanations)
 
@@ -93,6 +111,55 @@ def _search_mistakes(tensors: Sequence[CheckedTensor], tolerance: Tolerance) -> 
     if all_have_stated_length:
         return explanations
     return [explanation.without_parameter("seq_len") for explanation in explanations]
+
+
+def _with_scope_of_recipe(
+    explanation: "Explanation",
+    failure: _Failure,
+    checked: Sequence[CheckedTensor],
+    tolerance: Tolerance,
+) -> "Explanation":
+    """Return an explanation, marked if some tensor would not pass with its recipe.
+
+    If only sines were computed by float16-inv-freq, and cosines are exact, `--recipe float16-inv-freq`
+    would make the cosines fail.
+
+    Args:
+        explanation: The explanation of some of the failed tensors.
+        failure: The tensors that failed.
+        checked: All tensors that were compared.
+        tolerance: The errors that pass.
+    """
+    failed = {id(tensor) for tensor in failure.tensors}
+    others = [tensor for tensor in checked if id(tensor) not in failed]
+    unexplained = [tensor.without_tables(explanation.tensors) for tensor in failure.tensors]
+    for recipe in find_passing_recipes(explanation):
+        atol = atol_with_recipe(explanation.recipe_residual, tolerance)
+        for tensor in (*others, *unexplained):
+            if not _is_within_recipe(tensor, recipe, atol):
+                return explanation.with_recipe_of_some()
+    return explanation
+
+
+def _is_within_recipe(tensor: CheckedTensor, recipe: str, atol: float) -> bool:
+    """Return True if the tables of a tensor are those that its scheme makes by a recipe.
+
+    A tensor without tables that a scheme makes, such as a learned one, does not depend on the recipe.
+
+    Args:
+        tensor: The tensor.
+        recipe: The recipe, such as float32.
+        atol: The largest absolute difference of an element that is right.
+    """
+    from pecli.explain.recipe_difference import difference_from_recipe
+
+    if tensor.scheme is None:
+        return True
+    for part, scheme in tensor.scheme.by_layer_type():
+        tables = tables_of_part(part, tensor.found_tables)
+        if difference_from_recipe(scheme, tables, recipe) > atol:
+            return False
+    return True
 
 
 # Tensors that failed for the same reason

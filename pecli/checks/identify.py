@@ -14,7 +14,7 @@ from pecli.compare.forms import from_integers
 from pecli.compare.waves import find_row_widths
 from pecli.engine.arguments import within_limits
 from pecli.engine.arrays import Array, widened
-from pecli.engine.edits import ONE_FUNCTION, Dtype, Edit, Incomplete, Recipe, Runtime
+from pecli.engine.edits import ONLY_FUNCTION_BY_EDIT, Dtype, Edit, Incomplete, Recipe, Runtime
 from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.description import MAX_FULL_READ, describe
@@ -86,7 +86,12 @@ class Match:
     @property
     def holds_one_function(self) -> bool:
         """True if its tensors are cosines only, or sines only; another tensor has the others."""
-        return any(edit in ONE_FUNCTION for edit in self.edits)
+        return bool(self.only_functions)
+
+    @property
+    def only_functions(self) -> set[str]:
+        """The function of tensors that are cosines only, or sines only: {"cos"}; empty for others."""
+        return {ONLY_FUNCTION_BY_EDIT[edit] for edit in self.edits if edit in ONLY_FUNCTION_BY_EDIT}
 
     @property
     def has_length(self) -> bool:
@@ -471,19 +476,24 @@ def _hold_one_function_each(first: Match, second: Match) -> bool:
 
 
 def _join_matches(first: Match, second: Match) -> Match:
-    """Return one match for the tensors of two, which belong to the same table.
+    """Return one match for the tensors of two matches, which belong to the same table.
 
-    The scheme is the one that states a length: `inv_freq` alone does not have one, and cosines do. If
-    one match has the cosines only and the other the sines, the result has both.
+    A match holds the scheme that was found for some tensors. `inv_freq` shows no number of rows, but
+    cosines do: the scheme of the cosines is taken for both.
     """
-    # Of two that state a length, or do not, the one with more tensors is preferred.
-    preferred = max(first, second, key=lambda match: (match.has_length, len(match.tensors)))
+    preferred = _choose_more_complete(first, second)
     edits = preferred.edits
-    if _hold_one_function_each(first, second):
-        edits = tuple(edit for edit in edits if edit not in ONE_FUNCTION)
+    if len(first.only_functions | second.only_functions) == 2:
+        # Together they have cosines and sines, so that «cosines only» or «sines only» is dropped.
+        edits = tuple(edit for edit in edits if edit not in ONLY_FUNCTION_BY_EDIT)
     return replace(
         preferred,
         tensors=(*first.tensors, *second.tensors),
         max_abs_error=max(first.max_abs_error, second.max_abs_error),
         edits=edits,
     )
+
+
+def _choose_more_complete(first: Match, second: Match) -> Match:
+    """Return the match that states a number of rows; of two such matches, that with more tensors."""
+    return max(first, second, key=lambda match: (match.has_length, len(match.tensors)))

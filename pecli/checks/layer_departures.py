@@ -53,7 +53,7 @@ class LayerDeparture(NamedTuple):
     is_explained: bool = False  #: True if a sentence states how the rotation differs
 
 
-def find_first_departure(
+def describe_first_departing_layer(
     a: Dump, b: Dump, tensors: Sequence[Comparison], compare: Compare | None
 ) -> LayerDeparture:
     """Return the first layer in which two runs of a model differ, and what explains the rotation there.

@@ -162,18 +162,22 @@ def _read_scheme(keys: Keys) -> Scheme:
 def _read_added_table(keys: Keys, folder: str) -> Target:
     """Return the target of a check whose file holds embeddings plus rows of a learned table.
 
-    GPT-2 adds `wpe` to its token embeddings: with table = "wpe.npy" and before = "tokens.npy", the
-    file should hold the sum. Without `before`, nothing is known that the table was added to.
+    GPT-2 adds the rows of `wpe` to its token embeddings. With table = "wpe.npy" and
+    before = "tokens.npy", the file should hold their sum.
+
+    Raises:
+        ParameterError: A key is unknown or wrong, or `before` is missing.
     """
-    name = text_of(keys, "table")
+    table = text_of(keys, "table")
     require_known(keys, (*COMMON, *TARGETS, *TABLE_KEYS))
-    before = text_of(keys, "before")
-    arrays = _read_arrays(keys, folder, has_before=bool(before))
-    row_options = _read_row_options(keys, arrays)
-    if not before:
+    embeddings = text_of(keys, "before")
+    arrays = _read_arrays(keys, folder, has_before=bool(embeddings))
+    options = _read_row_options(keys, arrays)
+    if not embeddings:
         rule = "it was added to what is given as before"
-        raise ParameterError("table", name, rule, "give that, too")
-    return Target({**row_options, "before": os.path.join(folder, before)}, arrays)
+        raise ParameterError("table", table, rule, "give that, too")
+    options["before"] = os.path.join(folder, embeddings)
+    return Target(options, arrays)
 
 
 def _read_model_tables(keys: Keys, model_key: str, models: Models) -> Target:

@@ -130,9 +130,8 @@ def measure_drifts(
 ) -> Drifts:
     """Return the errors of tables against the exact one, by position and by frequency.
 
-    Tables may have a million rows, and a curve of the errors is drawn from about 100 points. So
-    positions are put into stretches, one per point, whose largest error is kept: 1, 2, …, 10, 11,
-    …, 100 to 109, …. Each stretch is a little longer than the one before.
+    A table may have a million rows. So the largest error is kept for each stretch of positions, such
+    as 100 to 109. About 100 stretches are enough to draw a curve.
 
     Args:
         exact: The exact numbers. Its `groups` have the frequency to which each column belongs.
@@ -145,16 +144,17 @@ def measure_drifts(
     if row_positions is not None:
         positions = row_positions
     last_position = int(positions[-1])
-    drifts = _make_no_drifts(tables, exact, last_position)
+    drifts = _start_with_zero_errors(tables, exact, last_position)
     for block in _measure_blocks(exact, tables.values()):
-        block_positions = np.asarray(positions[block.rows])
-        drifts.add_block(block.errors, block_positions, exact.groups, tolerance)
+        positions_of_block = np.asarray(positions[block.rows])
+        frequency_of_column = exact.groups
+        drifts.add_block(block.errors, positions_of_block, frequency_of_column, tolerance)
         if on_block is not None:
-            on_block(len(block_positions))
+            on_block(len(positions_of_block))
     return drifts
 
 
-def _make_no_drifts(names: Iterable[str], exact: ByPosition, last_position: int) -> Drifts:
+def _start_with_zero_errors(names: Iterable[str], exact: ByPosition, last_position: int) -> Drifts:
     """Return the errors of tables before any of their rows were compared, which are all 0."""
     edges = _find_edges(exact.first, last_position + 1)
     return Drifts(edges, [_make_no_errors(name, edges, exact) for name in names])

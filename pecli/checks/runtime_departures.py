@@ -12,7 +12,7 @@ import numpy as np
 
 from pecli.checks.position_errors import Drift, ErrorCurve, measure_drifts
 from pecli.engine.arrays import Array, Positions, widened
-from pecli.engine.schemes.rope import Rope, as_read, tables_at
+from pecli.engine.schemes.rope import Rope, as_read_by_runtime, tables_at
 from pecli.engine.table import ByPosition
 
 DENSE_POSITIONS = 8192  #: positions that are all compared, from the first on
@@ -63,7 +63,7 @@ class RuntimeErrors(NamedTuple):
 
 
 def measure_runtime(
-    defined: Rope, computed: Rope, count: int, tolerance: float, *, reads_differently: bool
+    defined: Rope, computed: Rope, count: int, tolerance: float, *, misreads_parameters: bool
 ) -> RuntimeErrors:
     """Return the errors of a runtime's cosines and sines, at some of the first `count` positions.
 
@@ -75,14 +75,14 @@ def measure_runtime(
         computed: The same scheme as the runtime computes it.
         count: The number of positions.
         tolerance: The largest absolute error that a position may have.
-        reads_differently: True if the runtime misreads parameters, so that it has a departure.
+        misreads_parameters: True if the runtime misreads parameters, so that it has a departure.
     """
     errors = _compare_tables(
-        defined, computed, count, tolerance, reads_differently=reads_differently
+        defined, computed, count, tolerance, misreads_parameters=misreads_parameters
     )
     departure = Departure()  # none
-    if errors.unrounded is not None:  # It is there if `reads_differently`.
-        misread = as_read(computed)  # the scheme without the rounding of the runtime
+    if errors.unrounded is not None:  # It is there if `misreads_parameters`.
+        misread = as_read_by_runtime(computed)  # the scheme without the rounding of the runtime
         departure = _locate_departure(errors.unrounded, defined, misread, count, tolerance)
     return RuntimeErrors(
         max_abs_error=errors.rounded.max_abs_error, curve=errors.curve, departure=departure
@@ -144,25 +144,27 @@ def _find_first_beyond(
 
 @lru_cache(maxsize=8)
 def _compare_tables(
-    defined: Rope, computed: Rope, count: int, tolerance: float, *, reads_differently: bool
+    defined: Rope, computed: Rope, count: int, tolerance: float, *, misreads_parameters: bool
 ) -> _MeasuredTables:
     """Return the errors of a runtime's tables at a sample of positions, with and without its rounding.
 
-    The result is remembered, as several runtimes compute a model in the same way.
+    If the runtime reads all parameters right, its tables have no error without the rounding: only
+    those with rounding are compared. The result is remembered, as runtimes often compute the same.
 
     Args:
         defined: The scheme that the model defines.
         computed: The scheme as the runtime computes it, in its own arithmetic.
         count: The number of positions, of which a sample is compared.
         tolerance: The largest absolute error that a position may have.
-        reads_differently: True if the runtime misreads parameters. If it reads them right, tables
-            without its rounding have no error, and are not compared.
+        misreads_parameters: True if the runtime ignores a scaling, for example.
     """
     exact = _make_exact_rows(defined, count)
     positions = compared_positions(count)
     tables = {ROUNDED: _make_rows(computed, positions)}
-    if reads_differently:
-        tables[UNROUNDED] = _make_rows(as_read(computed), positions)
+    if misreads_parameters:
+        # The same wrong parameters in exact arithmetic: the errors that remain come from misreading.
+        misread = as_read_by_runtime(computed)
+        tables[UNROUNDED] = _make_rows(misread, positions)
     errors = measure_drifts(exact, tables, tolerance, positions)
     errors_by_table = {table.recipe: table for table in errors.tables}
     rounded = errors_by_table[ROUNDED]

@@ -2,23 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from pecli.checks import Answer, plain, plain_fields
 from pecli.checks.position_errors import ErrorCurve
 from pecli.checks.runtime_departures import measure_runtime
 from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.engine.arguments import texts_of, within_limits
-from pecli.engine.named_values import JsonObject, NamedValues
+from pecli.engine.named_values import JsonObject
 from pecli.engine.runtimes import EMULATED, RUNTIMES, runtime_named
 from pecli.engine.runtimes.runtime import RuntimeProfile
-from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import NoScalingError, ParameterError, UnsupportedError
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, find_model
+from pecli.models.runtime_rope import Served, rope_of_runtime
 
 DEFAULT_LENGTH = 4096  #: context of a model that does not state one
 LENGTH = Whole(help="a served context", high=LAST_POSITION)
@@ -179,13 +178,6 @@ def rotary_layers(found: ModelEncodings, layer_type: str | None, rule: str) -> l
     return encodings
 
 
-class Served(NamedTuple):
-    """The context that a model states, and the one that it is served with."""
-
-    context: int | None
-    length: int
-
-
 def _measure_runtime(
     encoding: Encoding, name: str, served: Served, tolerance: float
 ) -> RuntimeResult:
@@ -196,24 +188,19 @@ def _measure_runtime(
     """
     runtime = runtime_named(name)
     try:
-        rope = encoding.rope(1, length=served.length, runtime=name)
+        computed_by_runtime = rope_of_runtime(encoding, name, served)
     except UnsupportedError as lacking:
         no_scaling = isinstance(lacking, NoScalingError)
         return RuntimeResult(
             runtime=name, version=runtime.version, lacks=lacking.rule, no_scaling=no_scaling
         )
-    causes = rope.runtime_reading.causes
-    adaptation = runtime.adapted(encoding)
-    if adaptation.cause:
-        causes = (adaptation.cause, *causes)
-    rows = _count_rows(runtime, rope, served)
+    rope, causes, rows, short_prompts = computed_by_runtime
     defined = encoding.rope(1, length=served.length)
     computed = rope if causes else _as_emulated(rope, name)
     position_count = served.length if rows is None else rows
     errors = measure_runtime(
-        defined, computed, position_count, tolerance, reads_differently=bool(causes)
+        defined, computed, position_count, tolerance, misreads_parameters=bool(causes)
     )
-    short_prompts = _find_problem_of_short_prompts(encoding, runtime, rope, served.length)
     return RuntimeResult(
         runtime=name,
         version=runtime.version,
@@ -241,66 +228,6 @@ def _as_emulated(rope: Rope, name: str) -> Rope:
         return replace(rope, runtime="transformers")
     except UnsupportedError:
         return rope
-
-
-def _count_rows(runtime: RuntimeProfile, rope: Rope, served: Served) -> int | None:
-    """Return the number of rows of a runtime's table if they are fewer than the served context.
-
-    Some runtimes build a table for the context in config.json, times the factor of linear scaling:
-    4,096 positions and a factor of 4 are 16,384 rows. If the model is served with 32,768 positions,
-    those beyond have no row. None if there are enough rows.
-
-    Args:
-        runtime: The runtime.
-        rope: The scheme as the runtime reads it.
-        served: The context that the config states, and the one that is served.
-    """
-    rows = rope.runtime_reading.rows
-    if rows is None and runtime.limits_to_context and served.context is not None:
-        rows = served.context
-        if rope.scaling == "linear":
-            rows = int(served.context * (rope.factor or 1))
-    if not rows or rows >= served.length:
-        return None
-    return rows
-
-
-def _find_problem_of_short_prompts(
-    encoding: Encoding, runtime: RuntimeProfile, rope: Rope, length: int
-) -> str:
-    """Return a sentence on what is wrong for short prompts; empty if nothing is.
-
-    The sentence is the one of the runtime's reading, or, for longrope, that short prompts get the
-    long factors.
-
-    Args:
-        encoding: The encoding that the model defines.
-        runtime: The runtime.
-        rope: The scheme as the runtime reads it.
-        length: The served context.
-    """
-    parameters = encoding.parameters
-    original = parameters.get("original_max_position_embeddings") or length
-    scaling = rope.runtime_reading.scaling
-    has_long_factors = isinstance(scaling, LongRope) and scaling.is_long
-    if runtime.ignores_prompt and has_long_factors and length > original:
-        return _describe_long_factors(parameters, original)
-    return rope.runtime_reading.short_prompts
-
-
-def _describe_long_factors(parameters: NamedValues, original: int) -> str:
-    """Return the sentence that short prompts get the long factors; empty if both factors are equal.
-
-    Longrope (Phi-3) has short factors for prompts up to the original context of 4,096 positions,
-    and long ones beyond. A runtime that builds one table for the served context, before it has seen
-    a prompt, uses the long factors for all prompts.
-    """
-    if parameters["short_factor"] == parameters["long_factor"]:
-        return ""
-    return (
-        f"prompts of up to {original:,} tokens get the long factors, too; "
-        "the model has the short ones for them"
-    )
 
 
 def _collect_notes(

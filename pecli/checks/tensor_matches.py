@@ -6,7 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.checks.array_reader import ArrayReader, ReadingRules, Side, find_tables_of_both_functions
+from pecli.checks.array_reader import (
+    ArrayReader,
+    ReadingRules,
+    Side,
+    find_candidates_with_cos_and_sin,
+)
 from pecli.checks.checked_tensor import MAX_COPY_ERROR
 from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import cos_and_sin
@@ -83,7 +88,7 @@ class TensorMatch:
         """Return each table as A has it and as B has it, to search for the reason of a difference."""
         return [TablePair(self.name, *self.arrays)]
 
-    def with_first_reading(
+    def read_one_as_other(
         self, read: Callable[[Side], Reading | None], sides: Sequence[Side]
     ) -> "TensorMatch":
         """Return the match with one array read as the other; unchanged if neither can be.
@@ -178,14 +183,14 @@ def match_tensors(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Te
     in_a = a.read_as(_find_float_dtype(b)).tensors
     in_b = b.read_as(_find_float_dtype(a)).tensors
     rules = _make_reading_rules(a, b, tolerance)
-    cosines_and_sines = _match_cos_sin(in_a, in_b, rules)
-    if cosines_and_sines is not None:
-        return [cosines_and_sines]
+    joined_match = _match_cos_sin(in_a, in_b, rules)
+    if joined_match is not None:
+        # One file has a single array, so that no other tensor has anything to be compared with.
+        return [joined_match]
     matches = {}
     for name, name_in_b in _match_names(in_a, in_b).items():
         matches[name] = _match_two(name, name_in_b, in_a[name], in_b[name_in_b], rules)
-    # Cosines and sines are transposed together, or one of them by mistake.
-    return [*_undo_single_transposes(matches, rules).values()]
+    return [*_rematch_lone_transposes(matches, rules).values()]
 
 
 def _make_reading_rules(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> ReadingRules:
@@ -201,14 +206,14 @@ def _make_reading_rules(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> R
     )
 
 
-def _undo_single_transposes(
+def _rematch_lone_transposes(
     matches: Mapping[str, TensorMatch], rules: ReadingRules
 ) -> dict[str, TensorMatch]:
     """Return the matches, with cosines and sines of a module either all transposed or none.
 
-    If only the sines (64, 64) of B have to be transposed to fit those of A, a program exchanged their
-    axes by mistake. They are matched again without transposing them, so that a comparison shows that
-    they are wrong.
+    A program that stores its tables transposed does so with both. If only the sines (64, 64) of B fit
+    those of A transposed, this is a mistake. They are matched again as they stand, so that the
+    comparison fails.
 
     Args:
         matches: The tensors of both files that belong together, by their names in A.
@@ -301,8 +306,8 @@ def _make_joined_match(
         name="cos_sin",
         names_in_a=[*in_a],
         names_in_b=[*in_b],
-        # A match has one array per file, for its dtype. The other file has two, so that the joined
-        # array stands for them.
+        # A match holds one array per file, but one of the files has two. With a reading, these arrays
+        # only show whether dtypes are numbers: values are compared as the reading has them.
         arrays=(joined, joined),
         reading=reading,
         reads_a=reads_a,
@@ -321,14 +326,14 @@ def _read_joined(joined: Tensors, apart: Tensors, rules: ReadingRules) -> Readin
     if len(joined) != 1 or waves is None:
         return None
     (array,) = joined.values()
-    return find_best_reading(array, find_tables_of_both_functions(waves), is_text=rules.is_text)
+    return find_best_reading(array, find_candidates_with_cos_and_sin(waves), is_text=rules.is_text)
 
 
 def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRules) -> TensorMatch:
-    """Return how two tensors can be compared, by reading one of them as the other.
+    """Return how two tensors can be compared although their axes or columns may differ.
 
-    For example, (2, 64, 128) in either file is read as two copies of (64, 128). If neither can be
-    read as the other, the match has no reading, and its comparison reports that the shapes differ.
+    For example, (2, 64, 128) in one file is read as two copies of (64, 128) in the other. If neither
+    can be read as the other, the comparison reports that the shapes differ.
 
     Args:
         name: The name in A.
@@ -337,22 +342,20 @@ def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRule
         b: The tensor of B.
         rules: The rules of the comparison.
     """
-    unread = TensorMatch(name=name, names_in_a=[name], names_in_b=[name_in_b], arrays=(a, b))
+    match = TensorMatch(name=name, names_in_a=[name], names_in_b=[name_in_b], arrays=(a, b))
     reader = _choose_reader(name, name_in_b, rules)
-    a_as_b_or_reverse = _order_sides(a, b, rules)
-    # If only one holds integers, 127 may stand for 1.0 in it: elements differ by that scale.
+    sides = _order_sides(a, b, rules)  # A to be read as B, and B as A
+    # An integer 127 in one file may stand for 1.0 in the other: then values differ by that factor.
     is_one_quantised = reader.has_frequencies and _holds_integers(a) != _holds_integers(b)
     if a.shape == b.shape and not is_one_quantised:
-        return unread.with_first_reading(reader.read_in_same_shape, a_as_b_or_reverse)
-    # First, both are read as one table, with other axes, with copies, or with a scale.
-    read_as_table = unread.with_first_reading(reader.read_as_table, a_as_b_or_reverse)
-    have_equal_values = read_as_table.is_near  # nearly, in a few rows
-    if have_equal_values or not reader.has_frequencies:
-        return read_as_table
-    # Then both are read as the same cosines and sines, arranged differently: (L, 64) as 32 cosines and
-    # then 32 sines in a row, (L, 32, 2) as pairs of a cosine and a sine. If this fails as well, the
-    # match as a table stays.
-    return read_as_table.with_first_reading(reader.read_as_cos_sin, a_as_b_or_reverse)
+        return match.read_one_as_other(reader.read_in_same_shape, sides)
+    # One may have other axes than the other, copies of its table, or a factor.
+    match_as_table = match.read_one_as_other(reader.read_as_table, sides)
+    if match_as_table.is_near or not reader.has_frequencies:
+        return match_as_table
+    # The values disagree. Both may hold cosines and sines in different orders: (L, 64) has 32 cosines
+    # and then 32 sines in a row, (L, 32, 2) has pairs. If they do not, `match_as_table` is returned.
+    return match_as_table.read_one_as_other(reader.read_as_cos_sin, sides)
 
 
 def _choose_reader(name: str, name_in_b: str, rules: ReadingRules) -> ArrayReader:

@@ -164,8 +164,9 @@ class Compared:
     ) -> Undetected | None:
         """Return an undetected mistake, with the number of rows of a table that would show it.
 
-        The mistake is planted in tables of 2, 4, 8, … times as many rows, until a comparison would fail. The
-        result is None for a harmless mistake, which makes hardly any difference in all of these.
+        The mistake is planted in tables of 2, 4, 8, … times as many rows, until a comparison fails. If
+        none fails, the number is None. A mistake that hardly changes any of the tables is harmless:
+        the result is None.
 
         Args:
             kind: The kind of the mistake, such as rows that are shifted.
@@ -173,18 +174,21 @@ class Compared:
                 examples in the same order: one of 4,000 rows may be shifted by more rows than one of 2.
             mistake: The mistake, as an example for the tables that were compared.
         """
+        main = self.tensors[0]  # describes the mistake by its effect on the compared tables
         largest_harm = self.measure_largest_harm(mistake, Probe.MANY_ROWS)
         for length, longer in self._make_longer_tables():
             examples = longer.examples(kind)
             if example_index >= len(examples):
                 break  # Longer tables cannot have this mistake.
-            # Errors grow with the position: a few of the last rows of a longer table are enough.
+            # Many rows from the first on were examined above. In longer tables, errors are largest
+            # at the end.
             harm = longer.measure_largest_harm(examples[example_index], Probe.FEW_LAST_ROWS)
-            if harm == DETECTED:
-                return Undetected(self.tensors[0].edits(mistake), length)
+            would_fail = harm == DETECTED
+            if would_fail:
+                return Undetected(main.edits(mistake), length)
             largest_harm = max(largest_harm, harm)
         if largest_harm > HARMLESS:
-            return Undetected(self.tensors[0].edits(mistake), length=None)
+            return Undetected(main.edits(mistake), length=None)
         return None
 
     def measure_largest_harm(self, mistake: Mistake, probe: Probe) -> float:
@@ -246,23 +250,33 @@ class Compared:
         """Yield pairs of a number of rows and the tables of the same scheme with so many rows.
 
         The numbers are 2, 4, 8, … times the number of rows that were compared: 4, 8, 16, … for 2 rows.
-        They end before a table is too large. There are none if tables do not grow with a prompt.
+        They end before a table is too large.
         """
-        scheme = self.scheme
-        are_positions_listed = scheme.value_of("positions") is not None
-        if are_positions_listed:
-            # A list such as 5, 900 has no doubled length. So lengths are doubled from the positions 0, 1.
-            scheme = _place_consecutively(scheme)
-        row_count = scheme.value_of("seq_len") or 0  # Slopes have no length.
-        are_positions_consecutive = scheme.is_range  # unlike a grid, or relative positions
-        # Frequencies and slopes have no row per position: they are the same for any length.
-        if not are_positions_consecutive or not self._have_row_per_position(row_count):
+        scheme = self._find_growing_scheme()
+        if scheme is None:
             return
+        row_count = scheme.value_of("seq_len")
         for longer_row_count in _list_doubled_lengths(row_count):
             longer_tables = self._find_longer_table(scheme, longer_row_count)
             if longer_tables is None:
                 return
             yield longer_row_count, longer_tables
+
+    def _find_growing_scheme(self) -> Scheme | None:
+        """Return the scheme with the positions 0, 1, 2, …, so that its tables may have more rows.
+
+        None if more rows are impossible: frequencies and slopes have no rows for positions, and those
+        of a grid are not consecutive.
+        """
+        scheme = self.scheme
+        are_positions_listed = scheme.value_of("positions") is not None
+        if are_positions_listed:
+            scheme = _place_consecutively(scheme)  # A list such as 5, 900 cannot be continued.
+        has_consecutive_positions = scheme.is_range
+        length = scheme.value_of("seq_len") or 0
+        if has_consecutive_positions and self._have_row_per_position(length):
+            return scheme
+        return None
 
     def _have_row_per_position(self, length: int) -> bool:
         """Return True if some table has a row per position, so that a longer one has more rows.

@@ -368,7 +368,7 @@ def _scheme_for_input(scheme_type: type[Scheme], tensor: Input, parameters: Valu
 
 def _scheme_of_length(scheme_type: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
     """Return a scheme with as many rows as a tensor; an empty one (L = 0) still gets one row."""
-    length, dim = tensor.check_sequence()
+    length, dim = tensor.checked_sequence_shape()
     tensor.check_dim(scheme_type.parameters()["dim"])
     return scheme_type(**{"seq_len": max(1, length), "dim": dim, **parameters})
 
@@ -378,7 +378,7 @@ def _scheme_with_own_rows(scheme_type: type[Scheme], tensor: Input, parameters: 
 
     A grid 2x3 has 6 rows: an input (…, 6, D) gets one row per position, and (…, 5, D) is refused.
     """
-    length, dim = tensor.check_sequence()
+    length, dim = tensor.checked_sequence_shape()
     tensor.check_dim(scheme_type.parameters()["dim"])
     # The scheme derives `seq_len` from its positions or its grid; a value would be refused.
     scheme = scheme_type(**{"seq_len": None, "dim": dim, **parameters})
@@ -402,28 +402,36 @@ def _add_learned(inputs: Sequence[Input], values: Values) -> AppliedArrays:
 
 
 def _add_alibi(inputs: Sequence[Input], values: Values) -> AppliedArrays:
-    """Add biases to scores (…, H, Lq, Lk), whose queries have the last positions of the keys.
+    """Add ALiBi's biases to attention scores (…, H, Lq, Lk): heads, queries and keys.
 
-    Inputs may have different numbers of heads and queries; the description is that of the last one.
+    The queries have the last positions of the keys, as if a cache held the keys before them.
     """
     parameters = _alibi_parameters(values)
+    schemes: list[Alibi] = []
     arrays: list[Array] = []
     for tensor in inputs:
         tensor.check_floating()
         scheme = Alibi(_score_shape(tensor).heads, **parameters)
-        arrays.append(_biased(tensor.array, scheme))
-    last_shape = _score_shape(inputs[-1])
-    last_scheme = Alibi(last_shape.heads, **parameters)
-    spec = {
-        name: getattr(last_scheme, name) for name in ("heads", *_parameters_without_input(Alibi))
-    }
-    words = f"{last_scheme.form}, {last_scheme.rule} slopes of {last_shape.heads} heads"
-    if last_shape.queries < last_shape.keys:
-        words += f", queries are the last {last_shape.queries} of {last_shape.keys} positions"
-    return AppliedArrays(arrays, spec, words)
+        schemes.append(scheme)
+        arrays.append(_with_biases(tensor.array, scheme))
+
+    # Inputs may have different numbers of heads and queries. The last input stands for all of them.
+    last_scheme = schemes[-1]
+    reported_names = ("heads", *_parameters_without_input(Alibi))
+    reported_parameters = {name: getattr(last_scheme, name) for name in reported_names}
+    description = _biases_in_words(last_scheme, _score_shape(inputs[-1]))
+    return AppliedArrays(arrays, reported_parameters, description)
 
 
-def _biased(scores: Array, scheme: Alibi) -> Array:
+def _biases_in_words(scheme: Alibi, scores: _ScoreShape) -> str:
+    """Return «symmetric, paper slopes of 8 heads», with the place of the queries if they are fewer."""
+    words = f"{scheme.form}, {scheme.rule} slopes of {scores.heads} heads"
+    if scores.queries < scores.keys:
+        words += f", queries are the last {scores.queries} of {scores.keys} positions"
+    return words
+
+
+def _with_biases(scores: Array, scheme: Alibi) -> Array:
     """Return scores with their biases; without scores (Lq = 0, say) there is nothing to add to."""
     if scores.size == 0:
         return scores
@@ -499,7 +507,7 @@ class _RotationRequest(NamedTuple):
 
 
 def _rotation_request(inputs: Sequence[Input], values: Values) -> _RotationRequest:
-    """Return the rotation of q and k that the options describe.
+    """Return the rotation of queries and keys (…, L, D) that the options describe.
 
     Raises:
         ParameterError: The inputs differ in D, or an option has a wrong value.
@@ -514,24 +522,22 @@ def _rotation_request(inputs: Sequence[Input], values: Values) -> _RotationReque
     _check_same_dim(inputs, rotation_fields.get("seq_axis", SEQ_AXIS))
     rope_parameters = options.parsed(_ROPE_RULES, values)
     position_options = _read_position_options(values)
-    rows = row_positions(
-        positions=position_options.ids,
+    input_positions = row_positions(
+        positions=position_options.position_ids,
         attention_mask=position_options.attention_mask,
         shift=values["shift"],
-        # `--offset` is a parameter of the rope's tables, and here the position of the first row.
-        offset=rope_parameters.get("offset"),
+        offset=rope_parameters.get("offset"),  # the position of the first row of each input
     )
-    if position_options.other_positions is not None:
-        # The rope's tables then have a row for each of these positions.
-        rope_parameters["positions"] = position_options.other_positions
-    return _RotationRequest(inputs, rows, rotation_fields, rope_parameters)
+    if position_options.table_positions is not None:
+        rope_parameters["positions"] = position_options.table_positions
+    return _RotationRequest(inputs, input_positions, rotation_fields, rope_parameters)
 
 
 def _check_same_dim(inputs: Sequence[Input], seq_axis: int) -> None:
     """Raise an error unless all inputs have an axis of positions and the same last axis."""
     first = inputs[0]
     for tensor in inputs:
-        tensor.check_sequence(seq_axis)
+        tensor.checked_sequence_shape(seq_axis)
         if tensor.shape[-1] != first.shape[-1]:
             rule = f"{first.label} is of shape {first.shape}"
             raise tensor.wrong(rule, "they must share D, the last axis")
@@ -545,36 +551,47 @@ def _longest_length(inputs: Sequence[Input], seq_axis: int) -> int:
 class _PositionOptions(NamedTuple):
     """The values of `--positions` and `--attention-mask`; None for what was not given.
 
-    `--positions` has one of two meanings:
+    `--positions` gives one of the first two.
 
     Attributes:
-        ids: An array of position ids, which are row numbers of cos and sin tables: (batch, L), say.
-        other_positions: A list or an array of any other positions, such as 0.5.
+        position_ids: Numbers of rows in tables over the positions 0, 1, 2, …: (L,) or (batch, L).
+        table_positions: Positions such as 0.5, for each of which the tables get a row of their own.
         attention_mask: 1 for tokens, 0 for padding.
     """
 
-    ids: Array | None
-    other_positions: PositionList | None
+    position_ids: Array | None
+    table_positions: PositionList | None
     attention_mask: Array | None
 
 
 def _read_position_options(values: Values) -> _PositionOptions:
-    """Return the values of `--positions` and `--attention-mask`, which may be lists or files."""
-    ids: Array | None = None
-    other_positions: PositionList | None = None
+    """Return the values of `--positions` and `--attention-mask`, which may be lists or files.
+
+    Integers from 0 on in a file are position ids: the numbers of rows in tables of cosines and sines.
+    For a list, or for other numbers such as 0.5, tables of just these positions are made.
+    """
+    position_ids: Array | None = None
+    table_positions: PositionList | None = None
     if values["positions"] is not None:
         rule = Rope.parameters()["positions"]
         numbers = options.value_or_array("positions", rule, values["positions"])
-        # With one of these options, (2, L) is a row and a column of L points, not a batch of ids.
-        have_axes = values["style"] is not None or values["axes"] is not None
-        if _can_be_ids(numbers) and not have_axes:
-            ids = numbers
+        if _can_be_ids(numbers) and not _are_points_on_axes(values):
+            position_ids = numbers
         else:
-            other_positions = rule.check("positions", numbers)
+            table_positions = rule.check("positions", numbers)
     attention_mask: Array | None = None
     if values["attention_mask"] is not None:
         attention_mask = read_numbers("attention_mask", values["attention_mask"])
-    return _PositionOptions(ids, other_positions, attention_mask)
+    return _PositionOptions(position_ids, table_positions, attention_mask)
+
+
+def _are_points_on_axes(values: Values) -> bool:
+    """Return True if options such as `--axes` make positions the points of an image.
+
+    An array (2, L) then has the two coordinates of L points. Without these options it has the ids
+    of two sequences.
+    """
+    return values["style"] is not None or values["axes"] is not None
 
 
 def _can_be_ids(numbers: object) -> TypeGuard[Array]:
@@ -619,13 +636,13 @@ def _rotation_by_model(
     """Return the rotation in a model's attention layers, with the source of its layout.
 
     Args:
-        request: The inputs, and what the options change in the model's rotation.
+        request: The inputs, and the options that change the rotation of the model.
         model_name: The value of `--model` or `--config`.
         values: All options; `layer_type` selects layers of the model.
     """
-    resolved = scheme_options.only_model_encoding(values, request.rope_parameters)
-    (encoding,) = resolved.encodings
-    model_file = resolved.model.file
+    ropes = scheme_options.only_model_encoding(values, request.rope_parameters)
+    (encoding,) = ropes.encodings  # The call above refuses a model that has several.
+    model_file = ropes.model.file
     rotation = model_rotation(
         request.inputs,
         file=model_file,
@@ -633,7 +650,7 @@ def _rotation_by_model(
         rows=request.rows,
         heads=head_counts(model_name, values["layer_type"]),
         rotation_fields=request.rotation_fields,
-        **resolved.table_parameters,  # such as `offset`, which no model defines
+        **ropes.table_parameters,  # such as `offset`, which no model defines
     )
     return _SourcedRotation(rotation, layout_source=f"as {model_file} has it")
 

@@ -80,17 +80,15 @@ class _AuditResult:
 
 
 def _run_audit(scheme_type: type[Scheme], **values: Any) -> None:
-    """Run `pecli audit`: measure the rounding errors of less precise ways to compute a table.
+    """Run `pecli audit`: print and draw the rounding errors of less precise ways to compute a table.
 
     A model may have several types of layers, which are audited one after the other.
 
     Args:
         scheme_type: The scheme, such as rope.
-        values: The values of the options by name.
+        values: The values of the options by name, such as `seq_len` and `tolerance`.
     """
-    # `scheme_from` reads all options of a generator: None means that one was not given.
-    missing_values = dict.fromkeys(_OPTIONS_OF_GENERATORS_ONLY)
-    scheme = scheme_options.scheme_from(scheme_type, {**values, **missing_values})
+    scheme = _scheme_to_audit(scheme_type, values)
     audits = _audit_layer_types(scheme, values)
 
     def show(result: _AuditResult) -> None:
@@ -109,6 +107,14 @@ def _run_audit(scheme_type: type[Scheme], **values: Any) -> None:
         json=values["json"],
         quiet=values["quiet"],
     )
+
+
+def _scheme_to_audit(scheme_type: type[Scheme], values: options.Values) -> Scheme:
+    """Return the scheme that options such as `--dim 64` or `--model llama-3.1-8b` describe."""
+    # `pecli rope` and `pecli audit rope` share `scheme_from`. It also reads options that only the
+    # first command has: here they are None, as if a user had left them out.
+    options_left_out = dict.fromkeys(_OPTIONS_OF_GENERATORS_ONLY)
+    return scheme_options.scheme_from(scheme_type, {**values, **options_left_out})
 
 
 def _audit_layer_types(scheme: Scheme, values: options.Values) -> dict[str, Audit]:

@@ -86,20 +86,20 @@ def convert(
       pecli convert model.safetensors --from interleaved --to halves --heads 32 --kv-heads 8 -o hf.safetensors
       pecli convert pe.npy --from interleaved --to halves -o halves.npy
     """
-    # `values` are the options that have no parameter of their own, by name: `--from` is "source".
+    # `values` has the options that are no parameters here, by name: `--from` is "source".
     _check_destination(output, check=check, json=json)
     loaded = open_file(file)
     result = _convert_by_options(loaded, values)
     score_check = result.check() if check else None
-    passed = score_check is None or score_check.passed
     conversion = _Conversion(loaded, result, score_check, is_whole=file in (loaded.path, "-"))
-    path = output if passed else None  # If scores change, nothing is written.
-    if path is not None:
-        _save_with_progress(conversion, path, {**values, "quiet": quiet})
-    answer_as_json = partial(_as_json, conversion, path)
-    show_answer = partial(_show, conversion, path)
+    written_path: str | None = None
+    if output is not None and conversion.keeps_scores:
+        _save_with_progress(conversion, output, {**values, "quiet": quiet})
+        written_path = output
+    answer_as_json = partial(_as_json, conversion, written_path)
+    show_answer = partial(_show, conversion, written_path)
     print_answer(answer_as_json, show_answer, json=json, quiet=quiet)
-    return Exit.of(passed)
+    return Exit.of(conversion.keeps_scores)
 
 
 def _check_destination(output: str | None, *, check: bool, json: bool) -> None:
@@ -126,6 +126,11 @@ class _Conversion(NamedTuple):
     result: Converted
     score_check: ScoreCheck | None
     is_whole: bool  #: False if the user named one tensor of the file
+
+    @property
+    def keeps_scores(self) -> bool:
+        """False if `--check` found that attention scores change: then nothing is written."""
+        return self.score_check is None or self.score_check.passed
 
     @property
     def is_changed(self) -> bool:
@@ -319,25 +324,26 @@ def _source_of_heads(heads: HeadDivision) -> str:
 
 
 def _meaning_of_check(result: Converted, check: ScoreCheck) -> dict[str, object]:
-    """Return what a passed `--check` proves, for JSON and as a sentence.
+    """Return what a passed `--check` proves, for JSON, with a sentence for `proves`.
 
-    It compares attention scores before and after a conversion. A wrong number of heads, or a wrong
-    `--from`, changes both alike and is not found. So the sentence names these two assumptions: «2
-    layers with the 8 heads of m.json, if the input is halves, as --from says».
+    The check compares attention scores before and after a conversion. A wrong `--heads` or `--from`
+    changes both alike and is not found. So the sentence names these two assumptions: «2 layers with
+    the 8 heads of m.json, if the input is halves, as --from says».
     """
-    division = result.heads
-    assert division is not None  # Only weights of heads have scores to check.
-    is_number_from_model = division.model and "heads" not in division.given
-    if is_number_from_model:
-        source = f"of {division.model}"
-    else:
-        source = "given on the command line, which no model confirms"
     layers = counted(check.layers, "layer")
-    sentence = (
-        f"{layers} with the {division.heads} heads {source}, "
-        f"if the input is {result.source}, as --from says"
-    )
+    heads = _heads_with_source(result)
+    sentence = f"{layers} with the {heads}, if the input is {result.source}, as --from says"
     if check.unpaired:
         names = listed(check.unpaired, MAX_LISTED)
         sentence += f"; not checked, because queries or keys are missing beside them: {names}"
     return {"layers": check.layers, "unpaired": check.unpaired, "proves": sentence}
+
+
+def _heads_with_source(result: Converted) -> str:
+    """Return «8 heads of m.json», or «8 heads given on the command line, which no model confirms»."""
+    division = result.heads
+    assert division is not None  # Only weights of heads have scores to check.
+    is_overridden = "heads" in division.given
+    if division.model and not is_overridden:
+        return f"{division.heads} heads of {division.model}"
+    return f"{division.heads} heads given on the command line, which no model confirms"

@@ -101,18 +101,14 @@ def _(problem: ParameterError | str) -> Exit:
 def _typed_name(name: str, command_line: Sequence[str]) -> str:
     """Return a parameter's name as the user typed it: `--theta` for `base` if `--theta` was typed.
 
-    A model is `--model`, or MODEL as in `pecli config MODEL`: then neither `--model` nor `--config`
-    was typed. Without a command line, pecli was called from Python.
-
     Args:
-        name: The name in Python.
-        command_line: The words that the user typed.
+        name: The name of the parameter in Python.
+        command_line: The words that the user typed; empty if a function was called from Python.
     """
     from pecli.engine.schemes.rope import Rope
 
     typed_words = {word.partition("=")[0] for word in command_line}
-    is_typed_without_option = bool(typed_words) and typed_words.isdisjoint(("--model", "--config"))
-    if name == "model" and is_typed_without_option:
+    if name == "model" and _can_only_be_argument(typed_words):
         return "MODEL"
     rope_parameter = Rope.parameters().get(name)  # No other scheme has parameters with aliases.
     if rope_parameter is not None:
@@ -120,6 +116,17 @@ def _typed_name(name: str, command_line: Sequence[str]) -> str:
             if alias in typed_words:
                 return alias
     return option_name(name)
+
+
+def _can_only_be_argument(typed_words: set[str]) -> bool:
+    """Return True if a model was typed without an option, as MODEL in `pecli config MODEL`.
+
+    >>> _can_only_be_argument({"config", "llama-2-7b"}), _can_only_be_argument({"rope", "--model"})
+    (True, False)
+    """
+    is_called_from_python = not typed_words
+    has_option_of_model = not typed_words.isdisjoint(("--model", "--config"))
+    return not is_called_from_python and not has_option_of_model
 
 
 def option_name(name: str) -> str:

@@ -183,7 +183,10 @@ def _is_animated(kind: str | None) -> bool:
 
 
 PrintResult = Callable[[], None]
-"""A function that prints a picture in the terminal, or the name and the size of its file."""
+"""A function that prints a picture in the terminal, or the name and the size of its file.
+
+It is called at the end of the command, and not at all by a quiet one.
+"""
 
 
 class _Destination(Protocol):
@@ -199,7 +202,7 @@ class _Destination(Protocol):
     def draw_and_write(
         self, picture: Picture, sources: Sequence[PlotSource], metadata: dict[str, object]
     ) -> PrintResult:
-        """Draw a picture, and write it unless its place is the terminal.
+        """Draw a picture, write its file if it has one, and return how to print the result.
 
         Args:
             picture: The picture.
@@ -233,6 +236,7 @@ class _InTerminal:
     def draw_and_write(
         self, picture: Picture, sources: Sequence[PlotSource], metadata: dict[str, object]
     ) -> PrintResult:
+        """Return the function that draws the picture in the terminal."""
         from pecli.views.pictures.terminal_render import show
 
         return partial(show, picture)
@@ -253,13 +257,16 @@ class _InPage:
     def draw_and_write(
         self, picture: Picture, sources: Sequence[PlotSource], metadata: dict[str, object]
     ) -> PrintResult:
+        """Write the page, and return the function that prints its name and size.
+
+        The printed line is «rope.html: interactive, 4.6 MiB».
+        """
         from pecli.views import interactive, screen
         from pecli.views.interactive.rope_sliders import slider_settings
 
-        interactive.save(
-            picture, slider_settings(sources), self.path, metadata, dark=self.style.dark
-        )
-        return partial(screen.print_written, self.path, "interactive, ")
+        sliders = slider_settings(sources)
+        interactive.save(picture, sliders, self.path, metadata, dark=self.style.dark)
+        return partial(screen.print_written, self.path, before_size="interactive, ")
 
 
 @dataclass(frozen=True)
@@ -276,6 +283,10 @@ class _InFigure:
     def draw_and_write(
         self, picture: Picture, sources: Sequence[PlotSource], metadata: dict[str, object]
     ) -> PrintResult:
+        """Write the figure, and return the function that prints its name and size.
+
+        The printed line is «rope.png: 8 × 5 inches, 60 KiB».
+        """
         from pecli.views import screen
         from pecli.views.pictures import figure
 
@@ -285,7 +296,8 @@ class _InFigure:
         )
         save(drawn, self.path, style.dpi, metadata)
         width, height = drawn.get_size_inches()
-        return partial(screen.print_written, self.path, f"{width:g} × {height:g} inches, ")
+        inches = f"{width:g} × {height:g} inches, "
+        return partial(screen.print_written, self.path, before_size=inches)
 
 
 def _labelled_specs(sources: Sequence[PlotSource]) -> list[dict[str, object]]:
@@ -322,33 +334,45 @@ class _SourceReader:
         self.kind = kind  #: the kind of picture that was chosen with `--kind`
         self.flags = flags  #: flags of a server, which apply to all models that are named
         self.defaults = dict(DEFAULTS)
-        self.has_models = False  #: whether models are named that take flags
+        self.has_model_for_flags = False  #: whether a model was read to which the flags apply
         self.model_of_scheme = ""  #: the last model that is named beside options of a scheme
 
     def read(self, words: Sequence[str], labels: Sequence[str]) -> list[PlotSource]:
-        """Return what a command line of `pecli plot` draws: sources, the tables of schemes and files.
+        """Return the tables that a command line of `pecli plot` draws, with their labels.
+
+        `--against` separates parts of the command line. A part is one scheme with its options, or any
+        number of files and models: `["rope", "--dim", "64", "--against", "a.npy", "b.npy"]`.
 
         Args:
-            words: The words after `pecli plot`. `--against` separates parts, each of which is
-                either one scheme with its options, or any number of files and models:
-                `["rope", "--dim", "64", "--against", "a.npy", "b.npy"]` has three sources.
-            labels: The values of `--label`, for the sources in order.
+            words: The words after `pecli plot`.
+            labels: The values of `--label`, for the tables in order.
         """
         sources: list[PlotSource] = []
         for part in _split(words, "--against"):
             if not part:
                 raise ParameterError("against", "alone", "it stands before a scheme or a file")
-            scheme_words = _scheme_words(part)
-            only_model = _only_model(part)
-            if only_model and self.flags is not None:
-                sources += self._read_named_model(only_model)
-            elif scheme_words:
-                sources += self._read_scheme(scheme_words)
-            else:
-                sources += self._read_files_and_models(part, words)
-        if self.flags is not None and not self.has_models:
+            sources += self._read_part(part, words)
+        # `_read_named_model` has noted whether one of the parts is a model without options.
+        if self.flags is not None and not self.has_model_for_flags:
             raise self._flags_without_model()
         return labelled(sources, labels)
+
+    def _read_part(self, part: Sequence[str], words: Sequence[str]) -> list[PlotSource]:
+        """Return the tables of a part: a scheme with its options, or files and models.
+
+        Args:
+            part: The words between two `--against`.
+            words: The whole command line, in which another file may have the same name.
+        """
+        # `--model NAME` alone is the scheme rope with this option, whose parameters are the model's.
+        # Server flags, however, change the model itself, as if only its name had been typed.
+        only_model = _only_model(part)
+        if only_model and self.flags is not None:
+            return self._read_named_model(only_model)
+        scheme_words = _scheme_words(part)
+        if scheme_words:
+            return self._read_scheme(scheme_words)
+        return self._read_files_and_models(part, words)
 
     def _flags_without_model(self) -> ParameterError:
         """Return the error for flags that no source takes, with a command that takes them."""
@@ -417,7 +441,7 @@ class _SourceReader:
 
     def _read_named_model(self, name: str) -> list[PlotSource]:
         """Return the tables of a model, and keep its sizes for the schemes after it."""
-        self.has_models = True  # `read` refuses flags without a model.
+        self.has_model_for_flags = True
         options.note_preset(name)
         sources = self._read_model(name)
         self._keep_sizes(sources[0])

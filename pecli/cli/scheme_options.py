@@ -320,7 +320,7 @@ def _with_given_parameters(
     # One note is enough: it compares with the first type of layers.
     _note_changes(model.file, encodings[0], replaced)
     changed_encodings = tuple(
-        _overridden(encoding, replaced, model.context) for encoding in encodings
+        _with_changed_parameters(encoding, replaced, model.context) for encoding in encodings
     )
     return ModelRopes(model, changed_encodings, table_parameters)
 
@@ -351,10 +351,12 @@ def _note_changes(file: str, encoding: Encoding, changes: NamedValues) -> None:
         print_note(f"not as {file} has it: {', '.join(notes)}")
 
 
-def _overridden(encoding: Encoding, changes: NamedValues, context: int | None) -> Encoding:
-    """Return an encoding with some parameters replaced.
+def _with_changed_parameters(
+    encoding: Encoding, changes: NamedValues, context: int | None
+) -> Encoding:
+    """Return a model's encoding with the parameters that the user gave in place of the model's own.
 
-    Another scaling also removes the parameters of the model's own one.
+    If the scaling changes (from linear to yarn, say), the parameters of the old one are removed.
 
     Args:
         encoding: The encoding of a model.
@@ -366,37 +368,60 @@ def _overridden(encoding: Encoding, changes: NamedValues, context: int | None) -
     changes_scaling = new_scaling != old_scaling
     parameters = dict(encoding.parameters)
     if changes_scaling:
-        parameters = _with_scaling(parameters, new_scaling, context)
-    mscales = encoding.mscales
+        parameters = _without_old_scaling(parameters, new_scaling, context)
+
+    # Some models have two attention factors, for short and for long contexts. The user's factor
+    # replaces both, and another scaling has none of them.
+    attention_factors = encoding.mscales
     if changes_scaling or "attention_factor" in changes:
-        mscales = None  # they define the attention factor of the old scaling
-    stated_lengths = encoding.stated_lengths
+        attention_factors = None
+
+    # These are lengths in the model's configuration. The user's length is not in it.
+    lengths_in_configuration = encoding.stated_lengths
     if changes_scaling or "original_max_position_embeddings" in changes:
-        stated_lengths = None  # no config states the original length of the user
+        lengths_in_configuration = None
+
     return replace(
         encoding,
         parameters={**parameters, **changes},
-        mscales=mscales,
-        stated_lengths=stated_lengths,
+        mscales=attention_factors,
+        stated_lengths=lengths_in_configuration,
     )
 
 
-def _with_scaling(
-    parameters: Mapping[str, object], scaling: str, context: int | None
+def _without_old_scaling(
+    parameters: Mapping[str, object], new_scaling: str, context: int | None
 ) -> dict[str, object]:
-    """Return parameters for another scaling: without the old one's, except the trained length.
+    """Return parameters without those of the old scaling, except for the length of the training.
 
-    The trained length is `original_max_position_embeddings`, or the model's context if it had no
-    scaling. The new scaling takes it by the name that it has there: yarn by the same name, dynamic
-    as `max_position_embeddings`.
+    A scaling such as YaRN needs this length, sometimes under another name. One that does not need
+    it, such as linear scaling, does not get it.
+
+    Args:
+        parameters: The parameters of a model's encoding.
+        new_scaling: The name of the new scaling.
+        context: The model's context. If the old scaling had no length, it was trained on this one.
     """
-    from pecli.engine.scalings import PARAMETERS, SCALINGS
+    from pecli.engine.scalings import PARAMETERS
 
+    remaining = options.without(parameters, PARAMETERS)
     trained_length = parameters.get("original_max_position_embeddings") or context
-    without_scaling = options.without(parameters, PARAMETERS)
-    if trained_length is None:
-        return without_scaling
+    name_of_length = _name_of_trained_length(new_scaling)
+    if trained_length is None or name_of_length is None:
+        return remaining
+    return {**remaining, name_of_length: trained_length}
+
+
+def _name_of_trained_length(scaling: str) -> str | None:
+    """Return the parameter of a scaling that holds the length of the training, if it has one.
+
+    >>> _name_of_trained_length("yarn"), _name_of_trained_length("dynamic")
+    ('original_max_position_embeddings', 'max_position_embeddings')
+    """
+    from pecli.engine.scalings import SCALINGS
+
+    names = SCALINGS[scaling].names()
     for name in ("original_max_position_embeddings", "max_position_embeddings"):
-        if name in SCALINGS[scaling].names():
-            return {**without_scaling, name: trained_length}
-    return without_scaling
+        if name in names:
+            return name
+    return None

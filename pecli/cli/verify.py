@@ -275,11 +275,14 @@ def _checks_of_command_line(
     *,
     reasons: bool,
 ) -> list[Check]:
-    """Return the checks of a command line; all its options are checked before anything runs.
+    """Return the checks that `pecli verify` makes for the files of a command line.
+
+    Each file is one of three kinds: tensors (one check), a manifest (a .toml file that lists checks),
+    or the folder of a golden suite (reference tensors that pecli wrote).
 
     Args:
-        files: Tensors, manifests (lists of checks), and folders of golden suites.
-        golden: The folder of a golden suite, with which all files are compared; None without one.
+        files: The files.
+        golden: A golden suite with which all files are compared; None without `--golden`.
         target: Options that describe the expected tensors, such as `model`.
         tolerances: Tolerances that were given.
         reasons: Explain failures.
@@ -287,8 +290,9 @@ def _checks_of_command_line(
     if golden is not None:
         _refuse_target_options(target)
         return _answer_checks(golden, files, tolerances)
-    if all(map(is_manifest, files)):
-        # A manifest has targets of its own, so that there is no file to which the options apply.
+    has_only_manifests = all(map(is_manifest, files))
+    if has_only_manifests:
+        # They state the expected tensors of every check: there is no file that needs the options.
         _refuse_target_options(target)
     verifier = _Verifier(_target(target), Tolerance(**tolerances), reasons)
     group = "the command line" if len(files) > 1 else ""
@@ -296,10 +300,9 @@ def _checks_of_command_line(
     for file in files:
         if is_manifest(file):
             checks += _manifest_checks(file, tolerances, reasons=reasons)
-        # With a target, the folder is compared with that, as one of any other tensors is.
         elif not target and _is_golden_suite(file):
             checks += _suite_checks(file)
-        else:
+        else:  # Tensors. If options describe what they should be, a suite is read as tensors, too.
             checks.append(Check(file, partial(verifier.verify, file), group=group))
     return checks
 

@@ -379,25 +379,24 @@ def _heads_in_columns(unread: _UnreadArray) -> Iterator[Folding]:
 
 
 def _axes_of_grid(unread: _UnreadArray) -> Iterator[Folding]:
-    """Yield the shape of a table whose rows are points of a grid, with one axis for all points.
+    """Yield the shape of a table whose rows are patches of an image, with one axis for all patches.
 
-    If the table has 12 rows, an array (3, 4, D) may hold the patches of an image of 3 × 4: its shape
-    with one axis of rows is (12, D). For a batch of 5 images, (5, 3, 4, D), it is (5, 12, D).
+    If the table has 12 rows, an array (3, 4, D) may hold them for an image of 3 × 4 patches: it is
+    read as (12, D). A batch of 5 such images, (5, 3, 4, D), is read as (5, 12, D).
     """
     if len(unread.candidate.row_lengths) != 1:
-        return
+        return  # The table has several axes of rows, as a bias (heads, queries, keys) has.
     (row_count,) = unread.candidate.row_lengths
     if row_count is None:  # The table may have any number of rows.
         return
-    axes = unread.long_axes  # (5, 3, 4, D)
+    axes = unread.long_axes  # (5, 3, 4, D); axes of length 1 are left out
     first_column_axis = len(axes) - len(unread.column_axes)
     columns = axes[first_column_axis:]  # (D,)
-    for copies, sides in _split_off_grid(axes[:first_column_axis], points=row_count):
+    for batch, sides in _split_off_grid(axes[:first_column_axis], points=row_count):
         note = f"a grid of {' × '.join(map(str, sides))}, row by row"
-        # (3, 4, D) may be 3 sequences of 4 rows as well. It is no guess if the model states a grid of
-        # 3 × 4, or of 4 × 3.
-        is_stated = sorted(sides) == sorted(unread.candidate.grid)
-        yield Folding((*copies, row_count, *columns), note, is_guess=not is_stated)
+        # (3, 4, D) may be 3 sequences of 4 rows as well, unless the model has a grid with these sides.
+        has_sides_of_model = sorted(sides) == sorted(unread.candidate.grid)
+        yield Folding((*batch, row_count, *columns), note, is_guess=not has_sides_of_model)
 
 
 def _split_off_grid(axes: Shape, points: int) -> Iterator[tuple[Shape, Shape]]:

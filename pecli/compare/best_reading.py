@@ -15,10 +15,9 @@ from pecli.compare.candidate import CandidateTable, Expected
 from pecli.compare.factors import view_functions
 from pecli.compare.forms import STEPS, Form, find_integer_for_1
 from pecli.compare.part import Part, is_float_table
-from pecli.compare.reading import Reading
+from pecli.compare.reading import MAX_SAME_DISTANCE, Reading
 from pecli.engine.arrays import COMPLEX, AnyArray, dtype_name, numpy_dtype, widest
 
-MAX_SAME_DISTANCE = 1e-3  #: mean error below which a table is the expected one, apart from rounding
 MAX_GUESS_DISTANCE = 0.01
 """Largest mean error of a guess whose copies differ, as when a few of its elements are wrong."""
 MIN_FLAT_ROWS = 8
@@ -231,6 +230,7 @@ class _Doubts(NamedTuple):
         is_implausible: Copies differ, or cos² + sin² is not constant.
         is_guess: Other tables have such a shape, too.
         is_transposed: Rows are frequencies.
+        has_other_mistakes: More is wrong than the sign of all values.
         is_far: The values are not near.
         has_other_scale: The largest integer is 127, say, and is read with 64 standing for 1.0.
         copies: (2, 12, 64) is rather 12 rows than 2, which would have 12 copies.
@@ -240,6 +240,7 @@ class _Doubts(NamedTuple):
     is_implausible: bool
     is_guess: bool
     is_transposed: bool
+    has_other_mistakes: bool
     is_far: bool
     has_other_scale: bool
     copies: int
@@ -262,6 +263,9 @@ class _Doubts(NamedTuple):
             is_guess=reading.is_guess,
             # Programs rarely store frequencies as rows.
             is_transposed=reading.transposed,
+            # BLOOM's −slope · j is the bias slope · j with a wrong sign. The bias slope · (j − 29) may
+            # be nearer, but would be of another form as well.
+            has_other_mistakes=not reading.is_negated,
             # The values of a few rows are not those of the expected table.
             is_far=not reading.is_near,
             has_other_scale=_has_other_scale(reading, integer_for_1),
@@ -308,8 +312,8 @@ def _is_possible(reading: Reading) -> bool:
 def _is_likely(reading: Reading) -> bool:
     """Return True if a tensor with wrong values likely holds a table in this arrangement of axes.
 
-    (64, 64) may be a table, its transpose, or 64 copies of a vector. As the values are wrong, they
-    do not decide. So an unusual arrangement needs a sign that it is meant.
+    (64, 64) may be a table, its transpose, or 64 copies of a vector. Wrong values do not decide. So
+    an unusual arrangement needs another sign that it is meant.
     """
     if reading.is_learned:
         return True  # No values are expected, so none are wrong.
@@ -320,10 +324,12 @@ def _is_likely(reading: Reading) -> bool:
     expects_vector = len(reading.parts[0].expected.shape) < 2
     if is_vector != expects_vector:
         return _is_likely_with_other_axes(reading)
-    # All others are usual for a table of a model, and for one that fills the tensor. Of several
-    # copies, equal values are the sign: even wrong tables have them.
-    is_table_of_model = reading.candidate.origin is not None
-    return is_table_of_model or _holds_one_table_once(reading) or reading.is_plausible
+    # Upright tables are usual if a model requires them, or if the tensor holds nothing else.
+    is_required_by_model = reading.candidate.origin is not None
+    if is_required_by_model or _holds_one_table_once(reading):
+        return True
+    # Otherwise it holds several copies. The sign is that they are equal, as even wrong copies are.
+    return reading.is_plausible
 
 
 def _is_transposed_wave(reading: Reading) -> bool:

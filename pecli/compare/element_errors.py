@@ -174,9 +174,8 @@ class ElementErrors:
     ) -> "_Screening":
         """Return which elements are out of tolerance, and which must still be measured.
 
-        An element is out of tolerance if its absolute error exceeds atol + rtol·|expected|, which takes
-        little time. To measure its ULPs takes far longer. That is needed only if it may have the largest
-        error of all, or pass by its ULPs.
+        The rule |expected − found| > atol + rtol·|expected| takes little time, but an error in ULPs
+        takes long. It is measured only for elements that may pass by it, or may have the largest error.
 
         Args:
             expected: Some expected elements, (n,).
@@ -188,19 +187,19 @@ class ElementErrors:
         wide_found = widened(found)
         error = np.abs(wide_expected - wide_found)
         has_infinity_or_nan = not np.isfinite(error.max())
-        if has_infinity_or_nan:
+        if has_infinity_or_nan:  # The rule is for finite errors only.
             return _Screening.with_all_to_measure(differs)
         size = np.abs(wide_expected)
         is_wrong = np.asarray(error > self._allowed_errors(size, wide_found))
         if is_wrong.any() and self._may_pass_by_ulps(expected, found):
             return _Screening.with_all_to_measure(differs)
         may_have_largest_error = self._may_have_largest_error(error, first_place)
-        # If 0 is expected, the ratio is infinite, and measured. If 0 was found as well, it is NaN: this
-        # compares as False.
-        may_have_largest_ratio = error / size > self._find_largest_known_ratio(expected, found)
-        return _Screening(
-            is_wrong, must_be_measured=may_have_largest_error | may_have_largest_ratio
-        )
+        # The ratio of error and size also shows ULPs: more than n ULPs of float16 are a ratio of more than
+        # n / (2048 + n). It is infinite if 0 is expected, or NaN for equal zeros: this compares as False.
+        largest_known_ratio = self._find_largest_known_ratio(expected, found)
+        may_have_largest_ratio = error / size > largest_known_ratio
+        must_be_measured = may_have_largest_error | may_have_largest_ratio
+        return _Screening(is_wrong, must_be_measured=must_be_measured)
 
     def _may_pass_by_ulps(self, expected: Array, found: Array) -> bool:
         """Return True if elements may pass although their absolute errors are too large.
@@ -319,6 +318,9 @@ class ElementErrors:
     def _note_wrong(self, is_wrong: Flags, copy: int, first_row: int) -> None:
         """Record which rows and columns of a copy have wrong elements, and its first wrong element.
 
+        A tensor may hold several copies of a table. Rows are recorded for all copies together, columns
+        and the first wrong element for each copy by itself.
+
         Args:
             is_wrong: True for elements out of tolerance, (rows, columns); at least one is wrong.
             copy: The number of the copy that has these rows.
@@ -326,16 +328,16 @@ class ElementErrors:
         """
         rows = slice(first_row, first_row + len(is_wrong))
         wrong_columns = is_wrong.any(axis=0)
-        no_columns = np.zeros(self.width, bool)
-        # `argmax` finds the first True.
-        first_wrong = self._find_place(copy, first_row) + int(is_wrong.argmax())
+        # Elements are numbered row by row, also by `argmax`, which finds the first True.
+        number_in_rows = int(is_wrong.argmax())
+        first_wrong_place = self._find_place(copy, first_row) + number_in_rows
         with self._lock:  # Other threads record other rows, perhaps of the same copy.
             self.mismatched += int(np.count_nonzero(is_wrong))
             self.wrong_rows[rows] |= is_wrong.any(axis=1)
-            columns_before = self.wrong_columns.get(copy, no_columns)
+            columns_before = self.wrong_columns.get(copy, np.zeros(self.width, bool))
             self.wrong_columns[copy] = wrong_columns | columns_before
-            first_before = self.first_wrong_places.get(copy, first_wrong)
-            self.first_wrong_places[copy] = min(first_wrong, first_before)
+            place_before = self.first_wrong_places.get(copy, first_wrong_place)
+            self.first_wrong_places[copy] = min(first_wrong_place, place_before)
 
 
 class _Screening(NamedTuple):

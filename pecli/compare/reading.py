@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # comparing two files needs no scheme
 
 MAX_DISTANCE = 0.1
 """Largest mean error of a table that is recognised by its values: unrelated waves differ by 0.8 on average."""
+MAX_SAME_DISTANCE = 1e-3  #: mean error below which a table is the expected one, apart from rounding
 MAX_POWER_VARIATION = 0.1  #: how far cos² + sin² may vary, relative to its mean
 
 
@@ -172,7 +173,7 @@ class Reading:
         """Return one copy of each table that was found, by its name."""
         return {name: part.first_copy for name, part in self.first_parts.items()}
 
-    def take_tables_to_explain(self) -> FoundTables:
+    def take_found_tables_and_scheme(self) -> FoundTables:
         """Return one copy of the tables that were found, and the scheme that should have made them.
 
         A search for the reason of an error gets these: it changes parameters of the scheme until it
@@ -273,6 +274,13 @@ class Reading:
     @property
     def is_near(self) -> bool:
         return self.distance < MAX_DISTANCE
+
+    @cached_property
+    def is_negated(self) -> bool:
+        """True if a few rows hold the opposite numbers of the table, as if a sign was forgotten."""
+        opposite_parts = [replace(part, negated=not part.negated) for part in self.parts]
+        mean_errors = [measure_mean_error(part) for part in opposite_parts]
+        return float(np.mean(mean_errors)) < MAX_SAME_DISTANCE
 
     @cached_property
     def is_plausible(self) -> bool:

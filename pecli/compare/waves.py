@@ -37,24 +37,24 @@ class SeparateTables(NamedTuple):
 def separate_tables(name: str, array: AnyArray) -> SeparateTables:
     """Return the cosines and the sines of a tensor as two tables, with a row per position.
 
-    `cos_sin_cache` (L, D) becomes `cos` and `sin` (L, D/2). A tensor that does not hold both is
-    returned as one table under an empty name. No frequencies have to be known, as in plots of a file.
+    `cos_sin_cache` (L, D) becomes `cos` and `sin` (L, D/2). A tensor that does not hold both becomes
+    one table under an empty name. Frequencies need not be known: cos² + sin² is constant for any.
 
     Args:
         name: The name of the tensor; `cos_cached` holds cosines, `cos_sin_cache` both.
         array: The tensor.
     """
     row_widths = find_row_widths(array)
-    if row_widths:  # A program wrote a table as a vector: its axes are found first.
+    if row_widths:  # The tensor is a vector of all elements, row after row.
         return _separate_vector(array, row_widths)
     if _may_hold_both(name, array):
-        separated = _separate_functions([array])
+        separated = _separate_cos_and_sin([array])
         if separated is not None:
             return separated
-    # At position 0, all cosines are 1 and all sines 0: a column like that shows a transposed table.
-    # In other matrices, such as biases, it shows nothing.
-    holds_cosines_or_sines = role_of(name) in PLURALS
-    if holds_cosines_or_sines and _is_transposed(array):
+    # A table of one function may be transposed. Only names such as `cos` or `sin` are trusted: in other
+    # matrices, such as biases, a first column of ones or zeros shows nothing.
+    holds_one_function = role_of(name) in ("cos", "sin")
+    if holds_one_function and _is_transposed(array):
         return SeparateTables.of_whole(array.T, "transposed")
     return SeparateTables.of_whole(array)
 
@@ -78,20 +78,20 @@ def _separate_vector(vector: AnyArray, row_widths: Sequence[int]) -> SeparateTab
         row_widths: The lengths that its rows may have, the shortest first.
     """
     widest_first = [vector.reshape(-1, width) for width in reversed(row_widths)]
-    separated = _separate_functions(widest_first)
+    separated = _separate_cos_and_sin(widest_first)
     if separated is not None:
         return separated
     narrowest = widest_first[-1]
     return SeparateTables.of_whole(narrowest, f"read as {bracketed(narrowest.shape)}")
 
 
-def _separate_functions(tables: list[AnyArray]) -> SeparateTables | None:
+def _separate_cos_and_sin(tables: list[AnyArray]) -> SeparateTables | None:
     """Return the cosines and sines of the first table that holds both; None if none does.
 
     In such a table, cos² + sin² is constant.
     """
     for table in tables:
-        for reading in find_wave_readings(table):
+        for reading in find_readings_as_cos_and_sin(table):
             if reading.has_constant_power:
                 return SeparateTables(reading.take_first_copies(), describe_arrangement(reading))
     return None
@@ -102,12 +102,11 @@ def _is_transposed(array: AnyArray) -> bool:
     return array.ndim == 2 and bool(array.size) and begins_with_position_0(array.T)
 
 
-def find_wave_readings(array: AnyArray) -> Iterator[Reading]:
+def find_readings_as_cos_and_sin(array: AnyArray) -> Iterator[Reading]:
     """Yield the ways to read a tensor as cosines and sines whose frequencies are not known.
 
-    128 columns may be read as the cosines and then the sines of 64 frequencies, for example. A way
-    is plausible if cos² + sin² is constant in it, and if columns that should be copies are alike.
-    The most frequencies come first.
+    One way reads 128 columns as 64 cosines, then 64 sines. A way is yielded if cos² + sin² is constant
+    in it, and if columns that should be copies are alike. The most frequencies come first.
     """
     frequency_counts = sorted(_find_frequency_counts(array), reverse=True)
     for frequencies in frequency_counts:

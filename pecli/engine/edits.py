@@ -73,11 +73,11 @@ class Layout(Edit):
     found: str
 
 
-ONE_FUNCTION: Mapping[Edit, str] = {
+ONLY_FUNCTION_BY_EDIT: Mapping[Edit, str] = {
     Layout("cos and sin", "cos alone"): "cos",
     Layout("cos and sin", "sin alone"): "sin",
 }
-"""The layouts of a table that holds one of both functions, and which."""
+"""The edits of a table that holds one function only, with the name of this function."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,8 @@ class Misplacement(Enum):
     NOT_RESET = auto()
     RESTARTED = auto()
     ROW_BEFORE = auto()
+    ROW_NUMBER = auto()
+    """Slots of a cache that hold tokens in another order are taken for their positions."""
     SHARED = auto()
     SHIFTED = auto()
     STUCK = auto()
@@ -193,6 +195,18 @@ class Transposed(Edit):
     kind = "transposed"
 
     axes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class MemoryOrder(Edit):
+    """Numbers lie in memory in the order of other axes: their shape has as many, in another order."""
+
+    kind = "memory_order"
+
+    expected: tuple[int, ...]
+    found: tuple[int, ...]
+    which: str = "after"
+    """The tensor that lies so: the one before the rotation, the one after it, or both."""
 
 
 @dataclass(frozen=True)

@@ -95,23 +95,24 @@ class ArrayObservations(Observations):
         super().__init__(matrices, observed_dtype(real_parts))
 
 
-def array_case(
-    computation: ArrayComputation, observed: Observations, edits: tuple[Edit, ...]
+def case_of_arrays(
+    changed: ArrayComputation, found: Observations, changes: tuple[Edit, ...]
 ) -> Case:
-    """Return the comparison of a file's arrays, after some changes, with the arrays of another file.
+    """Return a comparison of two files' arrays for `accept`, which tests if all numbers are equal.
 
-    The caller tests it with `accept`, which explains the second file by the changes if all numbers are
-    equal.
+    The arrays of the first file were changed before, for example by reversing their rows. If they
+    equal those of the second file, `accept` returns the changes as the explanation.
 
     Args:
-        computation: The arrays of the first file after the changes, such as with rows reversed.
-        observed: The arrays of the second file.
-        edits: The changes, as results name them.
+        changed: The arrays of the first file, after the changes.
+        found: The arrays of the second file.
+        changes: What was changed, as results name it.
     """
     return Case(
         scheme=UNUSED_SCHEME,
-        specification=computation,  # without a mistake
-        computation=computation,  # with the supposed mistakes, of which there are none here
-        observations=observed,
-        arranged=edits,
+        # A search adds mistakes to the second of these two. Here it is as right as the first.
+        specification=changed,
+        computation=changed,
+        observations=found,
+        arranged=changes,  # An explanation states them before any mistake.
     )

@@ -10,8 +10,8 @@ import numpy as np
 from pecli.engine.arrays import Array, Floats, dtype_name, widened
 from pecli.engine.edits import Dtype, Edit, ExpectedDtype, Swapped
 from pecli.explain.array_arrangements import Candidate, arranged_as
-from pecli.explain.array_computation import ArrayComputation, ArrayObservations, array_case
-from pecli.explain.array_values import scaled, with_mask_of, with_row_constants
+from pecli.explain.array_computation import ArrayComputation, ArrayObservations, case_of_arrays
+from pecli.explain.array_values import scaled, with_mask_value_of, with_row_constants
 from pecli.explain.catalogue import DAMAGE
 from pecli.explain.explanation import Explanation, best
 from pecli.explain.first_choice import explain_by_first
@@ -97,7 +97,7 @@ def _case_of_rounding(name: str, exact: Array, rounded: Array, edit: Edit) -> Ca
     """
     computation = ArrayComputation((exact,))
     observations = ArrayObservations({name: rounded})
-    return array_case(computation, observations, (edit,))
+    return case_of_arrays(computation, observations, (edit,))
 
 
 class ArrayPair:
@@ -124,7 +124,9 @@ class ArrayPair:
 
     def case(self, candidate: Candidate) -> Case:
         computation = ArrayComputation((candidate.array,), candidate.is_computed)
-        return replace(array_case(computation, self.observed, candidate.edits), measured=self.kept)
+        return replace(
+            case_of_arrays(computation, self.observed, candidate.edits), measured=self.kept
+        )
 
     def differs_by_rounding_only(self) -> bool:
         """Return True if every number is as expected, within the tolerance and half a ULP of its dtype.
@@ -181,7 +183,7 @@ class ArrayPair:
             return None
         rounded = ArrayComputation((self.found,), storage=coarser)
         observations = ArrayObservations({self.name: self.expected})
-        return accept(array_case(rounded, observations, (ExpectedDtype(coarser.dtype),)))
+        return accept(case_of_arrays(rounded, observations, (ExpectedDtype(coarser.dtype),)))
 
     def _case_without_change(self) -> Case | None:
         """Return the supposition that the numbers are those expected; None if the shapes differ."""
@@ -189,7 +191,9 @@ class ArrayPair:
         found = _in_real_numbers(self.found)
         if expected.shape != found.shape:
             return None
-        return array_case(ArrayComputation((expected,)), ArrayObservations({self.name: found}), ())
+        return case_of_arrays(
+            ArrayComputation((expected,)), ArrayObservations({self.name: found}), ()
+        )
 
     def explain_by_change(self) -> Explanation | None:
         """Return the explanation by the first change of the expected array that makes the found one.
@@ -270,7 +274,7 @@ class ArrayPair:
         yield from scaled(arrangement, self.found)
         if not self.is_complex:
             yield from with_row_constants(arrangement, self.found)
-            yield from with_mask_of(self.found, arrangement)
+            yield from with_mask_value_of(arrangement, self.found)
 
 
 def _is_complex(array: Array) -> bool:
@@ -336,25 +340,30 @@ def _explain_by_damage(case: Case) -> Iterator[Explanation]:
         yield from explain_by_kind(case, kind)
 
 
-def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float) -> list[Explanation]:
-    """Return that two tensors changed places: `cos` holds the sines, and `sin` the cosines.
+def explain_exchanged_names(
+    pairs: Mapping[str, tuple[Array, Array]], atol: float
+) -> list[Explanation]:
+    """Return the explanation that two arrays were stored under each other's names.
+
+    The array named `cos` then holds the sines, and the one named `sin` the cosines.
 
     Args:
-        pairs: The expected and the found array of each tensor, by its name.
+        pairs: The expected and the found array of each name.
         atol: The tolerance, granted if nothing explains the arrays more closely.
 
     Returns:
-        One explanation for the first two tensors that did; an empty list if none did.
+        One explanation, for the first two names that were exchanged; an empty list if none were.
     """
-    for name, name_of_other in combinations(pairs, 2):
+    for name, other_name in combinations(pairs, 2):
         expected, found = pairs[name]
-        expected_of_other, found_of_other = pairs[name_of_other]
+        expected_of_other, found_of_other = pairs[other_name]
         if not _can_be_compared((expected, expected_of_other, found, found_of_other)):
             continue
-        # Each found array is compared with what is expected of the other tensor.
-        computation = ArrayComputation((expected_of_other, expected))
-        observations = ArrayObservations({name: found, name_of_other: found_of_other})
-        case = array_case(computation, observations, (Swapped(),))
+        # `name` comes first in both. After an exchange, it has the array of the other name.
+        expected_if_exchanged = ArrayComputation((expected_of_other, expected))
+        found_arrays = ArrayObservations({name: found, other_name: found_of_other})
+        case = case_of_arrays(expected_if_exchanged, found_arrays, (Swapped(),))
+        # No further mistake is tried: the exchange has to explain every number.
         explanations = explain_cases([case], atol, most_mistakes=0)
         if explanations:
             return explanations[:1]

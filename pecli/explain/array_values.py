@@ -141,25 +141,24 @@ def _is_mostly_near(sample: ExpectedAndFound, changed: Floats) -> bool:
 
 
 def with_row_constants(candidate: Candidate, found: Array) -> Iterator[Candidate]:
-    """Yield an expected attention bias plus one constant per row: how much higher the found row is.
+    """Yield the expected array plus one constant per row, if the found array seems to differ by these.
 
-    ALiBi's causal rows for three keys are [0 · ·], [−1 0 ·] and [−2 −1 0], masked at the dots. A
-    program that counts keys from the first one has [0 · ·], [0 1 ·] and [0 1 2]: 0, 1 and 2 are
-    added to the rows. Attention stays the same, since softmax(x + constant) is softmax(x).
+    Attention biases may differ so without any effect, since softmax(x + constant) is softmax(x). For
+    three keys, ALiBi's last row is −2 −1 0 if it is counted from the query. Counted from the first
+    key, it is 0 1 2: the constant is 2.
     """
     expected = candidate.array
-    if not _may_be_biases(expected, found) or not _differs_by_row_constants(expected, found):
+    if not _may_be_biases(expected, found) or not _sample_differs_by_row_constants(expected, found):
         return
     every_row = ExpectedAndFound(widened(expected), widened(found))
-    constants = _median_difference_per_row(every_row)
-    beyond_rounding = np.where(
-        np.abs(constants) > MIN_CONSTANT_PER_ROW * _rounding_per_row(found), constants, 0.0
-    )
-    if _differ_in_many_rows(beyond_rounding):
-        with_constants = every_row.expected + constants
-        # Masked elements and padding stay as they are.
-        shifted = np.where(every_row.has_value, with_constants, every_row.expected)
-        yield Candidate((*candidate.edits, RowShift()), shifted, is_computed=True)
+    constants = _median_difference_per_row(every_row)  # (…, rows, 1)
+    smallest_constants = MIN_CONSTANT_PER_ROW * _rounding_per_row(found)
+    beyond_rounding = np.where(np.abs(constants) > smallest_constants, constants, 0.0)
+    if not _vary_over_many_rows(beyond_rounding):
+        return  # It is one offset for all rows, only a few rows are wrong, or rounding differs.
+    # Masked elements and padding stay as they are.
+    shifted = np.where(every_row.has_value, every_row.expected + constants, every_row.expected)
+    yield Candidate((*candidate.edits, RowShift()), shifted, is_computed=True)
 
 
 def _may_be_biases(expected: Array, found: Array) -> bool:
@@ -172,19 +171,19 @@ def _may_be_biases(expected: Array, found: Array) -> bool:
     return has_rows_of_keys and are_real
 
 
-def _differs_by_row_constants(expected: Array, found: Array) -> bool:
-    """Return True if some rows of both arrays are nearly equal once a constant is added to each row.
+def _sample_differs_by_row_constants(expected: Array, found: Array) -> bool:
+    """Return True if a sample of rows is nearly as found once a constant is added to each row.
 
-    Only some rows are compared, which is cheap, before a large array is changed.
+    A sample is compared fast, before a large array is changed as a whole.
     """
     sample = _evenly_spread_rows(expected, found)
     return _is_mostly_near(sample, sample.expected + _median_difference_per_row(sample))
 
 
-def _differ_in_many_rows(constants: Floats) -> bool:
-    """Return True if the constants added to rows are not all the same, and enough of them are not 0.
+def _vary_over_many_rows(constants: Floats) -> bool:
+    """Return True if the constants of rows are not all the same, and more than a quarter are not 0.
 
-    0, 1, 2, 3 differ. 7, 7, 7, 7 are one offset, and 0, 0, 0, 7 one wrong row.
+    0, 1, 2, 3 vary. 7, 7, 7, 7 are one offset, and 0, 0, 0, 7 are one wrong row.
     """
     smallest_visible = EVEN * np.abs(constants).max()
     share_of_rows = np.mean(np.abs(constants) > smallest_visible)
@@ -215,29 +214,30 @@ def _median_difference_per_row(sides: ExpectedAndFound) -> Floats:
         return np.nan_to_num(np.nanmedian(differences, axis=-1, keepdims=True))
 
 
-def with_mask_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
-    """Yield the expected attention bias with the found array's mask, if that hides the same elements.
+def with_mask_value_of(candidate: Candidate, found: Array) -> Iterator[Candidate]:
+    """Yield the expected attention bias, masked with the found array's number instead of its own.
 
-    A causal mask is −inf in one program and −65504 in another; both hide the same keys. If the bias
-    with the other mask equals the found array, which a search compares, this explains the difference.
+    To hide a key, some programs use −inf and others −65504. Nothing is yielded if the two arrays hide
+    different keys, or if they already use the same number.
 
     Args:
-        found: The array of the file, of real numbers.
         candidate: The expected array, after the changes that are supposed already.
+        found: The array of the file, of real numbers.
     """
     expected = widened(candidate.array)
     is_masked = _is_masked(expected)
     if not is_masked.any():
         return
     found_values = widened(found)
-    hides_same_elements = np.array_equal(is_masked, _is_masked(found_values))
-    if not hides_same_elements:
+    hides_same_keys = np.array_equal(is_masked, _is_masked(found_values))
+    if not hides_same_keys:
         return
-    mask_of_found = found_values[is_masked]
-    if not np.array_equal(expected[is_masked], mask_of_found):
-        edit = Mask(f"{mask_of_found[0]:.2g}")
-        with_found_mask = np.where(is_masked, found_values, expected)
-        yield Candidate((*candidate.edits, edit), with_found_mask)
+    found_mask_values = found_values[is_masked]
+    if np.array_equal(expected[is_masked], found_mask_values):
+        return
+    with_found_mask = np.where(is_masked, found_values, expected)
+    edit = Mask(f"{found_mask_values[0]:.2g}")
+    yield Candidate((*candidate.edits, edit), with_found_mask)
 
 
 def _is_masked(biases: Floats) -> Flags:

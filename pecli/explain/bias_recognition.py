@@ -60,10 +60,14 @@ class HeadBias(NamedTuple):
     """A bias of all heads, (heads, queries, keys), or their slopes, (heads, 1, 1)."""
 
     values: Array
-    arranged: tuple[Edit, ...] = ()
-    """Edits that say how it lies in the file."""
+    shape_edits: tuple[Edit, ...] = ()
+    """Edits that say how it lies in the file, such as transposed."""
     form: str = "symmetric"
     """The distances by which slopes are multiplied, such as causal; slopes alone have none."""
+
+    @property
+    def queries(self) -> int:
+        return int(self.values.shape[1])
 
     @property
     def keys(self) -> int:
@@ -159,7 +163,7 @@ def _without_copies(bias: HeadBias) -> HeadBias:
     for heads in possible_numbers:
         if _repeats_after(heads, bias.values):
             repeated = Repeated(axis=0, times=all_heads // heads)
-            return HeadBias(bias.values[:heads], (repeated, *bias.arranged))
+            return HeadBias(bias.values[:heads], (repeated, *bias.shape_edits))
     return bias
 
 
@@ -321,33 +325,31 @@ def _options_of(bias: HeadBias) -> dict[str, Any]:
 
 
 def _explain_by_scheme(bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
-    """Yield explanations of a bias by an ALiBi scheme: without a mistake, then with a known one.
+    """Yield explanations of an attention bias by an ALiBi scheme: without a mistake, then with one.
 
-    Known mistakes are the wrong sign, another mask or none, and slopes that were rounded to 16 bits.
-    Nothing is yielded for a bias that lacks queries: with 64 keys, a head of the scheme has 64
-    queries, so that (6, 63, 64) lacks one per head.
+    The mistakes are the wrong sign, another mask or none, and slopes that were rounded to 16 bits.
+    Nothing is yielded for a bias (6, 63, 64) if each of the 6 heads of the scheme has 64 queries.
 
     Args:
         bias: The tensor, (heads, queries, keys), and how it lies in the file.
         scheme: The scheme that is supposed to have made it.
     """
-    computation = BiasComputation.of(scheme, bias.name)
-    matrix = bias.values.reshape(-1, bias.keys)  # (heads · queries, keys)
-    has_all_queries = len(matrix) == computation.rows
-    if not has_all_queries:
+    right_bias = BiasComputation.of(scheme, bias.name)
+    if bias.queries != right_bias.queries:
         return
-    tensors = {bias.name: matrix}
+    rows_of_all_heads = bias.values.reshape(-1, bias.keys)  # (heads · queries, keys)
+    tensors = {bias.name: rows_of_all_heads}
     observations = Observations(tensors, observed_dtype(tensors))
-    case = Case.of(scheme, computation, observations, bias.arranged)
+    case = Case.of(scheme, right_bias, observations, bias.shape_edits)
     without_mistake = explain_cases([case], tolerance=0.0, most_mistakes=0)
-    with_one_mistake = accepted(_cases_with_mistakes(case, bias, computation))
+    # Only mistakes with which every number of the bias is made again are accepted.
+    with_one_mistake = accepted(_cases_with_mistakes(case, bias, right_bias))
     for explanation in chain(without_mistake, with_one_mistake):
-        yield explanation.made_by(scheme)
+        # The command of the answer makes the right bias; a mistake is named beside it.
+        yield explanation.with_scheme_of_command(scheme)
 
 
-def _cases_with_mistakes(
-    case: Case, bias: HeadBias, computation: BiasComputation
-) -> Iterator[Case]:
+def _cases_with_mistakes(case: Case, bias: HeadBias, right_bias: BiasComputation) -> Iterator[Case]:
     """Yield the comparison of a file with a wrong bias, for each known mistake that may be in it.
 
     A right bias is slope · distance, such as 0.5 · −3 for a key three tokens back, and −∞ for masked
@@ -357,12 +359,12 @@ def _cases_with_mistakes(
     Args:
         case: The comparison of the file with the right bias.
         bias: The bias of the file.
-        computation: The steps that make a right bias.
+        right_bias: The steps that make a right bias.
     """
     if bias.name == "slopes":
         return  # A vector of slopes has no mask and no distances that could be wrong.
     first_head = widened(bias.values[0])  # All heads have the same mask.
-    other_masks = [*_mask_mistakes(first_head, computation)]
+    other_masks = [*_mask_mistakes(first_head, right_bias)]
     for other_mask in other_masks:
         yield case.supposing(other_mask)
     with_wrong_sign = case.supposing(NegatedBias())

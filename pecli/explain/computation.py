@@ -52,6 +52,7 @@ class Arithmetic:
     frequencies: str | None = None
     phases: str | None = None
     pi: float = math.pi  # by which arguments are reduced: 3.14159 moves them by 5.3e-6 per turn
+    has_given_frequencies: bool = False  # they are those of one program, to the last bit
 
     def angles(self, positions: Floats, frequencies: Floats) -> Floats:
         """Return position · frequency of each row and pair, rounded at each step as an implementation does.
@@ -76,6 +77,7 @@ class Arithmetic:
 
         Another library may compute a frequency of 0.5 as 0.4999999 or 0.5000001. Angles are computed from
         both ends of that interval: since rounding keeps the order of numbers, all others lie between them.
+        At position 70,000, that is 0.025 apart. If the frequencies are given to the last bit, nothing is.
 
         Args:
             positions: (rows, 1), or (rows, pairs) if pairs follow several axes.
@@ -83,6 +85,8 @@ class Arithmetic:
         """
         if self == EXACT:
             return np.asarray(EXACT_ERROR * np.abs(positions * frequencies))
+        if self.has_given_frequencies:
+            return np.zeros(np.broadcast_shapes(positions.shape, frequencies.shape))
         sizes = np.maximum(np.abs(frequencies), TINY)  # A frequency of 0 has no logarithm.
         relative_error = HALF_UNIT * (np.abs(np.log(sizes)) + 3)
         low = self.angles(positions, frequencies * (1 - relative_error))
@@ -96,6 +100,7 @@ class Arithmetic:
             _unless_float32(self.frequencies),
             _unless_float32(self.phases),
             self.pi,
+            self.has_given_frequencies,
         )
 
     @property
@@ -185,6 +190,7 @@ class Columns(PhasorForm):
     swapped: bool = False
     negated: frozenset[str] = frozenset()  # of cos and sin: columns with the other sign
     reversed: bool = False
+    has_pair_per_column: bool = False  # of `pe`: each column has a frequency of its own
 
     @cached_property
     def columns(self) -> ColumnMap:
@@ -236,8 +242,12 @@ class Columns(PhasorForm):
         Two pairs are s0 c0 s1 c1 interleaved, and s0 s1 c0 c1 in halves. If each of two axes of a grid
         has its own halves, they are s0 c0 | s1 c1. An odd dim of 5 cuts the last cosine off three
         interleaved pairs, s0 c0 s1 c1 s2, and leaves a column of zeros in halves, s0 s1 c0 c1 0.
+        By mistake, each column may have a frequency of its own: s0 c1 s2 c3.
         """
-        if self.layout == "interleaved":
+        if self.has_pair_per_column:
+            pair = np.arange(self.pairs)  # 0 1 2 3
+            is_second = pair % 2 == 1
+        elif self.layout == "interleaved":
             pair = np.repeat(np.arange(self.pairs), 2)  # 0 0 1 1
             is_second = np.tile([False, True], self.pairs)
         else:
@@ -737,20 +747,25 @@ class FrequencyComputation(WaveComputation):
 
         A vector of wavelengths w shows the frequencies 2π / w. None is returned if it holds NaN or
         infinity.
+
+        Args:
+            sample: The numbers of the vector, (1, columns).
+            rows: The index of its only row.
         """
         if not np.isfinite(sample).all():
             return None
         numbers = self._number_of_each_pair(sample, rows)
-        # The amplitude is 2 if all numbers are supposed to have been doubled by mistake.
-        frequencies = self._inverted_for_wavelengths(numbers / self.amplitude)
+        # By mistake, all frequencies may have been multiplied by a factor, such as 2. It is divided out.
+        factor_of_all = self.amplitude
+        frequencies = self._inverted_for_wavelengths(numbers) / factor_of_all
         # Another program may have computed powers in float32, and rounded them to a dtype.
         error_of_powers = standard_errors_of_powers(frequencies)
         error_of_rounding = self.storage.half_unit(frequencies)
         return MeasuredFrequencies(
             values=frequencies,
             errors=error_of_powers + error_of_rounding,
-            amplitude=1.0,  # A vector of frequencies shows no amplitude of cosines.
-            is_folded=False,  # It shows the signs of frequencies, which cosines do not.
+            amplitude=1.0,  # of cosines and sines, which a vector does not have
+            is_folded=False,  # Signs are there. They are lost only if frequencies come from cosines.
         )
 
     def _number_of_each_pair(self, sample: Floats, rows: Indices) -> Floats:

@@ -36,6 +36,11 @@ class ElementPlaces:
         """True if the tensor has an axis before rows."""
         return len(self.heads[0]) > 0
 
+    @property
+    def has_axis_before_heads(self) -> bool:
+        """True if the tensor has an axis of sequences before that of heads."""
+        return len(self.heads[0]) > 1
+
     def at_heads(self, numbers: Iterable[int]) -> Self:
         """Return the places of some heads, given their numbers among those that are here."""
         return replace(self, heads=[self.heads[number] for number in numbers])
@@ -54,6 +59,15 @@ class ElementPlaces:
             rows=range(heads_per_sequence),
             are_axes_exchanged=True,
         )
+
+    def head(self, number: int) -> int | tuple[int, ...]:
+        """Return the index of a head in the whole tensor, a number if it has a single axis of heads.
+
+        >>> ElementPlaces(heads=[(0,), (2,)], rows=[3]).head(1)
+        2
+        """
+        index = self.heads[number]
+        return index[0] if len(index) == 1 else index
 
     def element(self, head: int, row: int, channel: int) -> tuple[int, ...]:
         """Return the index of an element in the whole tensor.

@@ -16,34 +16,36 @@ from pecli.explain.computation import (
     SchemeComputation,
     WaveComputation,
 )
-from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
+from pecli.explain.frequency_schedule import FrequencySchedule, wave_parameters_of_schedule
 from pecli.explain.hypothesis import Mistake
 from pecli.explain.planting import Tensors
-from pecli.explain.wave_tables import scheme_of_waves
+from pecli.explain.wave_tables import scheme_with_wave_parameters
 
 
 def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | None:
-    """Return tensors with a mistake, made without NumPy's cosines, which differ between machines.
+    """Return tensors with a mistake that have the same bytes on every machine.
 
     `pecli golden` writes them as test data: an implementation that agrees with them has the mistake.
+    NumPy's cosines differ between machines in the last bit. The engine, the part of this package that
+    makes right tables, has cosines that are correctly rounded and so the same everywhere.
 
     Args:
         tensors: The right tensors: their names, their scheme and the steps that make them.
         mistake: The mistake, such as another base.
 
     Returns:
-        The wrong tensors by name; None if they cannot be made with the engine's correctly rounded
-        cosines.
+        The wrong tensors by name; None if they cannot be made without NumPy's functions.
     """
     wrong_tensors = tensors.with_mistake(mistake)
     steps = wrong_tensors.computation
     if isinstance(steps, (BiasComputation, SchemeComputation)):
-        return wrong_tensors.every_row  # They need no cosines, or have those of the engine.
-    if isinstance(steps, FrequencyComputation):
-        return None  # The engine has no correctly rounded numbers for wrong frequencies.
-    if isinstance(steps, WaveComputation):
+        # attention biases, slope times distance, and tables that the engine has made already
+        return wrong_tensors.every_row
+    if isinstance(steps, FrequencyComputation):  # a vector of frequencies: powers by NumPy
+        return None
+    if isinstance(steps, WaveComputation):  # cosines and sines
         return _exact_table(wrong_tensors, steps, mistake)
-    return None  # Others, such as tables with a mistake in some rows only, use NumPy.
+    return None  # the rest, such as tables of which only some rows are wrong: cosines by NumPy
 
 
 def _exact_table(
@@ -73,8 +75,8 @@ def _stored_matrix(computation: WaveComputation, cos_and_sin: Complex) -> Floats
 def _exact_cos_and_sin(computation: WaveComputation) -> Complex | None:
     """Return cos + i·sin of each row and pair of a table, (rows, pairs), correctly rounded.
 
-    The engine rounds the table of a scheme correctly. So the numbers are taken from a scheme with the
-    same frequencies and positions; its columns may differ. None is returned if there is no such scheme.
+    The engine makes correctly rounded tables of schemes. So the numbers are taken from a scheme with
+    the same frequencies and positions. None is returned if there is no such scheme.
     """
     frequency_rule = computation.schedule  # such as base^(−i/32) for pair i
     if frequency_rule is None or not _may_be_of_scheme(computation, frequency_rule):
@@ -84,9 +86,10 @@ def _exact_cos_and_sin(computation: WaveComputation) -> Complex | None:
     if tables is None:
         return None
     cos_and_sin = _cos_and_sin_of_tables(tables)
-    # All pairs turn in the scheme. Those that should not have the angle 0: amplitude · (cos 0 + i·sin 0).
-    first_still_pair = frequency_rule.rotating_pairs
-    cos_and_sin[:, first_still_pair:] = computation.amplitude
+    # The scheme turns all pairs, but maybe only the first few should turn. The others keep the
+    # angle 0, for which amplitude · (cos 0 + i·sin 0) is the amplitude.
+    turning_pairs = frequency_rule.rotating_pairs
+    cos_and_sin[:, turning_pairs:] = computation.amplitude
     return cos_and_sin
 
 
@@ -151,11 +154,13 @@ def _scheme_of_schedule(schedule: FrequencySchedule, amplitude: float) -> Scheme
     rotary one. All pairs rotate in it: which ones do is no part of the frequencies.
     """
     every_pair = replace(schedule, rotating=None)
-    waves = waves_of_schedule(every_pair, 2 * schedule.pairs, rows=1)._replace(amplitude=amplitude)
-    rotary = scheme_of_waves(waves, dtype="float64")
+    usual_parameters = wave_parameters_of_schedule(every_pair, 2 * schedule.pairs, rows=1)
+    of_rotary = usual_parameters._replace(amplitude=amplitude)
+    rotary = scheme_with_wave_parameters(of_rotary, dtype="float64")
     if rotary is not None:
         return rotary
-    return scheme_of_waves(waves._replace(layout="halves", separate=False), dtype="float64")
+    of_sinusoidal = of_rotary._replace(layout="halves", separate=False)
+    return scheme_with_wave_parameters(of_sinusoidal, dtype="float64")
 
 
 def _tensors_of_mistaken_scheme(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | None:

@@ -53,6 +53,8 @@ class Explanation:
     """The rows that were compared, if not all were."""
     is_cut_short: bool = False
     """True if the time limit ended the search, so that a shorter explanation may exist."""
+    is_recipe_of_all: bool = True
+    """False if other tensors of the file would not pass with the recipe that the edits name."""
 
     @property
     def mistakes(self) -> tuple[Edit, ...]:
@@ -81,18 +83,25 @@ class Explanation:
         """
         return replace(self, edits=tuple(map(change, self.edits)))
 
-    def made_by(self, scheme: Scheme | None) -> "Explanation":
-        """Return the explanation with the scheme of its command; None for no command."""
+    def with_scheme_of_command(self, scheme: Scheme | None) -> "Explanation":
+        """Return the explanation with the scheme whose command is printed; None for no command."""
         return replace(self, scheme=scheme)
 
     def without_command(self) -> "Explanation":
         """Return the explanation without the command that makes a table with its mistakes."""
-        return self.made_by(None)
+        return self.with_scheme_of_command(None)
 
     def without(self, edit: Edit) -> "Explanation":
         """Return the explanation without an edit that goes without saying."""
         others = tuple(other for other in self.edits if other != edit)
         return replace(self, edits=others)
+
+    def with_recipe_of_some(self) -> "Explanation":
+        """Return the explanation as one whose recipe other tensors of the file do not have.
+
+        If only sines were computed in float16, `--recipe float16` would make other cosines as well.
+        """
+        return replace(self, is_recipe_of_all=False)
 
     def without_parameter(self, name: str) -> "Explanation":
         """Return the explanation without an edit of a parameter that nobody stated."""

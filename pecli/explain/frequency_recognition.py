@@ -12,7 +12,7 @@ from pecli.explain.catalogue.coarse_storage import Stored
 from pecli.explain.computation import TINY, standard_errors_of_powers
 from pecli.explain.explanation import Explanation
 from pecli.explain.first_choice import explain_by_plain_or_exact_schedule
-from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
+from pecli.explain.frequency_schedule import FrequencySchedule, wave_parameters_of_schedule
 from pecli.explain.hypotheses import accepted, explain_cases
 from pecli.explain.hypothesis import Case
 from pecli.explain.measure import MeasuredFrequencies
@@ -22,7 +22,7 @@ from pecli.explain.storage import FloatStorage, half_ulp, storages_of
 from pecli.explain.subject import computation_of
 from pecli.explain.tables import case_of, observed_dtype
 from pecli.explain.wave_recognition import GRID_SIGMAS
-from pecli.explain.wave_tables import scheme_of_waves
+from pecli.explain.wave_tables import scheme_with_wave_parameters
 
 MIN_FREQUENCIES = 6
 """Elements of a vector that may be frequencies: fewer numbers lie on some schedule by chance."""
@@ -180,7 +180,8 @@ def _explain_by_coarse_storage(case: Case, values: Floats) -> Iterator[Explanati
 def _rotary_scheme_of(schedule: FrequencySchedule) -> Positioned | None:
     """Return the rotary scheme with the frequencies of a schedule; None if no scheme has them."""
     channels = 2 * schedule.pairs
-    return scheme_of_waves(waves_of_schedule(schedule, channels, rows=1))
+    parameters = wave_parameters_of_schedule(schedule, channels, rows=1)
+    return scheme_with_wave_parameters(parameters)
 
 
 def _explain_by_recipes(case: Case) -> Iterator[Explanation]:

@@ -18,7 +18,7 @@ from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain.measure import Fit, MeasuredFrequencies, fit_number
-from pecli.explain.wave_tables import WaveTable, wave_table
+from pecli.explain.wave_tables import WaveParameters, wave_parameters
 
 NO_SCALING: Scaling = SCALINGS["none"]()
 
@@ -44,14 +44,16 @@ class FrequencySchedule:
     scaling_denominator: float | None = None
     """The denominator that the scaling uses, if it is not the exponent's."""
     applied: str = "once"
-    """How the scaling is applied: «once», «again» to its own result, or with its ratios «squared»."""
+    """How the scaling is applied: «once», «again» to its own result, with its ratios «squared», or
+    «multiplied» by the numbers by which it divides."""
 
     @cached_property
     def frequencies(self) -> Floats:
         """Radians per position, one per pair: base^(−i/denominator), changed by the scaling and the scale.
 
         A scaling that is applied twice by mistake is applied to its own result, or its ratio to the
-        unscaled frequency is squared: linear scaling by 4 divides by 16 either way.
+        unscaled frequency is squared: linear scaling by 4 divides by 16 either way. One that multiplies
+        by mistake has the inverse ratio: a pair that is divided by 8 is multiplied by 8.
         """
         pair = np.arange(self.pairs)
         with np.errstate(all="ignore"):
@@ -63,6 +65,9 @@ class FrequencySchedule:
             elif self.applied == "squared":
                 ratio = scaled / unscaled
                 scaled = scaled * ratio
+            elif self.applied == "multiplied":
+                factors = unscaled / scaled
+                scaled = unscaled * factors
         if self.rotating is not None:
             scaled = np.where(pair < self.rotating, scaled, 0.0)
         return np.asarray(scaled * self.scale)
@@ -114,6 +119,7 @@ class FrequencySchedule:
         return self
 
     def unscaled(self) -> "FrequencySchedule":
+        """Return the schedule without a scaling, in which all pairs rotate."""
         return replace(
             self, scaling=NO_SCALING, rotating=None, applied="once", scaling_denominator=None
         )
@@ -122,7 +128,7 @@ class FrequencySchedule:
 _SCHEDULE_FIELDS = frozenset(field.name for field in fields(FrequencySchedule))
 
 
-def schedule_of(waves: WaveTable) -> FrequencySchedule:
+def schedule_of(waves: WaveParameters) -> FrequencySchedule:
     """Return the rule for the frequencies of a table: scale · base^(−i/denominator) for pair i, and a scaling."""
     pairs = _count_pairs(waves)
     do_all_rotate = waves.rotating_pairs >= pairs
@@ -131,12 +137,12 @@ def schedule_of(waves: WaveTable) -> FrequencySchedule:
         denominator=waves.denominator,
         base=waves.base,
         scale=waves.scale,
-        scaling=waves.scaling.complete(),  # with default values instead of None
+        scaling=waves.scaling.with_defaults(),
         rotating=None if do_all_rotate else waves.rotating_pairs,
     )
 
 
-def _count_pairs(waves: WaveTable) -> int:
+def _count_pairs(waves: WaveParameters) -> int:
     """Return the number of frequencies in a table: 32 for 64 channels.
 
     Five interleaved channels have three, s0 c0 s1 c1 s2, since the last cosine may be missing.
@@ -169,8 +175,8 @@ def fit_parameter(
     return fit_number(frequencies, measured, starts)
 
 
-def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveTable:
-    """Return the numbers that describe the usual table with a schedule's frequencies.
+def wave_parameters_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveParameters:
+    """Return the parameters of the usual table of cosines and sines with the frequencies of a schedule.
 
     A search that has found the frequencies of a file begins with this table, and replaces what it
     knows to be different. The usual one has `cos` and `sin` as two tensors (rows, dim/2), from
@@ -181,7 +187,7 @@ def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveT
         dim: The number of channels that the table rotates.
         rows: The number of its positions.
     """
-    return WaveTable(
+    return WaveParameters(
         base=schedule.base,
         denominator=schedule.denominator,  # of the fraction i/denominator
         scale=schedule.scale,
@@ -197,8 +203,8 @@ def waves_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveT
     )
 
 
-def with_frequencies_of(schedule: FrequencySchedule, waves: WaveTable) -> WaveTable:
-    """Return a table with the frequencies of a schedule, and everything else as it is."""
+def with_frequencies_of(schedule: FrequencySchedule, waves: WaveParameters) -> WaveParameters:
+    """Return the parameters of a table with the frequencies of a schedule, and everything else as it is."""
     return waves._replace(
         denominator=schedule.denominator,
         base=schedule.base,
@@ -208,20 +214,21 @@ def with_frequencies_of(schedule: FrequencySchedule, waves: WaveTable) -> WaveTa
     )
 
 
-def table_at_consecutive_positions(scheme: Scheme) -> WaveTable | None:
-    """Return the base, scaling and other numbers of a scheme's cosines and sines at consecutive positions.
+def wave_parameters_without_position_list(scheme: Scheme) -> WaveParameters | None:
+    """Return the base, scaling, width and other numbers that describe a scheme's cosines and sines.
 
-    A scheme with a list of positions is taken without the list, since its frequencies are the same.
-    None is returned for schemes on a grid, and for schemes without cosines and sines.
+    A list of positions, such as 3 1 2, is left out, since frequencies do not depend on it. None is
+    returned for schemes on a grid, and for schemes without cosines and sines.
     """
-    waves = wave_table(scheme)
+    waves = wave_parameters(scheme)
     if waves is not None:
         return waves
     has_list = isinstance(scheme, Positioned) and scheme.positions is not None
     if not has_list:
         return None
-    one_row_instead: dict[str, Any] = {"positions": None, "seq_len": 1}
+    # Without a list, a scheme must have a number of rows. Frequencies do not depend on it either.
+    without_list: dict[str, Any] = {"positions": None, "seq_len": 1}
     try:
-        return wave_table(replace(scheme, **one_row_instead))
+        return wave_parameters(replace(scheme, **without_list))
     except ParameterError:  # Some parameters, such as mrope_section, go only with a list.
         return None

@@ -277,7 +277,7 @@ def _styles_of_tables(reading: WaveReading) -> Iterator[GridPrior]:
     if reading.is_added:
         yield from _styles_of_added_table(values)
     else:
-        yield from _styles_of_rotary_tables(_phasors_of_rotary(values, reading))
+        yield from _styles_of_rotary_tables(_phasors_of_rotary_tables(values, reading))
 
 
 def _styles_of_added_table(values: Floats) -> Iterator[GridPrior]:
@@ -289,7 +289,7 @@ def _styles_of_added_table(values: Floats) -> Iterator[GridPrior]:
     for style in ADDED.values():
         blocks = _blocks_of_style(style, dim)
         if blocks is not None:
-            yield GridPrior(style, None, blocks, _phasors_of_added(values, style, blocks))
+            yield GridPrior(style, None, blocks, _phasors_of_added_table(values, style, blocks))
 
 
 def _styles_of_rotary_tables(phasors: Complex) -> Iterator[GridPrior]:
@@ -324,13 +324,15 @@ def _blocks_of_style(
         return None
 
 
-def _phasors_of_rotary(values: Floats, reading: WaveReading) -> Complex:
+def _phasors_of_rotary_tables(values: Floats, reading: WaveReading) -> Complex:
     """Return cos + i·sin of all rows of `cos` and `sin`, (rows, pairs): their columns state the pairs."""
     every_row = np.arange(len(values))
     return np.asarray(reading.columns.phasors(values, every_row))
 
 
-def _phasors_of_added(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> Complex:
+def _phasors_of_added_table(
+    values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]
+) -> Complex:
     """Return cos + i·sin of a table that is added to embeddings, (rows, pairs): one column per frequency.
 
     Args:
@@ -343,11 +345,19 @@ def _phasors_of_added(values: Floats, style: GridStyle, blocks: Sequence[AxisBlo
     if style.sines_first:  # s0 s1 s2 s3 c0 c1 c2 c3: the sines of all axes, then all cosines
         return _phasors_of_halves(values)
     # s0 s1 c0 c1 | s2 s3 c2 c3: each axis has its sines before its cosines.
+    columns_by_axis = _split_by_axis(values, blocks)
+    return np.concatenate([_phasors_of_halves(columns) for columns in columns_by_axis], axis=1)
+
+
+def _split_by_axis(values: Floats, blocks: Sequence[AxisBlock]) -> list[Floats]:
+    """Return the columns of each axis of a table (rows, columns), two for each of its frequencies.
+
+    Of 7 columns, axes with two frequencies and with one have the first 4 and the next 2. The last
+    column belongs to no axis and is left out.
+    """
     ends = np.cumsum([2 * block.pairs for block in blocks])
-    columns_of_axes = np.split(values, ends, axis=1)[
-        :-1
-    ]  # The rest, after the last end, holds none.
-    return np.concatenate([_phasors_of_halves(columns) for columns in columns_of_axes], axis=1)
+    *columns_by_axis, _ = np.split(values, ends, axis=1)
+    return columns_by_axis
 
 
 def _phasors_of_interleaved(columns: Floats) -> Complex:

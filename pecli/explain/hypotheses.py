@@ -35,7 +35,7 @@ SMALL_DAMAGE_COST = 2.02
 SIMILAR_GRIDS = 8.0
 """Ratio of the units of two grids that both may hold the data: finer ones hold any data."""
 
-NEARER = 0.75
+CLEARLY_SMALLER = 0.75
 """Share of the differences from the exact table that a runtime's table may leave."""
 
 MAX_MISTAKES = 3
@@ -290,9 +290,11 @@ def explain_by_small_damage(cases: Sequence[Case]) -> list[Explanation]:
 def _explain_by_runtime(
     cases: Sequence[Case], without_mistake: Sequence[Explanation]
 ) -> list[Explanation]:
-    """Return explanations of a right table such as «as vLLM computes it», one for each runtime that makes it.
+    """Return explanations such as «as vLLM computes it» of a table that is right except for rounding.
 
-    Runtimes are programs such as vLLM and llama.cpp. They compute in float32, each in its own steps.
+    Runtimes are programs such as vLLM and llama.cpp. Each computes the table in float32 by steps of
+    its own, which leave rounding differences of their own. There is one explanation per runtime that
+    makes the table at hand.
 
     Args:
         cases: The comparisons of the file with its scheme, one per way to read the file's shape.
@@ -301,16 +303,18 @@ def _explain_by_runtime(
     if not without_mistake:
         return []
     best, *_ = ranked(without_mistake)
-    if _is_by_float32(best):
+    if _begins_with_float32(best):
         # «As vLLM computes it» says more than «computed in float32».
         return _explain_by_any_runtime(cases)
-    is_exact_but_for_noise = not best.edits and best.noise > 0
-    if not is_exact_but_for_noise:
+    # Otherwise, a runtime may explain small differences from the exact table (`noise`, their root
+    # mean square), unless there are none or an edit such as «stored in bfloat16» explains them.
+    are_differences_left = not best.edits and best.noise > 0
+    if not are_differences_left:
         return []
-    # A short table is near to those of all runtimes. So only a clearly smaller difference counts.
-    most_noise = NEARER * best.noise
+    # A short table is near to those of all runtimes. So only clearly smaller differences count.
+    largest_noise = CLEARLY_SMALLER * best.noise
     by_runtimes = _explain_by_any_runtime(cases)
-    return [explanation for explanation in by_runtimes if explanation.noise <= most_noise]
+    return [explanation for explanation in by_runtimes if explanation.noise <= largest_noise]
 
 
 def _explain_by_any_runtime(cases: Sequence[Case]) -> list[Explanation]:
@@ -321,7 +325,7 @@ def _explain_by_any_runtime(cases: Sequence[Case]) -> list[Explanation]:
     return by_runtimes
 
 
-def _is_by_float32(explanation: Explanation) -> bool:
+def _begins_with_float32(explanation: Explanation) -> bool:
     """Return True if an explanation begins with «computed in float32»."""
     return explanation.edits[:1] == (Recipe("float32"),)
 
@@ -341,12 +345,12 @@ def _with_each(
 ) -> list[Case]:
     """Return every case in each way in which its numbers may have been stored.
 
-    Exact numbers are not supposed to be computed in float32: see `in_arithmetic_of_data`.
+    Exact numbers are not supposed to be computed in float32: see `with_exact_angles_if_shown`.
     """
     stored: list[Case] = []
     for case in cases:
         stored += ways_to_store(case)
-    return [case.in_arithmetic_of_data() for case in stored]
+    return [case.with_exact_angles_if_shown() for case in stored]
 
 
 def with_storages(case: Case) -> Iterator[Case]:

@@ -10,10 +10,9 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices, widened
+from pecli.engine.arrays import Complex, Flags, Floats, Indices, widened
 from pecli.engine.edits import Dtype, Edit, Recipe, Runtime
 from pecli.engine.schemes.scheme import Scheme, named_tensors
-from pecli.engine.table import Table
 from pecli.explain.changed_schemes import permitted
 from pecli.explain.computation import (
     EXACT,
@@ -28,6 +27,7 @@ from pecli.explain.frequency_schedule import FrequencySchedule
 from pecli.explain.measure import SIGMAS, Fit, MeasuredFrequencies
 from pecli.explain.numbers import digits
 from pecli.explain.observations import TESTED_ROWS, Observations
+from pecli.explain.recipe_difference import difference_from_recipe
 from pecli.explain.storage import TruncatedStorage, half_ulp
 from pecli.explain.subject import scheme_of
 from pecli.explain.time_limit import OutOfTimeError, check_time
@@ -241,7 +241,7 @@ class Case:
     those of base 10000, which are compared with the `observations`.
 
     The supposition includes float32 arithmetic, since nearly all projects compute tables in it. A
-    search drops it if the data refute it (see `in_arithmetic_of_data`).
+    search drops it if the data refute it (see `with_exact_angles_if_shown`).
     """
 
     scheme: Scheme
@@ -284,7 +284,7 @@ class Case:
             arranged: Changes of shape, such as a transposition, that lead from the tensors of the scheme
                 to those of the file.
         """
-        # Nearly all projects compute in float32, so this is tried first (see `in_arithmetic_of_data`).
+        # Nearly all projects compute in float32, so this is tried first (see `with_exact_angles_if_shown`).
         in_float32 = replace(computation, arithmetic=FLOAT32)
         return cls(
             scheme=scheme,
@@ -357,15 +357,15 @@ class Case:
             self.measured[key] = compute()
         return self.measured[key]  # type: ignore[return-value]
 
-    def in_arithmetic_of_data(self) -> "Case":
-        """Return the case with exact angles instead of float32 ones, if most columns of the file are exact.
+    def with_exact_angles_if_shown(self) -> "Case":
+        """Return the case with exact angles if the file shows such; else as it is, with float32 angles.
 
-        An angle is position · frequency. In float32, one of 4000 radians is off by up to 1.2e-4, so that
-        cosines may be off by as much. In a file of exact numbers, this tolerance would hide small mistakes.
+        An angle is position · frequency. Float32 rounds 4000 radians by up to 1.2e-4, which moves
+        cosines by as much. If a file has exact angles, this tolerance would hide small mistakes.
         """
-        if not self._are_most_columns_exact:
+        if not self._shows_exact_angles:
             return self
-        without_mistakes = replace(
+        exact_without_mistakes = replace(
             self,
             specification=self.specification.exactly(),
             mistakes=(),
@@ -373,37 +373,37 @@ class Case:
             # The cosines of exact angles may still be computed in float32.
             computing_error=self.error_of_cosines,
         )
-        # The mistakes are planted again, in the exact computation.
-        return without_mistakes._with_mistakes(self.mistakes)
+        # A mistake changes the computation, so that the supposed ones are made in the exact one again.
+        return exact_without_mistakes._with_mistakes(self.mistakes)
 
     @property
-    def _are_most_columns_exact(self) -> bool:
-        """True if most of the columns that float32 arithmetic would change hold exact numbers.
+    def _shows_exact_angles(self) -> bool:
+        """True if the sampled rows show that angles were not rounded to float32.
 
-        Float32 changes nearly every column of a long table, and leaves none of them exact. A few rows
-        are looked at before all that are sampled are.
+        A few of these rows are compared first: they already show that most files do not have them.
         """
         observed = self.observations
-        return self._are_columns_exact_in(observed.tested_rows) and self._are_columns_exact_in(
-            observed.sampled_rows
-        )
+        if not self._do_rows_show_exact_angles(observed.tested_rows):
+            return False
+        return self._do_rows_show_exact_angles(observed.sampled_rows)
 
-    def _are_columns_exact_in(self, rows: Indices) -> bool:
-        """Return True if most columns that float32 arithmetic would change hold exact numbers in these rows.
+    def _do_rows_show_exact_angles(self, rows: Indices) -> bool:
+        """Return True if these rows of the file show that its angles were exact, not rounded to float32.
 
-        Columns in which float32 and exact arithmetic give the same numbers show nothing.
+        Only columns that differ between both can show it: small angles of slow pairs are the same
+        either way. Most of the columns that differ must hold the numbers of exact angles.
         """
         data = self.observations.matrix(rows)
         with np.errstate(all="ignore"):  # The file may hold anything.
-            in_float32 = self.computation.rendered(rows)
-            exact = self.computation.exactly().rendered(rows)
+            by_float32 = self.computation.rendered(rows)
+            by_exact_angles = self.computation.exactly().rendered(rows)
             rounding = self._rounding_of_exact(data)
-            # Two numbers that are farther apart are never rounded to the same one.
-            is_changed = (np.abs(in_float32 - exact) > 2 * rounding).any(axis=0)
-            is_exact = (np.abs(data - exact) <= rounding).all(axis=0)
-        changed_columns = int(np.count_nonzero(is_changed))
-        exact_columns = int(np.count_nonzero(is_changed & is_exact))
-        return exact_columns > MAX_EXACT_SHARE * changed_columns
+            # Each number is rounded once more in the file, so that nearer ones may become the same.
+            differs = np.abs(by_float32 - by_exact_angles) > 2 * rounding
+            is_exact = np.abs(data - by_exact_angles) <= rounding
+        differing_columns = differs.any(axis=0)
+        exact_columns = differing_columns & is_exact.all(axis=0)
+        return bool(exact_columns.sum() > MAX_EXACT_SHARE * differing_columns.sum())
 
     def _rounding_of_exact(self, data: Floats) -> Floats:
         """Return how far each number of the data may be from the exact one.
@@ -424,6 +424,11 @@ class Case:
     def waves(self) -> WaveComputation | None:
         """The computation, if it is one of cosines and sines or of their frequencies."""
         return self.computation if isinstance(self.computation, WaveComputation) else None
+
+    @property
+    def is_made_by_recipe(self) -> bool:
+        """True if the numbers are made as a recipe makes them, not as any library may."""
+        return self.waves is not None and self.waves.arithmetic.has_given_frequencies
 
     @cached_property
     def mistakes_beside_storage(self) -> list[Mistake]:
@@ -790,27 +795,31 @@ def accept(case: Case) -> Explanation | None:
         case: The numbers of the file, the scheme that should have made them, and the mistakes, such as
             «the base is 10000 instead of 500000».
     """
-    differences = _differences_if_accepted(case)
-    if differences is None:
+    unexplained = _differences_if_accepted(case)
+    if unexplained is None:
         return None
     edits, cost = _edits_and_cost(case)
-    residual_of_recipe = 0.0  # An explanation with a mistake states none.
+    difference_from_recipe = 0.0  # It is not measured if there is a mistake.
     if _is_right_but_for_rounding(edits):
-        residual_of_recipe = _largest_difference_from_recipe(case, edits)
-        # The engine's table by this recipe may be nearer to the file than the table of the case.
-        nearest = min(differences.largest, residual_of_recipe)
-        differences = differences._replace(largest=nearest)
+        difference_from_recipe = unexplained.largest
+        if not case.is_made_by_recipe:
+            # A search computes its tables fast; `pecli rope --recipe float32` repeats PyTorch's
+            # steps. So the file may be nearer to the table of the recipe. Without a recipe, this is
+            # infinity.
+            difference_from_recipe = _largest_difference_from_recipe(case, edits)
+        nearest = min(unexplained.largest, difference_from_recipe)
+        unexplained = unexplained._replace(largest=nearest)
     elif case.waves is not None and case.computation.arithmetic == FLOAT32:
-        edits, differences = _with_stated_arithmetic(case, edits, differences)
+        edits, unexplained = _with_stated_arithmetic(case, edits, unexplained)
     return Explanation(
         edits=edits,
         scheme=_scheme_with_mistakes(case, edits),
         tensors=_affected_tensors(case),
         cost=cost,
-        residual=differences.largest,
-        recipe_residual=residual_of_recipe,
-        noise=differences.noise,
-        compared=_compared_rows(case, differences),
+        residual=unexplained.largest,
+        recipe_residual=difference_from_recipe,
+        noise=unexplained.noise,  # the root mean square of the differences
+        compared=_compared_rows(case, unexplained),
     )
 
 
@@ -861,7 +870,16 @@ def _edits_and_cost(case: Case) -> EditsAndCost:
     if is_only_precision and _shows_float32(case):
         edits = (Recipe("float32"), *edits)
         cost += FLOAT32_COST
-    return EditsAndCost(_with_recipe(edits, case.observations.dtype), cost)
+    return EditsAndCost(_with_recipe_of_table(case, edits), cost)
+
+
+def _with_recipe_of_table(case: Case, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+    """Return edits in which a recipe and a 16-bit table are one recipe, if the file holds a table.
+
+    Queries in bfloat16 do not show the dtype of the tables by which they were rotated.
+    """
+    holds_tables = case.waves is None or not case.waves.are_rows_tokens
+    return _with_recipe(edits, case.observations.dtype) if holds_tables else edits
 
 
 class _StatedArithmetic(NamedTuple):
@@ -889,7 +907,7 @@ def _with_stated_arithmetic(
     from_exact = _measure_differences(case, exact, differences.rows)
     if _explains_every_element(_with_exact_angles(case.within(case.granted))):
         return _StatedArithmetic(edits, from_exact)
-    edits_with_recipe = _with_recipe((*edits, Recipe("float32")), case.observations.dtype)
+    edits_with_recipe = _with_recipe_of_table(case, (*edits, Recipe("float32")))
     by_recipe = _computation_by_recipe(case, edits_with_recipe)
     if by_recipe is None:
         return _StatedArithmetic(edits, from_exact)
@@ -1007,9 +1025,9 @@ def _with_recipe(edits: tuple[Edit, ...], dtype: str) -> tuple[Edit, ...]:
 
 
 def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> float:
-    """Return the largest difference of a file from the tables of `pecli rope --recipe …`.
+    """Return the largest difference of a file from the tables that a recipe makes.
 
-    A recipe such as «float32» states how each step is rounded, as PyTorch does it.
+    A recipe such as «float32» states how each step is rounded; `pecli rope --recipe float32` follows it.
 
     Args:
         case: The numbers of the file, and the scheme that should have made them.
@@ -1019,42 +1037,10 @@ def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> floa
         The difference; infinity if the edits name no recipe, or if the scheme makes no such tables.
     """
     recipe = _recipe_of(edits)
-    if recipe is None:
-        return math.inf
-    tables = _tables_by_recipe(case, recipe)
-    differences = []
-    for name, array in case.observations.tensors.items():
-        differences.append(_largest_difference(array, tables.get(name)))
-    # Rows that there was no time to compare may hold NaN, which fmax ignores.
-    return float(np.fmax.reduce(differences, initial=0.0))
-
-
-def _tables_by_recipe(case: Case, recipe: str) -> Mapping[str, Table]:
-    """Return the tables of a case's scheme with a recipe, by name, in the dtype of the file.
-
-    There are none for arrays of other files and for biases, nor if the scheme refuses the recipe: one
-    that states a runtime has the arithmetic of the runtime.
-    """
-    if not isinstance(case.computation, (WaveComputation, SchemeComputation)):
-        return {}
-    scheme_with_recipe = permitted(case.scheme, recipe=recipe, dtype=case.observations.held_dtype)
-    if scheme_with_recipe is None:
-        return {}
-    return named_tensors(scheme_with_recipe)
-
-
-def _largest_difference(array: Array, table: Table | None) -> float:
-    """Return the largest difference of an array from a table; infinity if they cannot be compared.
-
-    Args:
-        array: Numbers of a file.
-        table: The table; None if the scheme makes none of this name.
-    """
-    if table is None or table.shape != array.shape:
-        return math.inf
-    every_row = np.arange(len(array))
-    differences = np.abs(widened(array) - widened(table.pick(every_row)))
-    return float(differences.max(initial=0.0))
+    if recipe is None or not isinstance(case.computation, (WaveComputation, SchemeComputation)):
+        return math.inf  # Arrays of other files, and biases, have no recipe.
+    observations = case.observations
+    return difference_from_recipe(case.scheme, observations.tensors, recipe)
 
 
 class UnexplainedDifferences(NamedTuple):

@@ -55,24 +55,27 @@ def _is_square(array: Array) -> bool:
 def _explain_by_style(
     index: Array, schemes_of_length: Callable[[int], Iterator[Relative]]
 ) -> list[Explanation]:
-    """Return the explanation of an index by one style, such as T5's: the settings that make its integers.
+    """Return the explanation of an index by the first scheme of a style that makes all its integers.
 
-    Usual settings are tried one after another, until some make all integers. The list has only these, or
-    is empty if none do. If the index is too short to distinguish them from others, a doubt names those.
+    A style is the formula of a model, such as T5's. Its schemes have different settings, such as 32
+    buckets up to a distance of 128. Later schemes may make the same integers, if the index is short:
+    then the explanation has a doubt, a sentence that names their distances.
 
     Args:
         index: The integers (queries, keys).
-        schemes_of_length: Yields the schemes of the style for a number of queries, such as T5 with 32
-            buckets up to a distance of 128.
+        schemes_of_length: Yields the schemes of the style for a number of queries, the usual one first.
+
+    Returns:
+        A list of one explanation; an empty list if no scheme makes the index.
     """
     schemes = schemes_of_length(len(index))
     # Comparing one row is fast, and rejects nearly all of about a hundred schemes.
-    candidates = [scheme for scheme in schemes if _has_last_row(scheme, index)]
+    candidates = [scheme for scheme in schemes if _makes_last_row(scheme, index)]
     for number, scheme in enumerate(candidates, start=1):
         explanation = _explain_by_scheme(index, scheme)
         if explanation is not None:
-            untried_candidates = candidates[number:]  # These may make the same integers.
-            doubts = _doubts_about_distance(scheme, untried_candidates)
+            later_candidates = candidates[number:]
+            doubts = _doubts_about_distance(scheme, later_candidates)
             return [explanation.with_doubts(doubts)]
     return []
 
@@ -115,8 +118,8 @@ def _swin_schemes(length: int) -> Iterator[Relative]:
             yield Relative("swin", grid=GridSize((rows, length // rows)))
 
 
-def _has_last_row(scheme: Relative, index: Array) -> bool:
-    """Return True if the last query has these keys: one row is soon made, and rejects most settings.
+def _makes_last_row(scheme: Relative, index: Array) -> bool:
+    """Return True if a scheme makes the last row of an index, that of its last query.
 
     The last of 12 T5 queries has distances 11, 10, … 0, whose buckets show how many there are. Windows
     can only be made as a whole, so that only the largest index of the row is compared.

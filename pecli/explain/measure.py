@@ -346,25 +346,26 @@ def _frequencies_of_neighbours(
 ) -> MeasuredFrequencies:
     """Measure frequencies from the angles between consecutive rows, wherever the first one is.
 
-    From each row to the next, a pair turns by 0.30 ± 0.01: its frequency is about 0.30. Over 4 rows it
-    turns by 1.21 ± 0.01, which makes the frequency 0.3025 ± 0.0025. So distances of 1, 2, 4, … rows
-    sharpen the frequency one after the other. The angles themselves are up to 4000 at position 4000,
-    and were rounded to float32 before their cosines were computed.
+    A frequency becomes sharper with the distance of two rows. If a pair turns by 0.30 ± 0.01 from row
+    to row, its frequency is 0.30 ± 0.01. If it turns by 1.21 ± 0.01 over 4 rows, it is 0.3025 ± 0.0025.
 
     Args:
         phasors: cos + i·sin of two or more consecutive rows, (rows, pairs).
         error_of_angle: Error of an angle, in radians, by the rounding of its cosine and sine.
         farthest: The largest position of these rows, without its sign.
     """
-    frequencies: Floats = np.zeros(phasors.shape[1])
+    frequencies = _angles_over_distance(phasors, 1)  # radians per row, sharpened below
     longest_distance = 1
-    distance = 1
+    distance = 2
     while distance < len(phasors):
+        # Whole turns over a long distance show in no angle. They follow from the frequency so far.
         angles = _angles_over_distance(phasors, distance)
         frequencies = sharpened_frequency(frequencies, angles, distance)
         longest_distance = distance
         distance *= 2
-    error_of_rounded_angle = error_of_angle + FLOAT32_ROUNDING * farthest * np.abs(frequencies)
+    # The largest angle, such as 4000 at position 4000, was rounded to float32 before its cosine.
+    largest_angles = farthest * np.abs(frequencies)
+    error_of_rounded_angle = error_of_angle + FLOAT32_ROUNDING * largest_angles
     error_between_rows = 2 * error_of_rounded_angle  # Both rows are rounded.
     return _with_errors_of_angles(frequencies, phasors, error_between_rows, longest_distance)
 
@@ -622,7 +623,7 @@ class _MoveOfOne(NamedTuple):
         return self.numerator / self.inverse_variance
 
 
-class _NumberFit(NamedTuple):
+class _FitOfOneNumber(NamedTuple):
     """A schedule with one unknown number, and measured frequencies that it should give, as logarithms.
 
     A *schedule* computes the frequencies of all pairs, such as base^(−i/denominator) from a base. In logarithms most
@@ -686,27 +687,27 @@ def fit_number(
 ) -> Fit | None:
     """Return the positive number, such as a base, for which a schedule gives the measured frequencies.
 
-    Frequencies 1, 0.1 and 0.01 of the schedule b^(−i/4) lead to b = 10000. Logarithms are fitted, since
-    those of most schedules are straight lines: ln f = −i/4 · ln b.
+    Frequencies 1, 0.1 and 0.01 of the schedule b^(−i/4) lead to b = 10000. Their logarithms are fitted,
+    since those of most schedules are straight lines: ln f = −i/4 · ln b.
 
     Args:
         schedule: Returns the frequencies of all pairs for a number.
         measured: The frequencies of a table.
-        starts: Numbers to begin with, the expected one first. Schedules with rounded limits (YaRN's)
-            have several local solutions, so that the start which comes nearest is refined.
+        starts: First guesses, the expected number first. The fit begins with the best of them, since
+            schedules with rounded limits (YaRN's) have several local solutions.
 
     Returns:
-        The number and its error. None if no number can explain the frequencies: none is known, pairs are
-        in the wrong order, one that the number does not change is wrong, or the fit diverges.
+        The number and its error. None if no frequency is known, or if no number gives the known ones.
     """
     is_known = measured.is_known & (measured.values > 0)
     if not is_known.any():
         return None
     known_frequencies = measured.values[is_known]
     expected_number, *_ = starts
-    if _are_in_other_order(known_frequencies, schedule(expected_number)[is_known]):
-        return None
-    fit = _NumberFit(
+    expected_frequencies = schedule(expected_number)[is_known]
+    if _are_in_other_order(known_frequencies, expected_frequencies):
+        return None  # The columns were read from the last to the first: a fit would be nonsense.
+    fit = _FitOfOneNumber(
         schedule=schedule,
         is_known=is_known,
         logs=np.log(known_frequencies),
@@ -717,17 +718,17 @@ def fit_number(
         return _fit_from_nearest(fit, log_starts)
 
 
-def _fit_from_nearest(fit: _NumberFit, log_starts: Sequence[float]) -> Fit | None:
+def _fit_from_nearest(fit: _FitOfOneNumber, log_starts: Sequence[float]) -> Fit | None:
     """Return the number that is found from the best of several first guesses, given as logarithms."""
     predictions = np.array([fit.predicted(log) for log in log_starts])  # (starts, known pairs)
     if not fit.may_explain(predictions):
-        return None
+        return None  # A frequency is wrong that does not depend on the number.
     misses = [fit.weighted_squares(predicted) for predicted in predictions]
     nearest_start = log_starts[int(np.argmin(misses))]
     return _fit_by_gauss_newton(fit, nearest_start)
 
 
-def _fit_by_gauss_newton(fit: _NumberFit, log_start: float) -> Fit | None:
+def _fit_by_gauss_newton(fit: _FitOfOneNumber, log_start: float) -> Fit | None:
     """Return the number, such as a base, whose frequencies come nearest to the measured ones.
 
     Gauss-Newton: in logarithms, frequencies change nearly along straight lines with the number. Each
@@ -777,7 +778,7 @@ def _are_in_other_order(frequencies: Floats, expected: Floats) -> bool:
     return bool(2 * np.count_nonzero(is_wrongly_faster) > len(frequencies))
 
 
-def _fit_by_scanning(fit: _NumberFit, log_start: float) -> Fit:
+def _fit_by_scanning(fit: _FitOfOneNumber, log_start: float) -> Fit:
     """Return the number of a schedule with which it comes nearest to measured frequencies, by trying many.
 
     The number may be YaRN's `beta_fast`, which frequencies show only roughly: it is rounded to a whole
@@ -813,15 +814,15 @@ def _first_interval(flags: Flags) -> Indices:
     return intervals[0]
 
 
-def fit_numbers(
+def fit_several_numbers(
     schedule: Callable[[Sequence[float]], Floats],
     measured: MeasuredFrequencies,
     start: Sequence[float],
 ) -> list[Fit] | None:
-    """Return several positive numbers for which a schedule gives the measured frequencies.
+    """Return several positive numbers, such as a base and a factor, that give the measured frequencies.
 
-    As in `fit_number`, by Gauss-Newton steps in logarithms. Steps that lead farther away are halved,
-    because several numbers, such as a base and a factor, may make up for each other.
+    As in `fit_number`, logarithms are fitted by Gauss-Newton steps. Several numbers may make up for
+    each other, so that a step may lead too far: then it is halved.
 
     Args:
         schedule: Returns the frequencies of all pairs for the numbers.
@@ -829,24 +830,28 @@ def fit_numbers(
         start: A first guess of each number.
 
     Returns:
-        The numbers and their errors; None if there are no more frequencies than numbers.
+        The numbers and their errors. None if there are no more known frequencies than numbers, or if
+        no numbers give the known ones.
     """
     is_known = measured.is_known & (measured.values > 0)
     if np.count_nonzero(is_known) <= len(start):
         return None
-    if _are_in_other_order(measured.values[is_known], schedule(start)[is_known]):
-        return None
-    fit = _NumbersFit(
+    known_frequencies = measured.values[is_known]
+    expected_frequencies = schedule(start)[is_known]
+    if _are_in_other_order(known_frequencies, expected_frequencies):
+        return None  # The columns were read from the last to the first: a fit would be nonsense.
+    fit = _FitOfSeveralNumbers(
         schedule=schedule,
         is_known=is_known,
-        logs=np.log(measured.values[is_known]),
-        weights=measured.values[is_known] / measured.errors[is_known],
+        logs=np.log(known_frequencies),
+        # The error of ln f is error / f. Least squares weights each residual by its inverse.
+        weights=known_frequencies / measured.errors[is_known],
     )
     with np.errstate(all="ignore"):
         return _fit_all_by_gauss_newton(fit, np.log(np.array(start)))
 
 
-class _NumbersFit(NamedTuple):
+class _FitOfSeveralNumbers(NamedTuple):
     """A schedule with several unknown numbers, and measured frequencies that it should give, as logarithms."""
 
     schedule: Callable[[Sequence[float]], Floats]
@@ -878,7 +883,7 @@ class _NumbersFit(NamedTuple):
         return np.stack(columns, axis=1)
 
 
-def _fit_all_by_gauss_newton(fit: _NumbersFit, log_starts: Floats) -> list[Fit] | None:
+def _fit_all_by_gauss_newton(fit: _FitOfSeveralNumbers, log_starts: Floats) -> list[Fit] | None:
     """Return the numbers, such as a base and a factor, whose frequencies come nearest to the measured ones.
 
     Gauss-Newton, in logarithms: residuals (computed minus measured frequencies) change nearly along
@@ -943,7 +948,7 @@ def _numbers_of_logarithms(logs: Floats, covariance: Floats) -> list[Fit]:
 
 
 def _logs_after_helpful_part(
-    move: Floats, fit: _NumbersFit, logs: Floats, residuals: Floats
+    move: Floats, fit: _FitOfSeveralNumbers, logs: Floats, residuals: Floats
 ) -> Floats | None:
     """Return logarithms after the largest part of a move that leads nearer: all, a half, a quarter, …
 
@@ -983,35 +988,42 @@ def are_intact(phasors: Complex) -> Flags:
 def solve_positions(phasors: Complex, frequencies: Floats, expected: Floats) -> Floats:
     """Return the position at which each row of cosines and sines was computed; NaN for a row that is at none.
 
-    The slowest pair gives a position roughly, near the expected one if it turns many times; each
-    faster pair gives it more sharply. With frequencies 0.001 and 1, an angle of 0.0371 ± 0.0004 of the
-    first is position 37.1 ± 0.4, and the angle of the second then selects 37.
+    The slowest pair gives a position roughly, and each faster pair gives it more sharply. With the
+    frequencies 0.001 and 1, an angle of 0.0371 ± 0.0004 of the first is position 37.1 ± 0.4. The angle
+    of the second then selects 37.
 
     Args:
         phasors: cos + i·sin of the rows, (rows, pairs).
         frequencies: Radians per position, one per pair.
-        expected: The position that each row should have.
+        expected: The position that each row should have. If even the slowest pair turns many times,
+            the solution nearest to it is taken.
     """
-    has_angle = np.abs(phasors) > 0
     positions = expected.astype(np.float64)
     slowest_first = np.argsort(np.abs(frequencies))
     for pair in slowest_first:
-        frequency = frequencies[pair]
-        if frequency == 0:
+        if frequencies[pair] == 0:
             continue  # It has one angle at all positions.
-        phasors_at_positions = np.exp(1j * positions * frequency)
-        angle_ahead = np.angle(phasors[:, pair] * phasors_at_positions.conj())
-        positions = positions + np.where(has_angle[:, pair], angle_ahead, 0.0) / frequency
+        missing_angles = _angles_ahead(phasors[:, pair], angles=positions * frequencies[pair])
+        positions = positions + missing_angles / frequencies[pair]
     whole_positions = np.rint(positions)
     is_solved = _are_near_rows_of_positions(whole_positions, phasors, frequencies)
     return np.where(is_solved, whole_positions, np.nan)
 
 
+def _angles_ahead(phasors: Complex, angles: Floats) -> Floats:
+    """Return by how much the angle of each phasor r·exp(i·a) is ahead of a given one, from −π to π.
+
+    The product of exp(i·a) and exp(−i·b) is exp(i·(a − b)). A phasor of 0 has no angle: 0 is returned.
+    """
+    differences = np.angle(phasors * np.exp(-1j * angles))
+    return np.where(np.abs(phasors) > 0, differences, 0.0)
+
+
 def _are_near_rows_of_positions(positions: Floats, phasors: Complex, frequencies: Floats) -> Flags:
     """Return for each row of cos + i·sin (rows, pairs) True if it is nearly exp(i · position · frequency).
 
-    A row is near if the mean distance of its pairs is much smaller than the step of its fastest pair to
-    the next position.
+    It is near if the mean distance of its pairs is a small share of a step: of the distance by which
+    its fastest pair moves to the next position.
 
     Args:
         positions: The position of each row, as it was solved from the phasors.
@@ -1020,15 +1032,15 @@ def _are_near_rows_of_positions(positions: Floats, phasors: Complex, frequencies
     """
     expected = np.exp(1j * np.multiply.outer(positions, frequencies))
     distances = np.abs(_scaled_to_size_1(phasors) - expected)
-    # One position farther, a pair of frequency 1 moves by about 1, and one of 0.001 hardly. So fast
-    # pairs show more of a position, and count as much more.
     has_phasor = np.abs(phasors) > 0
-    weights = np.where(has_phasor, np.abs(frequencies), 0.0)  # (rows, pairs)
-    mean_distances = _weighted_means(distances, weights)
-    fastest = weights.max(axis=1, initial=0.0)
-    # A step counts as 1 at most, since phasors of size 1 are never far apart.
-    step_of_fastest = np.minimum(fastest, 1.0)
-    return np.asarray(mean_distances <= MAX_MISMATCH * step_of_fastest)
+    speeds = np.where(has_phasor, np.abs(frequencies), 0.0)  # (rows, pairs), 0 for a missing pair
+    # Faster pairs show more of a position, and count as much more.
+    mean_distances = _weighted_means(distances, weights=speeds)
+    # A pair that turns by f radians moves by about f, if f is small. Two points of a circle of radius 1
+    # are never far apart, so that a step counts as 1 at most.
+    fastest = speeds.max(axis=1, initial=0.0)
+    steps = np.minimum(fastest, 1.0)
+    return np.asarray(mean_distances <= MAX_MISMATCH * steps)
 
 
 def _scaled_to_size_1(phasors: Complex) -> Complex:

@@ -173,8 +173,7 @@ def _decoded_tokens(rows: TokenPositions) -> Iterator[PossibleMistake]:
 
 def _packed_as_one(rows: TokenPositions) -> Iterator[PossibleMistake]:
     """Yield the mistake of packed sequences that are counted as one: 0 1 2 3 4 5, not 0 1 2 0 1 2."""
-    should_restart = _falls(rows.expected)
-    if should_restart:
+    if _are_packed(rows.expected):
         mistake = PositionMistake(Misplacement.NOT_RESET)
         yield PossibleMistake(positions=rows.counted, mistake=mistake)
 
@@ -233,6 +232,18 @@ def _shifts(rows: TokenPositions) -> Iterator[PossibleMistake]:
     yield PossibleMistake(rows.expected + by * is_shifted, mistake)
 
 
+def _row_numbers(rows: TokenPositions) -> Iterator[PossibleMistake]:
+    """Yield the mistake of tokens at the numbers of their rows: 0 1 2 3 for tokens at 4 1 7 0.
+
+    The slots of a cache may hold tokens in any order, so that each position is expected once. If
+    several rows are expected at one position, they are padding or several sequences.
+    """
+    is_each_position_once = len(np.unique(rows.expected)) == len(rows.expected)
+    if is_each_position_once:
+        row_numbers = rows.padding + np.arange(len(rows.used), dtype=np.float64)
+        yield PossibleMistake(row_numbers, PositionMistake(Misplacement.ROW_NUMBER))
+
+
 _POSSIBLE_MISTAKES: tuple[Callable[[TokenPositions], Iterator[PossibleMistake]], ...] = (
     _cache_moved_wrongly,
     _limited_positions,
@@ -242,6 +253,7 @@ _POSSIBLE_MISTAKES: tuple[Callable[[TokenPositions], Iterator[PossibleMistake]],
     _one_as_packed,
     _rows_before,
     _shifts,
+    _row_numbers,
 )
 """The known mistakes of positions, the most special ones first."""
 
@@ -249,6 +261,17 @@ _POSSIBLE_MISTAKES: tuple[Callable[[TokenPositions], Iterator[PossibleMistake]],
 def _counts_up(positions: Floats) -> bool:
     """Return True if each position is one more than the position before."""
     return bool((np.diff(positions) == 1).all())
+
+
+def _are_packed(positions: Floats) -> bool:
+    """Return True if positions count up in each of several sequences, as in 0 1 2 0 1 2.
+
+    Each sequence begins at 0, or where the first one begins: 5 6 5 6 are packed. 4 1 7 0 are not,
+    since they do not count up, and 0 0 0 1 2 are rather one sequence after padding.
+    """
+    counts_up = np.diff(positions) == 1
+    begins = (positions[1:] == 0) | (positions[1:] == positions[0])
+    return _falls(positions) and bool((counts_up | begins).all())
 
 
 def _falls(positions: Floats) -> bool:

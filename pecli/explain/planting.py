@@ -94,7 +94,7 @@ def _alibi_tensors(scheme: Alibi, names: Sequence[str]) -> Iterator[Tensors]:
         yield Tensors(scheme, (name,), BiasComputation.of(scheme, name))
 
 
-class Planted(NamedTuple):
+class WrongTensors(NamedTuple):
     """A scheme, a mistake in making its tensors, these tensors, and the edits that name the mistake."""
 
     scheme: Scheme
@@ -103,13 +103,18 @@ class Planted(NamedTuple):
     edits: tuple[Edit, ...]
 
 
-def planted(
+def wrong_tensors(
     scheme: Scheme, kinds: Iterable[type[Mistake]], names: Sequence[str]
-) -> Iterator[Planted]:
-    """Yield wrong versions of a scheme's tensors, one for each typical mistake of some kinds.
+) -> Iterator[WrongTensors]:
+    """Yield wrong versions of a scheme's tensors, with one mistake each: another base, reversed rows, ….
 
-    `pecli golden` writes them as tables that a port must reject. Mistakes that change no number are left
-    out, also those that change none if everything is computed in float32.
+    They are test data: a search has to name the mistake of each. Mistakes that change no number of these
+    tensors are left out.
+
+    Args:
+        scheme: The scheme of the right tensors.
+        kinds: The kinds of mistakes. «Another base» is a kind, and 500000 for 10000 one of its mistakes.
+        names: The names of the tensors, such as `cos` and `sin`.
     """
     # Tensors that are made together, such as `cos` and `sin`, have the same mistake.
     for tensors in tensors_made_together(scheme, names):
@@ -117,16 +122,20 @@ def planted(
         right_in_float32 = tensors.in_float32
         for mistake in _typical_mistakes(tensors, kinds):
             wrong = tensors.with_mistake(mistake).every_row
-            if _are_equal(wrong, right) or _are_equal(wrong, right_in_float32):
-                continue
-            yield Planted(scheme, mistake, tensors.shaped(wrong), tensors.edits(mistake))
+            # Some mistakes round positions to float16, and compute all else in float32. If rounding changes
+            # no position (0 1 2 … are exact in float16), only float32 is left, which is no mistake.
+            is_without_effect = _are_equal(wrong, right) or _are_equal(wrong, right_in_float32)
+            if not is_without_effect:
+                in_shapes_of_scheme = tensors.shaped(wrong)
+                yield WrongTensors(scheme, mistake, in_shapes_of_scheme, tensors.edits(mistake))
 
 
 def _typical_mistakes(tensors: Tensors, kinds: Iterable[type[Mistake]]) -> Iterator[Mistake]:
-    """Yield typical mistakes of some kinds that these tensors can have, such as base 500000 for 10000."""
+    """Yield mistakes that these tensors can have, a few of each kind: base 500000 for 10000, say."""
     for kind in kinds:
         yield from kind.examples(tensors.computation, tensors.scheme)
 
 
 def _are_equal(tensors: Mapping[str, Floats], others: Mapping[str, Floats]) -> bool:
+    """Return True if two sets of tensors, by name, hold the same numbers."""
     return all(np.array_equal(array, others[name]) for name, array in tensors.items())

@@ -18,7 +18,7 @@ from pecli.explain.first_choice import explain_by_first
 from pecli.explain.frequency_recognition import recognise_frequencies
 from pecli.explain.frequency_schedule import (
     schedule_of,
-    table_at_consecutive_positions,
+    wave_parameters_without_position_list,
 )
 from pecli.explain.grid_recognition import recognise_grid
 from pecli.explain.index_recognition import recognise_index
@@ -72,7 +72,7 @@ def priors_of(scheme: Scheme, doubts: tuple[str, ...]) -> list[SchedulePrior]:
         scheme: The scheme.
         doubts: Sentences about what its frequencies leave open.
     """
-    waves = table_at_consecutive_positions(scheme)
+    waves = wave_parameters_without_position_list(scheme)
     if waves is None:
         return []
     return [SchedulePrior(schedule_of(waves), doubts=doubts)]

@@ -273,43 +273,53 @@ class RotationFit(NamedTuple):
 
 
 def rotation_fit(computation: RotatedComputation, matrix: Floats, rows: Indices) -> RotationFit:
-    """Return how near rotations of the first few heads come to some rows that were found.
+    """Return the errors of two rotations of a few heads: the expected one, and the one that fits best.
 
-    It shows whether the heads were rotated at all, and whether as expected. Two rotations are tried: the
-    expected one, and the one that fits best, whose angles follow from the heads before and after it.
+    They show whether the heads were rotated at all, and whether as expected.
 
     Args:
         computation: The steps by which the heads should have been rotated.
         matrix: Some rows of the first few heads after the rotation, (rows, heads · channels).
         rows: The indices of these rows.
-
-    Returns:
-        The norms of the differences from both. That of the best rotation is infinite if no angles can be
-        measured, as of one head in which only half of each pair is rotated.
     """
-    heads = computation.heads.of_first_few
-    best_phasors = heads.phasors(matrix, rows)  # cos + i·sin of the angle of each row and pair
-    error_of_best = math.inf
-    if best_phasors is not None:
-        error_of_best = _rotation_error(heads, best_phasors, matrix, rows)
-    expected_phasors = computation.phasors_at(rows)
+    heads_before = computation.heads.of_first_few  # the same eight heads before the rotation
+    expected_phasors = computation.phasors_at(rows)  # cos + i·sin of the angle of each row and pair
     return RotationFit(
         norm_of_heads=float(np.linalg.norm(matrix)),
-        error_of_best=error_of_best,
-        error_of_expected=_rotation_error(heads, expected_phasors, matrix, rows),
+        error_of_best=_error_of_best_rotation(heads_before, matrix, rows),
+        error_of_expected=_error_of_rotation(heads_before, expected_phasors, matrix, rows),
     )
 
 
-def _rotation_error(heads: RotatedHeads, phasors: Complex, matrix: Floats, rows: Indices) -> float:
-    """Return the norm of the difference between heads that are rotated by phasors and those found.
+def _error_of_best_rotation(heads_before: RotatedHeads, matrix: Floats, rows: Indices) -> float:
+    """Return the smallest distance of any rotation of some heads from the heads that were found.
+
+    Every pair of channels may turn by another angle in every row, but all heads turn alike.
 
     Args:
-        heads: The heads before the rotation.
+        heads_before: The heads before the rotation.
+        matrix: The heads that were found after it, (rows, heads · channels).
+        rows: The indices of these rows.
+    """
+    best_phasors = heads_before.phasors(matrix, rows)
+    if best_phasors is None:
+        # The heads show no angles: a single head does not, if only half of each pair is rotated.
+        return math.inf
+    return _error_of_rotation(heads_before, best_phasors, matrix, rows)
+
+
+def _error_of_rotation(
+    heads_before: RotatedHeads, phasors: Complex, matrix: Floats, rows: Indices
+) -> float:
+    """Return the norm of the difference between rotated heads and the heads that were found.
+
+    Args:
+        heads_before: The heads before the rotation.
         phasors: cos + i·sin of the angle by which each row and pair is rotated.
         matrix: The heads that were found after it, (rows, heads · channels).
         rows: The indices of these rows.
     """
-    rotated = heads.matrix_of(phasors, rows)
+    rotated = heads_before.matrix_of(phasors, rows)
     return float(np.linalg.norm(matrix - rotated))
 
 

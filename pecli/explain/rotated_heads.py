@@ -78,6 +78,10 @@ class ChannelPair(NamedTuple):
     first: Floats
     second: Floats
 
+    def of_heads(self, heads: slice) -> "ChannelPair":
+        """Return the channels of some heads."""
+        return ChannelPair(self.first[:, heads], self.second[:, heads])
+
 
 class NormalEquations(NamedTuple):
     """The equations of least squares for the cosines c and sines s of all rows and pairs (rows, pairs).

@@ -9,8 +9,21 @@ import numpy as np
 
 from pecli.compare.tolerance import FREQ_RTOL
 from pecli.engine.arrays import Array, Flags, Floats, Indices
-from pecli.engine.edits import Edit, Misplacement, Parameter, Recipe, RowsWrong
+from pecli.engine.edits import (
+    Edit,
+    ElementsWrong,
+    HeadsWrong,
+    MemoryOrder,
+    Misplacement,
+    Parameter,
+    Recipe,
+    Rows,
+    RowsWrong,
+)
+from pecli.explain.agreeing_heads import Agreement, find_agreement
 from pecli.explain.catalogue import MISTAKES
+from pecli.explain.catalogue.arithmetic import Float32Recipe
+from pecli.explain.catalogue.rotation_mistakes import OtherPairs
 from pecli.explain.catalogue.token_positions import OtherTokenPositions
 from pecli.explain.element_places import ElementPlaces
 from pecli.explain.explanation import Explanation
@@ -45,10 +58,19 @@ SAMPLES = (2, 16)
 UNSEEN = (Stage.ARITHMETIC, Stage.DAMAGE, Stage.STORAGE)
 """Stages of mistakes that a tolerance is meant to allow, or that need no known mistake to be seen."""
 
+MOVED_SHARE = 0.9
+"""Share of rows that are moved by one number; the others may be damaged."""
+
+NORM_RTOL = 0.01
+"""Relative difference of norms before and after a rotation in bfloat16; those of random rows differ by more."""
+
 OF_FORMULA = (Misplacement.REVERSED, Misplacement.NOT_ROTATED)
 """Mistakes of positions that are those of the formula as well, unless the right positions are stated."""
 
 Passes = Callable[[Array, Array], bool]
+
+IN_FLOAT32 = (Recipe("float32"),)
+"""The edits of a tensor that is right, except that its angles were computed in float32."""
 
 WHOLE = "after"
 """The name of the tensor after the rotation, if it is explained as a whole."""
@@ -66,6 +88,7 @@ class RotatedTensor:
     are_stated: bool  # whether somebody stated where tokens stand
     dtype: str
     places: ElementPlaces  # the heads and rows in the tensor as it was given
+    is_shifted: bool = False  # whether rotated keys of a cache were moved to other positions
 
     @property
     def sequences(self) -> int:
@@ -78,6 +101,11 @@ class RotatedTensor:
     @property
     def rows(self) -> int:
         return int(self.after.shape[2])
+
+    @property
+    def has_sequence_axis(self) -> bool:
+        """True if the tensor as it was given has an axis of sequences, of which there may be only one."""
+        return self.sequences > 1 or self.places.has_axis_before_heads
 
     @property
     def has_common_positions(self) -> bool:
@@ -223,19 +251,63 @@ class RotatedTensor:
         return Case.of(self.plan.rope, computation, observations)
 
     def possible_cases(self) -> Iterator[Case]:
-        """Yield what is to be explained: the tensor with the expected axes, then with exchanged ones.
+        """Yield what is to be explained: the tensor as it is expected, then with its axes or rows rearranged.
 
         A dump (8, 32, 128) should be 8 heads of 32 positions, but may be 32 heads of 8 positions. The
-        model's number of heads does not decide it, since a shard of the model has fewer. Axes are
-        exchanged only if all 32 heads then have the same rotation at each position.
+        model's number of heads does not decide it, since a shard of the model has fewer. It is
+        rearranged only if all heads then have the same rotation at each position.
         """
-        yield self.case
-        if not self._may_have_exchanged_axes:
-            return
-        with_exchanged_axes = self._with_heads_as_rows().case
-        if _are_heads_rotated_alike(with_exchanged_axes):
-            # Every explanation then states the axis as well: «position_axis is −3 instead of −2».
-            yield replace(with_exchanged_axes, arranged=(self._edit_of_exchanged_axes,))
+        yield self._case_in_layout_of_heads
+        for rearranged in self._rearrangements():
+            case = rearranged.tensor.case
+            if _are_heads_rotated_alike(case):
+                # Every explanation then states it as well: «position_axis is −3 instead of −2».
+                yield replace(case, arranged=(rearranged.edit,))
+
+    @cached_property
+    def agreement(self) -> Agreement | None:
+        """The way in which most heads were rotated alike; None if no known way is that of most heads."""
+        return find_agreement(self.case)
+
+    @property
+    def _case_in_layout_of_heads(self) -> Case:
+        """The tensor as expected, with another layout of pairs supposed if all heads agree only by that.
+
+        A port with the defaults of another one may have interleaved pairs, another base and no scaling.
+        Once the pairs are supposed, two mistakes are left to be searched. A formula is not supposed:
+        one with a wrong sign and one with another wrong sign differ only in the direction of angles.
+        """
+        agreement = self.agreement
+        if agreement is None or agreement.odd_heads:
+            return self.case
+        if not isinstance(agreement.mistake, OtherPairs):
+            return self.case
+        return self.case.supposing(agreement.mistake)
+
+    def _rearrangements(self) -> Iterator["RearrangedTensor"]:
+        """Yield the tensor with other axes, another order in memory, and rows moved back."""
+        if self._may_have_exchanged_axes:
+            yield RearrangedTensor(self._with_heads_as_rows(), self._edit_of_exchanged_axes)
+        if self.places.have_head_axis and min(self.heads, self.rows) > 1:
+            for which in self._tensors_in_memory_order():
+                yield RearrangedTensor(
+                    self._with_other_memory_order(which), self._edit_of_memory_order(which)
+                )
+        moved_by = find_moved_rows(self.before, self.after)
+        if moved_by:
+            yield RearrangedTensor(self._with_rows_moved_back(moved_by), Rows("shifted", moved_by))
+
+    def _tensors_in_memory_order(self) -> Iterator[str]:
+        """Yield the tensors that may have another order in memory: after, before, or both.
+
+        If all rows have one position, as those of a cache that is shifted, the order of both is of no
+        effect: every row rotates by the same angles.
+        """
+        yield "after"
+        yield "before"
+        have_one_position = bool((self.positions == self.positions[:, :, :1]).all())
+        if not have_one_position:
+            yield "both"
 
     @property
     def _may_have_exchanged_axes(self) -> bool:
@@ -252,6 +324,50 @@ class RotatedTensor:
         expected_axis = self.plan.axis
         other_axis = -3 if expected_axis == -2 else -2
         return Parameter("position_axis", expected_axis, other_axis)
+
+    def _with_other_memory_order(self, which: str) -> "RotatedTensor":
+        """Return the tensor if its numbers lie in memory with heads and rows in the other order.
+
+        A kernel writes 40 rows of 8 heads, (40, 8, 128), and the dump is labelled (8, 40, 128). Both
+        have as many numbers, so that only values show it.
+
+        Args:
+            which: The tensor that lies so: the one before the rotation, the one after it, or both.
+        """
+        before = self.before
+        after = self.after
+        if which != "after":
+            before = self._in_other_memory_order(before)
+        if which != "before":
+            after = self._in_other_memory_order(after)
+        return replace(self, before=before, after=after)
+
+    def _in_other_memory_order(self, tensor: Array) -> Array:
+        """Return (sequences, heads, rows, channels), which lies in memory with rows before heads, or the reverse."""
+        sequences, heads, rows, channels = tensor.shape
+        if self.plan.axis == -2:
+            return tensor.reshape(sequences, rows, heads, channels).swapaxes(1, 2)
+        # It is labelled (rows, heads, channels), and heads come before rows in memory.
+        return tensor.swapaxes(1, 2).reshape(tensor.shape)
+
+    def _edit_of_memory_order(self, which: str) -> MemoryOrder:
+        """Return the edit that states the order of axes in memory; a single sequence has no axis."""
+        sequences = () if self.sequences == 1 else (self.sequences,)
+        channels = self.after.shape[-1]
+        heads_first = (*sequences, self.heads, self.rows, channels)
+        rows_first = (*sequences, self.rows, self.heads, channels)
+        if self.plan.axis == -2:
+            return MemoryOrder(expected=heads_first, found=rows_first, which=which)
+        return MemoryOrder(expected=rows_first, found=heads_first, which=which)
+
+    def _with_rows_moved_back(self, by: int) -> "RotatedTensor":
+        """Return the tensor with rows that were moved down, the last ones to the top, where they were."""
+        order = np.roll(np.arange(self.rows), -by)
+        return replace(
+            self,
+            after=self.after[:, :, order],
+            places=replace(self.places, rows=[self.places.rows[row] for row in order.tolist()]),
+        )
 
     def _with_heads_as_rows(self) -> "RotatedTensor":
         """Return the tensor with the axes of heads and rows exchanged, since a file may have them in either order.
@@ -271,6 +387,40 @@ class RotatedTensor:
             is_token=np.ones((1, rows), bool),
             places=self.places.with_axes_exchanged(),
         )
+
+
+class RearrangedTensor(NamedTuple):
+    """A tensor with its axes or rows in another order, and the edit that states the order it has."""
+
+    tensor: RotatedTensor
+    edit: Edit
+
+
+def find_moved_rows(before: Array, after: Array) -> int:
+    """Return by how many rows all rows were moved down, the last ones to the top; 0 if by none.
+
+    A rotation keeps the norm of each head in each row. If row 0 of the first heads had the norms
+    8, 11 and 10, and row 1 has these after the rotation, rows were moved by 1.
+
+    Args:
+        before: Queries or keys before the rotation, (sequences, heads, rows, channels).
+        after: Queries or keys after it.
+    """
+    norms_before = _norms_of_rows(before)
+    norms_after = _norms_of_rows(after)
+    is_first_row = np.isclose(norms_after, norms_before[0], rtol=NORM_RTOL, atol=0).all(axis=1)
+    for moved_by in np.flatnonzero(is_first_row).tolist():
+        moved_norms = np.roll(norms_before, moved_by, axis=0)
+        is_row_alike = np.isclose(norms_after, moved_norms, rtol=NORM_RTOL, atol=0).all(axis=1)
+        if is_row_alike.mean() >= MOVED_SHARE:
+            return int(moved_by)
+    return 0
+
+
+def _norms_of_rows(heads: Array) -> Floats:
+    """Return the norm of each row of the first few heads, (rows, heads)."""
+    first_heads = ConvertedHeads(heads).first_few.at(slice(None))
+    return np.asarray(np.linalg.norm(first_heads, axis=-1))
 
 
 def _are_heads_rotated_alike(case: Case) -> bool:
@@ -394,7 +544,7 @@ def _likeliest_explanation(
 ) -> Explanation | None:
     """Return the likeliest explanation of sequences whose rows have the same positions; None if there is none.
 
-    «Computed in float32» is not one: nearly every model rotates in it.
+    «Computed in float32» is one only if nothing else is, since nearly every model rotates in it.
 
     Args:
         tensor: The sequences, before and after their rotation.
@@ -403,12 +553,37 @@ def _likeliest_explanation(
     """
     if not tensor.is_token.any():  # All rows are padding.
         return None
+    of_most_heads = _explain_most_heads(tensor, tolerance, most_mistakes)
+    if of_most_heads is not None:
+        return of_most_heads
     likeliest_first = _explanations_of_rotation(tensor, tolerance, most_mistakes)
     likeliest = _first_beside_float32(likeliest_first)
+    if likeliest is None:
+        likeliest = _explain_by_float32(tensor, likeliest_first, tolerance)
     if likeliest is None or not tensor.are_stated:
         return likeliest
     # `pecli apply` has no options for stated positions: without a scheme, no command is printed.
     return likeliest.without_command()
+
+
+def _explain_most_heads(
+    tensor: RotatedTensor, tolerance: float, most_mistakes: int
+) -> Explanation | None:
+    """Return why most heads of a sequence are wrong, with an edit that names the others.
+
+    If all heads lack the scaling, and head 3 is not rotated, it is «the llama3 scaling is missing, and
+    only head 3 differs». None is returned if no head is rotated differently than most, or if nothing
+    explains these.
+    """
+    if tensor.sequences != 1 or tensor.agreement is None or not tensor.agreement.odd_heads:
+        return None
+    odd_heads = tensor.agreement.odd_heads
+    most_heads = [head for head in range(tensor.heads) if head not in odd_heads]
+    part = tensor.with_only(SomeHeads(0, most_heads))
+    explanation = _likeliest_explanation(part, tolerance, most_mistakes)
+    if explanation is None:
+        return None
+    return explanation.beside(HeadsWrong(tuple(map(tensor.places.head, odd_heads))))
 
 
 def _explanations_of_rotation(
@@ -422,7 +597,16 @@ def _explanations_of_rotation(
     by_positions = _explain_by_positions(tensor.case)
     if by_positions:
         return by_positions
-    return explain_cases([*tensor.possible_cases()], tolerance, most_mistakes)
+    explanations = explain_cases([*tensor.possible_cases()], tolerance, most_mistakes)
+    return [explanation for explanation in explanations if not _has_unknown_indices(explanation)]
+
+
+def _has_unknown_indices(explanation: Explanation) -> bool:
+    """Return True if an explanation names elements of a tensor that lies in memory in another order.
+
+    Element [2, 5, 7] of (40, 8, 128) has other indices in the file, which is labelled (8, 40, 128).
+    """
+    return explanation.has_edit(MemoryOrder) and explanation.has_edit(ElementsWrong)
 
 
 def _first_beside_float32(explanations: Sequence[Explanation]) -> Explanation | None:
@@ -436,6 +620,30 @@ def _first_beside_float32(explanations: Sequence[Explanation]) -> Explanation | 
         if beside_float32.edits:
             return beside_float32
     return None
+
+
+def _explain_by_float32(
+    tensor: RotatedTensor, explanations: Sequence[Explanation], tolerance: float
+) -> Explanation | None:
+    """Return the explanation «computed by the recipe float32» if this recipe makes every element.
+
+    The search has accepted float32 if some library could compute the elements in it. Far from position
+    0, that allows much: at 70,000, angles may be off by 0.025. So the elements are now compared with
+    those of the recipe. None is returned if one is wrong, or if no option of `verify` makes them.
+
+    Args:
+        tensor: The tensor before and after its rotation.
+        explanations: What the search has accepted.
+        tolerance: The largest error of an element that is right.
+    """
+    may_be_float32 = any(explanation.edits == IN_FLOAT32 for explanation in explanations)
+    # `verify --shift` computes exactly, whatever the recipe is.
+    if not may_be_float32 or tensor.is_shifted:
+        return None
+    by_recipe = Float32Recipe.of_scheme(tensor.plan.rope)
+    if by_recipe is None:
+        return None
+    return accept(tensor.case.supposing(by_recipe).within(tolerance))
 
 
 def _explain_by_positions(case: Case) -> list[Explanation]:
@@ -529,11 +737,17 @@ def _are_right(tensor: RotatedTensor, selection: SomeHeads, tolerance: float) ->
 
 
 def _name_of(selection: SomeHeads, tensor: RotatedTensor) -> str:
-    """Return the words for some heads of one sequence: «sequence 1, heads 0, 3», or «sequence 1» for all."""
-    if len(selection.heads) == tensor.heads:
-        return f"sequence {selection.sequence}"
+    """Return the words for some heads of one sequence: «sequence 1, heads 0, 3», or «sequence 1» for all.
+
+    In a tensor without an axis of sequences, they are «heads 0, 3».
+    """
     noun = "head" if len(selection.heads) == 1 else "heads"
-    return f"sequence {selection.sequence}, {noun} {', '.join(map(str, selection.heads))}"
+    heads = f"{noun} {', '.join(map(str, selection.heads))}"
+    are_all_heads = len(selection.heads) == tensor.heads
+    if tensor.has_sequence_axis:
+        sequence = f"sequence {selection.sequence}"
+        return sequence if are_all_heads else f"{sequence}, {heads}"
+    return WHOLE if are_all_heads else heads
 
 
 def undetected_mistakes(tensor: RotatedTensor, passes: Passes) -> Iterator[tuple[Edit, ...]]:

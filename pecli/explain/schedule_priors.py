@@ -98,13 +98,11 @@ SMALLEST_DIVISOR = 0.5
 LARGEST_DIVISOR = 2000.0
 """Divisors of LongRoPE: published ones are between 1 and 65, and its search may go beyond."""
 
-BLEND_FACTOR_ERROR = 0.02
-"""Relative error of a factor that is read off the slowest pair: a blend may not have reached its
-end there.
-"""
+RELATIVE_FACTOR_ERROR = 0.02
+"""Relative error of a factor that is read off the slowest pair, which may not be divided by all of it."""
 
 MIN_FACTOR = 1.05
-"""Smallest factor of a blend: below it, noise looks like one."""
+"""Smallest factor of llama3 and YaRN scaling: below it, noise looks like one."""
 
 KNOWN_TO = 1e-4
 """Relative standard error of a base from which on an answer states the doubt."""
@@ -139,11 +137,11 @@ LLAMA3_COSTS = {
 }
 """Values of low_freq_factor and high_freq_factor of llama3 scaling, those of Llama 3.1 first, and their costs."""
 
-SAME_LLAMA3 = (
+DOUBT_OF_LLAMA3 = (
     "an original length k times as long, with both freq_factors k times as large, is the same"
 )
-SAME_YARN = "other original lengths, with other beta_fast and beta_slow, give the same table"
-SAME_DIVISORS = (
+DOUBT_OF_YARN = "other original lengths, with other beta_fast and beta_slow, give the same table"
+DOUBTS_OF_LONGROPE = (
     "the base and the divisors are known only together",
     "short and long divisors are not told apart, nor is the original length",
     "the attention factor is as measured; a factor may have given it",
@@ -223,7 +221,7 @@ class GeometricSeries:
     The frequencies 0.25, 0.025 and 0.0025 are one, with first = 0.25 and step = ln(10).
     """
 
-    first: Fit  # of pair 0: 1 for an unscaled schedule, 0.25 if all frequencies are divided by 4
+    first_frequency: Fit  # 1 for an unscaled schedule, 0.25 if all frequencies are divided by 4
     step: float
     members: MeasuredFrequencies  # with 0 for frequencies that do not belong to the series
 
@@ -239,7 +237,7 @@ class GeometricSeries:
     @property
     def plainest_divisor(self) -> float:
         """The plainest number by which all frequencies may be divided: 4 if the first is 0.2499 ± 0.0002."""
-        return _with_fewest_digits(_inverse(self.first))
+        return _with_fewest_digits(_inverse(self.first_frequency))
 
 
 class LogLine(NamedTuple):
@@ -285,7 +283,7 @@ def fit_geometric_series(measured: MeasuredFrequencies) -> GeometricSeries | Non
     values_on_line = np.zeros_like(measured.values)
     values_on_line[pairs_on_line] = measured.values[pairs_on_line]
     return GeometricSeries(
-        first=line.scale,
+        first_frequency=line.scale,
         step=line.step,
         members=measured._replace(values=values_on_line),
     )
@@ -318,8 +316,8 @@ def _rotary_schedules_of_series(
 ) -> Iterator[SchedulePrior]:
     """Yield rotary schedules whose frequencies are a geometric series: 1, 0.1, 0.01, 0.001.
 
-    These are base^(−i/denominator) for pair i, with the base 10000 and the denominator 4. All may be
-    divided by one factor (linear scaling). Or only the first pairs rotate (proportional scaling).
+    Pair i has the frequency base^(−i/denominator), here with the base 10000 and the denominator 4. All
+    frequencies may be divided by one factor. Or the last ones are 0, since only the first pairs rotate.
 
     Args:
         measured: The frequencies of a table.
@@ -329,12 +327,13 @@ def _rotary_schedules_of_series(
     if series is None or not series.has_possible_base(denominator):
         return
     unscaled = series.unscaled_schedule(denominator)
-    linear = _with_linear_scaling(unscaled, series)
-    yield from _with_possible_bases(linear, series.members)
+    # If the frequencies show the base 499998 ± 5, somebody may have written 500000, or 499998.
+    unscaled_or_linear = _unscaled_or_linear(unscaled, series)
+    yield from _with_each_possible_base(unscaled_or_linear, series.members)
     rotating_pairs = _count_rotating_pairs(measured)
     if rotating_pairs < unscaled.pairs:
         proportional = _with_proportional_scaling(unscaled, series, rotating_pairs)
-        yield from _with_possible_bases(proportional, series.members)
+        yield from _with_each_possible_base(proportional, series.members)
 
 
 def _added_schedules(measured: MeasuredFrequencies, denominator: float) -> Iterator[SchedulePrior]:
@@ -367,8 +366,9 @@ def _added_schedules_of_series(
     """
     series = fit_geometric_series(measured)
     if series is not None and series.has_possible_base(denominator):
-        scaled = _with_multiplied_positions(series.unscaled_schedule(denominator), series)
-        yield from _with_possible_bases(scaled, series.members)
+        unscaled = series.unscaled_schedule(denominator)
+        with_scale = _with_scale_of_positions(unscaled, series)
+        yield from _with_each_possible_base(with_scale, series.members)
 
 
 def _with_proportional_scaling(
@@ -394,42 +394,39 @@ def _with_proportional_scaling(
 
 def _is_unscaled(series: GeometricSeries) -> bool:
     """Return True if the first frequency is 1, as it is unless something multiplies all of them."""
-    first_frequency, error = series.first
+    first_frequency, error = series.first_frequency
     return math.isclose(first_frequency, 1, rel_tol=0, abs_tol=max(error, FLOAT32_ERROR))
 
 
-def _with_linear_scaling(schedule: FrequencySchedule, series: GeometricSeries) -> SchedulePrior:
-    """Return a schedule that divides all frequencies by one factor: by 4 if the first is 0.25.
+def _unscaled_or_linear(unscaled: FrequencySchedule, series: GeometricSeries) -> SchedulePrior:
+    """Return a schedule without a scaling if the first frequency is 1, or else with linear scaling.
 
-    If the first is 1, they are not divided, and the schedule is returned as it is.
+    Linear scaling divides all frequencies by one factor: by 4 if the first is 0.25.
     """
     if _is_unscaled(series):
-        return SchedulePrior(schedule)
+        return SchedulePrior(unscaled)
     factor = series.plainest_divisor
-    return SchedulePrior(replace(schedule, scaling=Linear(factor)), _cost_of_number(factor))
+    return SchedulePrior(replace(unscaled, scaling=Linear(factor)), _cost_of_number(factor))
 
 
-def _with_multiplied_positions(
-    schedule: FrequencySchedule, series: GeometricSeries
-) -> SchedulePrior:
-    """Return a schedule that multiplies all positions by the number that the frequencies show.
+def _with_scale_of_positions(unscaled: FrequencySchedule, series: GeometricSeries) -> SchedulePrior:
+    """Return a schedule with a scale: a number by which all positions are multiplied, such as 0.5 or 1/3.
 
-    Pair 0 has the frequency 1 unless something multiplies it, so that its frequency is this number.
-    It is taken as 0.5 or as 1/3, whichever form has fewer digits, and costs more the more it has.
+    The scale is the frequency of pair 0, which is 1 without a scale. A number of many digits makes a
+    schedule unlikely, so that each digit has a cost.
 
     Args:
-        schedule: The schedule without the number.
+        unscaled: The schedule without a scale.
         series: The fitted frequencies.
     """
     if _is_unscaled(series):
-        return SchedulePrior(schedule)
-    factor = _with_fewest_digits(series.first)
-    divisor = series.plainest_divisor
-    is_divisor_shorter = digits(divisor) < digits(factor)  # 3 instead of 0.333333
-    if is_divisor_shorter:
-        divided = replace(schedule, scale=1 / divisor)
+        return SchedulePrior(unscaled)
+    factor = _with_fewest_digits(series.first_frequency)  # 0.333333
+    divisor = series.plainest_divisor  # 3
+    if digits(divisor) < digits(factor):
+        divided = replace(unscaled, scale=1 / divisor)
         return SchedulePrior(divided, _cost_of_number(divisor))
-    multiplied = replace(schedule, scale=factor)
+    multiplied = replace(unscaled, scale=factor)
     return SchedulePrior(multiplied, _cost_of_number(factor))
 
 
@@ -450,7 +447,7 @@ def _count_rotating_pairs(measured: MeasuredFrequencies) -> int:
     return last_rotating + 1
 
 
-def _with_possible_bases(
+def _with_each_possible_base(
     candidate: SchedulePrior, measured: MeasuredFrequencies
 ) -> Iterator[SchedulePrior]:
     """Yield a schedule with each base that somebody may have written for the one that frequencies show.
@@ -569,26 +566,32 @@ def _ntk_factor(measured_base: Fit, usual_base: float, half_dim: float) -> Fit:
 
 
 @dataclass(frozen=True)
-class Blend:
-    """A scaling that divides slow frequencies by a factor, leaves fast ones, and blends between them."""
+class ScalingPrior:
+    """A llama3 or YaRN scaling to be tried.
+
+    Attributes:
+        scaling: The scaling, with some original length. Usual ones are tried in its place.
+        cost: How unlikely its settings are; 0 for the usual ones.
+        doubt: A sentence about what the frequencies do not show.
+    """
 
     scaling: Scaling
     cost: float
     doubt: str
 
 
-def _usual_blends(factor: float) -> Iterator[Blend]:
+def _llama3_and_yarn_scalings(factor: float) -> Iterator[ScalingPrior]:
     """Yield llama3 and YaRN scalings by a factor, with all settings that models are known to have.
 
     A setting that fewer models have costs more, so that it is preferred only if the usual ones fail.
     """
     any_length = 8192  # The caller tries all usual lengths in its place.
     for (low, high), cost in LLAMA3_COSTS.items():
-        yield Blend(Llama3(factor, any_length, low, high), cost, SAME_LLAMA3)
+        yield ScalingPrior(Llama3(factor, any_length, low, high), cost, DOUBT_OF_LLAMA3)
     limits = product(TRUNCATION_COSTS.items(), BETA_COSTS.items())
     for (truncate, cost_of_truncation), ((fast, slow), cost_of_betas) in limits:
         scaling = Yarn(any_length, factor, beta_fast=fast, beta_slow=slow, truncate=truncate)
-        yield Blend(scaling, cost_of_truncation + cost_of_betas, SAME_YARN)
+        yield ScalingPrior(scaling, cost_of_truncation + cost_of_betas, DOUBT_OF_YARN)
 
 
 def _llama3_and_yarn_schedules(
@@ -609,25 +612,25 @@ def _llama3_and_yarn_schedules(
         return
     for base in _bases_of_fast_pairs(measured, known_pairs, denominator):
         unscaled = FrequencySchedule(pairs=len(measured.values), denominator=denominator, base=base)
-        for factor in _blend_factors(unscaled, measured, known_pairs):
-            yield from _schedules_with_usual_limits(unscaled, factor, measured)
+        for factor in _possible_factors(unscaled, measured, known_pairs):
+            yield from _schedules_of_factor(unscaled, factor, measured)
 
 
 def _may_show_a_bend(measured: MeasuredFrequencies, known_pairs: Indices) -> bool:
-    """Return True if frequencies are so many and so sharp that few blends agree with them by chance."""
+    """Return True if frequencies are so many and so sharp that few llama3 or YaRN scalings agree by chance."""
     if len(known_pairs) < MIN_PAIRS:
         return False
     relative_errors = measured.errors[known_pairs] / measured.values[known_pairs]
     return bool(np.median(relative_errors) <= MAX_BLUR)
 
 
-def _blend_factors(
+def _possible_factors(
     unscaled: FrequencySchedule, measured: MeasuredFrequencies, known_pairs: Indices
 ) -> Iterator[float]:
-    """Yield factors by which Llama3 or YaRN scaling may have divided frequencies, the fitted one first.
+    """Yield factors by which llama3 or YaRN scaling may have divided frequencies, the fitted one first.
 
-    Scaling by 8 divides slow frequencies by 8, fast ones by 1, and those between by 1 to 8. So no
-    ratio of a scaled frequency to the unscaled one is below 1/8 or above 1.
+    A factor of 8 divides fast frequencies by 1, slow ones by 8, and those between by 1 to 8. So the
+    ratios of scaled to unscaled frequencies are 1 1 0.7 0.125 0.125, never above 1 or below 1/8.
 
     Args:
         unscaled: The schedule without scaling.
@@ -635,25 +638,29 @@ def _blend_factors(
         known_pairs: The indices of the frequencies that are known and not 0, the slowest last.
     """
     unscaled_frequencies = unscaled.frequencies[known_pairs]
-    ratios = measured.values[known_pairs] / unscaled_frequencies  # 1 1 0.7 0.125 0.125, for 8
-    # Ratios may be off by so many standard errors, and by the float32 powers of the model.
+    ratios = measured.values[known_pairs] / unscaled_frequencies
+    # Measured frequencies may be off by so many standard errors. A model computes the powers of its
+    # base in float32, which moves all ratios slightly.
     allowed_errors = MAX_SIGMAS * measured.errors[known_pairs]
     tolerance = allowed_errors / unscaled_frequencies + FLOAT32_POWER_ERROR
-    is_above_1 = ratios > 1 + tolerance
-    if is_above_1.any():
+    if (ratios > 1 + tolerance).any():
         return
     fitted_factor = _factor_of_slowest_pair(ratio=float(ratios[-1]))
     factors_to_try = dict.fromkeys((fitted_factor, *USUAL_FACTORS))  # each once
     for factor in factors_to_try:
-        is_divided_by_more = ratios < 1 / factor - tolerance
-        if factor > MIN_FACTOR and not is_divided_by_more.any():
+        smallest_ratio = 1 / factor
+        is_below_smallest = ratios < smallest_ratio - tolerance
+        if factor > MIN_FACTOR and not is_below_smallest.any():
             yield factor
 
 
 def _factor_of_slowest_pair(ratio: float) -> float:
-    """Return the plainest factor by which the slowest frequency may have been divided: 8 for a ratio of 0.1249."""
+    """Return the plainest factor by which the slowest frequency may have been divided: 8 for a ratio of 0.1249.
+
+    The slowest pair shows the factor of the scaling best, since it is divided by all of it.
+    """
     factor = 1 / max(ratio, SMALLEST_RATIO)
-    return _with_fewest_digits(Fit(factor, BLEND_FACTOR_ERROR * factor))
+    return _with_fewest_digits(Fit(factor, RELATIVE_FACTOR_ERROR * factor))
 
 
 def _bases_of_fast_pairs(
@@ -718,17 +725,14 @@ def _base_between_pair_0_and(
     return Fit(base, base_error)
 
 
-def _schedules_with_usual_limits(
+def _schedules_of_factor(
     unscaled: FrequencySchedule, factor: float, measured: MeasuredFrequencies
 ) -> Iterator[SchedulePrior]:
-    """Yield the llama3 and YaRN schedules of one factor that agree with measured frequencies.
+    """Yield the llama3 and YaRN schedules that have one factor and give the measured frequencies.
 
-    Both scalings divide slow frequencies by the factor, leave fast ones as they are, and blend from one to
-    the other between two limits: from 1 to 4 turns in the original length of 8192 for Llama 3.1. All pairs
-    of limits and all original lengths are tried that models are known to have.
-
-    Each schedule has a cost, by which plainer ones are tried first: that of its limits, its factor and
-    its base. Its doubt names other settings that give the same frequencies.
+    Both scalings divide slow frequencies by the factor. A pair of Llama 3.1 counts as slow if it turns less
+    than once in the original length, 8192. Models have other lengths and other such settings, and all of
+    them are tried.
 
     Args:
         unscaled: The schedule without scaling.
@@ -736,18 +740,20 @@ def _schedules_with_usual_limits(
         measured: The frequencies that the schedules have to give.
     """
     cost_of_factor_and_base = _cost_of_number(factor) + _cost_of_base(unscaled.base)
-    for blend in _usual_blends(factor):
-        check_time()
-        with_any_length = replace(unscaled, scaling=blend.scaling)
-        for length in _lengths_that_agree(with_any_length, measured):
+    for prior in _llama3_and_yarn_scalings(factor):
+        check_time()  # It raises an error if the time limit of the search is over.
+        scaled = replace(unscaled, scaling=prior.scaling)
+        for length in _usual_lengths_that_agree(scaled, measured):
             yield SchedulePrior(
-                schedule=with_any_length.having("original_max_position_embeddings", length),
-                cost=blend.cost + cost_of_factor_and_base,
-                doubts=(blend.doubt,),
+                schedule=scaled.having("original_max_position_embeddings", length),
+                cost=prior.cost + cost_of_factor_and_base,
+                doubts=(prior.doubt,),
             )
 
 
-def _lengths_that_agree(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> list[int]:
+def _usual_lengths_that_agree(
+    schedule: FrequencySchedule, measured: MeasuredFrequencies
+) -> list[int]:
     """Return the usual original lengths with which a schedule has the measured frequencies.
 
     All lengths are tried at once, one per row: the frequencies are then (lengths, pairs).
@@ -762,26 +768,31 @@ def _lengths_that_agree(schedule: FrequencySchedule, measured: MeasuredFrequenci
 def _longrope_schedules(
     measured: MeasuredFrequencies, denominator: float
 ) -> Iterator[SchedulePrior]:
-    """Yield LongRoPE, which divides each frequency by its own number, over the likeliest base.
+    """Yield the schedule of LongRoPE, which divides each frequency by a number of its own, or nothing.
 
-    Phi-3 divides 10000^(−i/48) by 1.05, 1.1, … 64.5. With a wrong base the divisors would have
-    many decimals; so the first usual base with which they have few is taken.
+    Phi-3 divides 10000^(−i/48) by 1.05, 1.1, … 64.5. With a wrong base the divisors would have many
+    decimals. So the first usual base is taken with which they have few.
+
+    Args:
+        measured: The frequencies of a table, one per pair.
+        denominator: Half of the channels: without a scaling, pair i has the frequency base^(−i/denominator).
     """
-    if measured.is_folded:
-        return
+    has_only_one_function = measured.is_folded
+    if has_only_one_function:
+        return  # So many divisors are supposed only if cosines and sines show them together.
     for base in USUAL_BASES:
         unscaled = FrequencySchedule(len(measured.values), denominator, base)
-        divisors = _divisors_of_longrope(unscaled, measured)
+        divisors = _find_longrope_divisors(unscaled, measured)
         if divisors is not None:
             yield SchedulePrior(
-                schedule=replace(unscaled, scaling=_longrope_of(divisors)),
+                schedule=replace(unscaled, scaling=_longrope_with_divisors(divisors)),
                 cost=LONGROPE_COST,
-                doubts=SAME_DIVISORS,
+                doubts=DOUBTS_OF_LONGROPE,
             )
             return
 
 
-def _longrope_of(divisors: tuple[float, ...]) -> LongRope:
+def _longrope_with_divisors(divisors: tuple[float, ...]) -> LongRope:
     """Return LongRoPE with the same divisors for short and for long prompts.
 
     Which of its two lists was used depends on the original length, which nothing in a table shows.
@@ -794,7 +805,7 @@ def _longrope_of(divisors: tuple[float, ...]) -> LongRope:
     )
 
 
-def _divisors_of_longrope(
+def _find_longrope_divisors(
     unscaled: FrequencySchedule, measured: MeasuredFrequencies
 ) -> tuple[float, ...] | None:
     """Return the numbers by which LongRoPE divided the frequencies of a schedule; None if it did not.

@@ -180,11 +180,11 @@ def _explain_both_wrong(scheme: Scheme, waves: Tensors, atol: float) -> list[Exp
 def _best_explanation(
     scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int
 ) -> Explanation | None:
-    """Return the shortest explanation of how tensors differ from a scheme's; None if nothing explains it.
+    """Return the shortest explanation of why tensors differ from a scheme's; None if none is found.
 
-    An explanation is a list of differences, such as «base is 10000». It is empty for right tensors. The
-    arrays of a file may stand for other numbers: uint16 may hold the bits of bfloat16. So several ways
-    to read them are tried, and the first that leads to an explanation is the answer.
+    An explanation is a list of differences, such as «base is 10000». The arrays of a file may stand for
+    other numbers: uint16 may hold the bits of bfloat16. So several ways to read them are tried, until one
+    leads to an explanation.
 
     Args:
         scheme: What should have made the tensors.
@@ -192,21 +192,22 @@ def _best_explanation(
         atol: The tolerance of the check.
         most_mistakes: The number of mistakes that are supposed at once.
     """
-    # A sinusoidal table could also be taken for a rotary one with mistakes, so that this comes first.
-    sinusoidal = _explain_as_sinusoidal(scheme, tensors, atol)
+    # A sinusoidal table may be given where a rotary one is expected. This is tried first, since some
+    # mistakes together may turn one into the other.
+    sinusoidal = _explain_sinusoidal_for_rotary(scheme, tensors, atol)
     if sinusoidal is not None:
         return sinusoidal
     for way_to_read in _ways_to_read(tensors):
         check_time()  # It raises an error if the time limit of the search is over.
-        shortest_first = _explain_as_read(way_to_read, scheme, atol, most_mistakes)
+        shortest_first = _explain_numbers(way_to_read, scheme, atol, most_mistakes)
         if shortest_first:
-            # One that only states the scheme's own dtype, «stored in bfloat16», says nothing new.
+            # If the scheme has the dtype bfloat16, «stored in bfloat16» is no difference from it.
             shortest = _first_with_a_difference(shortest_first, scheme)
-            return _named_as_in_file(shortest, tensors)
+            return _with_names_in_file(shortest, tensors)
     return None
 
 
-def _named_as_in_file(explanation: Explanation, tensors: Tensors) -> Explanation:
+def _with_names_in_file(explanation: Explanation, tensors: Tensors) -> Explanation:
     """Return an explanation with the names that its tensors have in a file.
 
     Cosines and sines that are stacked in one tensor, `cos_sin`, are explained as two, `cos` and `sin`.
@@ -214,26 +215,26 @@ def _named_as_in_file(explanation: Explanation, tensors: Tensors) -> Explanation
     return explanation.renamed(tensors) if "cos_sin" in tensors else explanation
 
 
-def _explain_as_read(
-    way: WayToRead, scheme: Scheme, atol: float, most_mistakes: int
+def _explain_numbers(
+    way_to_read: WayToRead, scheme: Scheme, atol: float, most_mistakes: int
 ) -> list[Explanation]:
-    """Return the explanations of some numbers that tensors may stand for, the shortest first.
+    """Return why numbers differ from the tensors of a scheme, the shortest explanation first.
 
-    If the uint16 numbers of a file are read as the bits of bfloat16, the bfloat16 numbers are explained.
-    «They are the bits of bfloat16» is then part of every explanation.
+    They are the numbers for which the arrays of a file are taken. If uint16 is read as the bits of
+    bfloat16, they are the bfloat16 numbers, and every explanation begins with «the bits of bfloat16».
 
     Args:
-        way: The numbers, and the edits that say how they were read from the tensors.
+        way_to_read: The numbers, and the edits that name this way to read the arrays.
         scheme: What should have made the numbers.
-        atol: The tolerance of the check; some ways have a larger one.
-        most_mistakes: The most mistakes that one explanation may have; some ways allow fewer.
+        atol: The tolerance of the check; a way to read may have a larger one.
+        most_mistakes: The most mistakes that one explanation may have; a way to read may allow fewer.
     """
     return explain_tables(
         scheme,
-        _with_cos_and_sin_apart(way.tensors),
-        tolerance=max(atol, way.tolerance),
-        edits_of_reading=way.edits,
-        most_mistakes=min(most_mistakes, way.most_mistakes),
+        _with_cos_and_sin_apart(way_to_read.tensors),
+        tolerance=max(atol, way_to_read.tolerance),
+        known_edits=way_to_read.edits,
+        most_mistakes=min(most_mistakes, way_to_read.most_mistakes),
     )
 
 
@@ -245,7 +246,9 @@ def _first_with_a_difference(explanations: Sequence[Explanation], scheme: Scheme
     return explanations[0]
 
 
-def _explain_as_sinusoidal(scheme: Scheme, tensors: Tensors, atol: float) -> Explanation | None:
+def _explain_sinusoidal_for_rotary(
+    scheme: Scheme, tensors: Tensors, atol: float
+) -> Explanation | None:
     """Return the explanation that a table is sinusoidal although a rotary one was expected.
 
     Both may have cosines and sines side by side in one matrix, so that a user may give the wrong file.
@@ -320,7 +323,7 @@ def _last_place(tensors: Tensors) -> float:
 
 
 def _with_cos_and_sin_apart(tensors: Tensors) -> Tensors:
-    """Return cosines and sines as two tensors if they are stacked in one, (2, rows, columns)."""
+    """Return tensors with cosines and sines as two of them, if they are stacked in one, (2, rows, columns)."""
     stacked = tensors.get("cos_sin")
     if stacked is not None and stacked.ndim == 3 and len(stacked) == 2:
         return {"cos": stacked[0], "sin": stacked[1]}

@@ -32,15 +32,15 @@ MIN_DIFFERENT = 4
 """Different rows that an order has to use: fewer repeat by chance."""
 
 
-class Slices(Enum):
-    """The kinds of slices of an array along one of its axes (…, rows, channels)."""
+class SliceKind(Enum):
+    """A kind of slices of an array (heads, rows, channels), by the axis along which it is cut."""
 
     HEADS = "heads"
     ROWS = "rows"
     CHANNELS = "channels"
 
     @classmethod
-    def along(cls, axis: int, ndim: int) -> "Slices":
+    def along(cls, axis: int, ndim: int) -> "SliceKind":
         """Return what lies along an axis of an array (rows, channels) or (heads, rows, channels)."""
         axis_from_the_last = ndim - 1 - axis
         return (cls.CHANNELS, cls.ROWS, cls.HEADS)[axis_from_the_last]
@@ -69,26 +69,29 @@ def reordered_as_found(candidate: Candidate, found: Array) -> Iterator[Candidate
 
 
 def _reordered_along(axis: int, expected: Array, found: Array) -> Iterator[Candidate]:
-    """Yield the expected array with its rows (or columns, or heads) in the order of the found one.
+    """Yield the expected array with its slices along one axis in the order of the found ones.
 
-    If the rows a b c d are expected and d c b a are found, d c b a is yielded, with the edit
-    «reversed». If a x b c d are found, these are yielded: the expected rows with x added to them.
+    Slices along axis 0 of (rows, columns) are the rows. If the rows a b c d are expected and d c b a are
+    found, d c b a is yielded, with the edit «reversed».
 
     Args:
         axis: 0 for the rows of arrays (rows, columns), and 1 for their columns.
         expected: An array without axes of length 1.
         found: Another one with as many axes.
     """
-    # Slices are the rows, if the axis is that of rows. They have the first axis from here on.
+    # The axis becomes the first one: expected_slices[2] is row 2 (or column 2, or head 2).
     expected_slices = np.moveaxis(expected, axis, 0)
     found_slices = np.moveaxis(found, axis, 0)
     if not _can_be_matched(expected_slices, found_slices):
         return
-    slices = Slices.along(axis, expected.ndim)
-    reordered = _reordered(expected_slices, found_slices, slices)
-    with_added_rows = _with_added_rows(expected_slices, found_slices, slices)
-    for candidate in chain(reordered, with_added_rows):
-        yield candidate._replace(array=np.moveaxis(candidate.array, 0, axis))
+    kind = SliceKind.along(axis, expected.ndim)
+    candidates = chain(
+        _in_found_order(expected_slices, found_slices, kind),
+        _with_added_rows(expected_slices, found_slices, kind),
+    )
+    for candidate in candidates:
+        with_axis_in_place = np.moveaxis(candidate.array, 0, axis)
+        yield candidate._replace(array=with_axis_in_place)
 
 
 def _can_be_matched(sources: Array, targets: Array) -> bool:
@@ -97,7 +100,7 @@ def _can_be_matched(sources: Array, targets: Array) -> bool:
     return sources.shape[1:] == targets.shape[1:] and more <= MAX_MATCHED
 
 
-def _reordered(expected: Array, found: Array, slices: Slices) -> Iterator[Candidate]:
+def _in_found_order(expected: Array, found: Array, kind: SliceKind) -> Iterator[Candidate]:
     """Yield the expected slices in the order in which they were found, as they are or all negated.
 
     Of expected rows a b c d, the found rows d c b a are «reversed», and −d −c −b −a also «negated».
@@ -105,39 +108,38 @@ def _reordered(expected: Array, found: Array, slices: Slices) -> Iterator[Candid
     Args:
         expected: The slices along the first axis, in their right order.
         found: Those of the other array, whose number may differ.
-        slices: What they are: rows, channels or heads.
+        kind: What they are: rows, channels or heads.
     """
-    not_negated = _in_order_of_found(expected, found, slices, sign=1)
+    not_negated = _in_named_order(expected, found, kind, sign=1)
     if not_negated is not None:
         yield not_negated
-    negated = _in_order_of_found(expected, found, slices, sign=-1)
+    negated = _in_named_order(expected, found, kind, sign=-1)
     if negated is not None:
         yield negated._replace(edits=(Negated("all"), *negated.edits))
 
 
-def _in_order_of_found(
-    expected: Array, found: Array, slices: Slices, sign: int
-) -> Candidate | None:
-    """Return the expected slices, times a sign, in the order of the found ones; None if it has no name.
+def _in_named_order(expected: Array, found: Array, kind: SliceKind, sign: int) -> Candidate | None:
+    """Return the expected slices in the order of the found ones, with the edit that names this order.
 
-    If the rows a b c d are expected, d c b a are «reversed», and 0 0 a b c d «padded». The expected order
-    has no name either.
+    Of the rows a b c d, the order d c b a is «reversed», and 0 0 a b c d is «padded». None is returned if
+    the found slices have the expected order, or one without a name.
 
     Args:
         expected: The slices along the first axis, in their right order.
         found: Those of the other array, whose number may differ.
-        slices: What they are: rows, channels or heads.
+        kind: What they are: rows, channels or heads.
         sign: −1 if the found slices are supposed to be negated, or else 1.
     """
-    # For each found slice, the index of the expected one that it equals: 3 2 1 0, or −1 −1 0 1 2 3.
-    indices = _matching_slices(expected, found, sign)
-    order = _order_edit(indices, len(expected), slices)
-    if order is None:
+    indices = _indices_of_matches(expected, found, sign)  # 3 2 1 0, or −1 −1 0 1 2 3
+    name_of_order = _name_of_order(indices, len(expected), kind)
+    if name_of_order is None:
         return None
-    unmatched = widened(found[indices < 0])
-    if not _are_one_number(unmatched):  # Padding is one number, usually 0.
+    is_without_match = indices < 0
+    padding = widened(found[is_without_match])
+    if not _are_one_number(padding):  # Padding is one number, usually 0.
         return None
-    return Candidate((order,), _slices_at(indices, sign * widened(expected), unmatched))
+    reordered = _slices_at(indices, sign * widened(expected), padding)
+    return Candidate((name_of_order,), reordered)
 
 
 def _are_one_number(values: Floats) -> bool:
@@ -156,7 +158,7 @@ def _slices_at(indices: Indices, slices: Floats, padding: Floats) -> Floats:
     return reordered
 
 
-def _with_added_rows(expected: Array, found: Array, slices: Slices) -> Iterator[Candidate]:
+def _with_added_rows(expected: Array, found: Array, kind: SliceKind) -> Iterator[Candidate]:
     """Yield the expected rows with others added between them, if the found array seems to be made so.
 
     If the expected rows a b c d are found as a x b c d y, then x and y, the rows 1 and 5, were added.
@@ -166,13 +168,13 @@ def _with_added_rows(expected: Array, found: Array, slices: Slices) -> Iterator[
     Args:
         expected: The slices along the first axis, in their right order.
         found: Those of the other array.
-        slices: What they are: rows, channels or heads. Nothing is yielded unless they are rows.
+        kind: What they are: rows, channels or heads. Nothing is yielded unless they are rows.
     """
     may_have_added_rows = MIN_DIFFERENT <= len(expected) < len(found)
-    if slices is not Slices.ROWS or not may_have_added_rows:
+    if kind is not SliceKind.ROWS or not may_have_added_rows:
         return
     # The place of each expected row among the found ones, 0 2 3 4; −1 for a row that is not there.
-    places = _matching_slices(found, expected, sign=1)  # as they are, not negated
+    places = _indices_of_matches(found, expected, sign=1)  # as they are, not negated
     are_all_found = places.min() >= 0
     are_in_order = (np.diff(places) > 0).all()
     if not (are_all_found and are_in_order):
@@ -183,7 +185,7 @@ def _with_added_rows(expected: Array, found: Array, slices: Slices) -> Iterator[
     yield Candidate((AddedRows(tuple(added.tolist())),), with_added_rows)
 
 
-def _matching_slices(expected: Array, found: Array, sign: int) -> Indices:
+def _indices_of_matches(expected: Array, found: Array, sign: int) -> Indices:
     """Return for each found slice the index of the nearest expected slice; −1 if none is near.
 
     If the rows of a table are reversed, the indices of four rows are 3 2 1 0. Comparing thousands
@@ -230,21 +232,22 @@ def _nearest(sources: Floats, targets: Floats) -> Indices:
     return np.where(is_near, nearest, -1)
 
 
-def _order_edit(indices: Indices, count: int, slices: Slices) -> Edit | None:
-    """Return the order of rows, channels or heads in the vocabulary of results, such as «reversed».
+def _name_of_order(indices: Indices, count: int, kind: SliceKind) -> Edit | None:
+    """Return the edit that names the order in which slices were found, such as «reversed» for 3 2 1 0.
 
-    None is returned for the expected order, and if too few slices were recognised.
+    None is returned if the order has no name, and if too few slices were recognised.
 
     Args:
-        indices: The index of the expected slice that each found one equals; −1 for none: 3 2 1 0.
+        indices: The index of the expected slice that each found one equals; −1 for none.
         count: The number of expected slices.
-        slices: What they are.
+        kind: What they are: rows, channels or heads.
     """
-    if not _are_enough(indices, count) or np.array_equal(indices, np.arange(count)):
+    is_expected_order = np.array_equal(indices, np.arange(count))  # It needs no name.
+    if is_expected_order or not _are_enough(indices, count):
         return None
-    if slices is Slices.ROWS:
+    if kind is SliceKind.ROWS:
         return _order_of_rows(indices, count)
-    return _permutation(indices, count, slices)
+    return _permutation(indices, count, kind)
 
 
 def _are_enough(indices: Indices, count: int) -> bool:
@@ -262,29 +265,28 @@ def _are_enough(indices: Indices, count: int) -> bool:
     return are_several and len(matched) >= (1 - MAX_PADDING) * len(indices)
 
 
-def _permutation(indices: Indices, count: int, slices: Slices) -> Channels | Heads | None:
-    """Return the order of channels or heads, which can only be permuted: (1, 0, 2) if 0 and 1 are exchanged."""
+def _permutation(indices: Indices, count: int, kind: SliceKind) -> Channels | Heads | None:
+    """Return the order of channels or heads, (1, 0, 2) if 0 and 1 are exchanged; None if some are missing."""
     if not np.array_equal(np.sort(indices), np.arange(count)):
         return None
     is_reversed = np.array_equal(indices, np.arange(count)[::-1])
     order = "reversed" if is_reversed else tuple(indices.tolist())
-    return Channels(order) if slices is Slices.CHANNELS else Heads(order)
+    return Channels(order) if kind is SliceKind.CHANNELS else Heads(order)
 
 
 def _order_of_rows(indices: Indices, count: int) -> Rows | SomeRows | None:
     """Return the edit that names the order in which rows were found; None if the order has no name.
 
-    Six rows 0 1 2 3 4 5 are expected. Found as 0 1 2 3, they are «cut», as −1 −1 0 1 2 3 «padded» (−1 is
-    a row of padding), as 4 4 4 4 «constant», as 0 1 2 0 1 2 «wrapped», as 5 4 3 2 1 0 «reversed», and as
-    0 2 1 3 5 4 «permuted». If only some are there, each once, they are listed: 4 1 2.
+    Orders such as 3 2 1 0 are «reversed», «cut» and so on. Any other order of all rows is «permuted», as
+    0 2 1 3 is. If only some are there, each once, they are listed: 4 1 2.
 
     Args:
         indices: The index of the expected row that each found row equals; −1 for padding.
         count: The number of expected rows.
     """
-    for named_order, indices_in_order in _named_orders(indices, count).items():
-        if np.array_equal(indices, indices_in_order):
-            return named_order
+    regular_order = _regular_order(indices, count)
+    if regular_order is not None:
+        return regular_order
     has_padding = (indices < 0).any()
     is_each_there_once = not has_padding and len(np.unique(indices)) == len(indices)
     if not is_each_there_once:
@@ -293,35 +295,35 @@ def _order_of_rows(indices: Indices, count: int) -> Rows | SomeRows | None:
     return Rows("permuted") if are_all_there else SomeRows(tuple(indices.tolist()))
 
 
-def _named_orders(indices: Indices, count: int) -> dict[Rows, Indices]:
-    """Return every order of rows that has a name, as indices of expected rows: 3 2 1 0 for «reversed».
+def _regular_order(indices: Indices, count: int) -> Rows | None:
+    """Return the name of a regular order of rows, such as «reversed» for 3 2 1 0; None for any other order.
 
-    Some orders have a number. It is the one that the found rows would have in that order: with two rows
-    of padding, «padded» has the number 2 and the indices −1 −1 0 1 2. The caller compares these indices with
-    those of the found rows.
+    Some names have a number, such as that of the rows of padding.
 
     Args:
         indices: The index of the expected row that each found row equals; −1 for padding.
         count: The number of expected rows.
     """
     length = len(indices)
-    first_index = int(indices[0])
+    if np.array_equal(indices, np.arange(length)):  # 0 1 2 3 of six rows: four are left.
+        return Rows("cut", length)
     padding_rows = int(np.count_nonzero(indices < 0))
     padding = np.full(padding_rows, -1)
-    rows_beside_padding = np.arange(length - padding_rows)
+    rows_in_order = np.arange(length - padding_rows)
+    if np.array_equal(indices, np.append(padding, rows_in_order)):  # −1 −1 0 1 2 3: two of padding.
+        return Rows("padded", padding_rows)
+    if np.array_equal(indices, np.append(rows_in_order, padding)):  # 0 1 2 3 −1 −1
+        return Rows("padded at the end", padding_rows)
+    first_index = int(indices[0])
+    if (indices == first_index).all():  # 2 2 2 2: row 2 is repeated.
+        return Rows("constant", first_index)
     period = _period_of(indices)
-    return {
-        # 0 1 2 3: the number of rows that are left
-        Rows("cut", length): np.arange(length),
-        # −1 −1 0 1 and 0 1 −1 −1: the number of rows of padding
-        Rows("padded", padding_rows): np.append(padding, rows_beside_padding),
-        Rows("padded at the end", padding_rows): np.append(rows_beside_padding, padding),
-        # 2 2 2 2: the index of the row that is repeated
-        Rows("constant", first_index): np.full(length, first_index),
-        # 0 1 0 1: the number of rows after which they begin again
-        Rows("wrapped", period): _wrapped_rows(first_index, period, length),
-        Rows("reversed"): np.arange(count)[::-1],  # 3 2 1 0
-    }
+    wrapped_rows = _wrapped_rows(first_index, period, length)
+    if np.array_equal(indices, wrapped_rows):  # 0 1 2 0 1 2: they begin again after three rows.
+        return Rows("wrapped", period)
+    if np.array_equal(indices, np.arange(count)[::-1]):  # 3 2 1 0
+        return Rows("reversed")
+    return None
 
 
 def _wrapped_rows(first: int, period: int, length: int) -> Indices:

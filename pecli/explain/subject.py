@@ -23,11 +23,11 @@ from pecli.explain.computation import (
 from pecli.explain.frequency_schedule import (
     FrequencySchedule,
     schedule_of,
-    table_at_consecutive_positions,
-    waves_of_schedule,
+    wave_parameters_of_schedule,
+    wave_parameters_without_position_list,
     with_frequencies_of,
 )
-from pecli.explain.wave_tables import WaveTable, scheme_of_waves
+from pecli.explain.wave_tables import WaveParameters, scheme_with_wave_parameters
 
 
 def computation_of(scheme: Positioned, tensors: tuple[str, ...]) -> WaveComputation:
@@ -85,8 +85,8 @@ def _schedule_of_scheme(scheme: Positioned) -> FrequencySchedule | None:
     None is returned for schemes on a grid, whose axes may each have a formula of their own, and for
     frequencies that are given one by one.
     """
-    table = table_at_consecutive_positions(scheme)
-    return None if table is None else schedule_of(table)
+    parameters = wave_parameters_without_position_list(scheme)
+    return None if parameters is None else schedule_of(parameters)
 
 
 def _computation_of_vector(
@@ -209,28 +209,26 @@ def _scheme_of_parameters(computation: SchemeComputation, specification: Scheme)
 
 @scheme_of.register
 def _scheme_of_waves(computation: WaveComputation, specification: Scheme) -> Scheme | None:
-    """Return the scheme that makes the cosines and sines, or the frequencies, of a file.
+    """Return the scheme that makes the cosines and sines, or the frequencies, of a file; None if none does.
 
-    If `pecli rope --base 10000` is expected and the file has the base 500000, it is the scheme of
-    `pecli rope --base 500000`.
+    `pecli rope --base 10000` should have made the file. If its frequencies are those of base 500000, the
+    scheme of `pecli rope --base 500000` is returned.
 
     Args:
-        computation: The steps that made the numbers of the file, such as the frequencies of base 500000.
-        specification: The scheme that was expected to have made them.
-
-    Returns:
-        The scheme; None if no scheme has the frequencies.
+        computation: The steps that made the numbers of the file, mistakes included.
+        specification: The scheme that should have made them.
     """
     has_consecutive_positions = specification.is_range
     if not has_consecutive_positions:
-        # Other frequencies are not searched for in rows on a grid, or at listed positions.
+        # Wave parameters, such as the offset, do not describe rows on a grid or at listed positions.
         return specification
-    schedule = computation.schedule  # the formula of the frequencies
+    schedule = computation.schedule  # the formula of the frequencies, base^(−i/denominator)
     if schedule is None or not _can_schemes_have(schedule):
         return None
-    if computation.are_rows_tokens:  # The file holds queries or keys.
+    holds_queries_or_keys = computation.are_rows_tokens
+    if holds_queries_or_keys:
         return _scheme_of_rotation(specification, schedule, computation)
-    if isinstance(computation.form, Columns):  # It holds a table of cosines and sines.
+    if isinstance(computation.form, Columns):  # The file holds a table of cosines and sines.
         return _scheme_of_table(specification, schedule, computation, computation.form)
     return _scheme_of_vector(specification, schedule)  # It holds one row of frequencies.
 
@@ -249,44 +247,49 @@ def _scheme_of_table(
     computation: WaveComputation,
     columns: Columns,
 ) -> Scheme | None:
-    """Return the scheme that makes a file's table of cosines and sines, mistakes included.
+    """Return the scheme that makes a table of cosines and sines as it was found in a file; None if none does.
 
-    A table that should be `pecli rope --base 10000` may have the base 500000, and rows from position 1
-    on. Then it is made by `pecli rope --base 500000 --offset 1`.
+    `pecli rope --base 10000` should have made the table. If the table has the base 500000 and begins at
+    position 1, the scheme of `pecli rope --base 500000 --offset 1` is returned.
 
     Args:
-        specification: The scheme that should have made the table: rotary or sinusoidal, as the found one.
-        schedule: The formula of the table's frequencies, base^(−i/denominator) with some scaling.
-        computation: The steps that made the table, with its positions and the factor of its values.
+        specification: The scheme that should have made the table.
+        schedule: The formula of the table's frequencies. Sinusoidal schemes have none with a scaling.
+        computation: The steps that made the table.
         columns: What each column of the table holds: the cosine or the sine of which frequency.
 
     Returns:
-        The scheme; None if none has such parameters: sinusoidal tables have no scaling, for example.
+        The scheme; None if none has such parameters: sinusoidal tables have no scaling, for example,
+        and each of their frequencies is that of a sine and of a cosine.
     """
-    is_rotary = specification.applied_as == "rotation"
-    found_numbers = _numbers_of_table(schedule, computation, columns)
+    if columns.has_pair_per_column:
+        return None
+    parameters = _parameters_of_table(
+        schedule,
+        columns,
+        positions=computation.positions[0],  # Consecutive positions are the same on all axes.
+        amplitude=computation.amplitude,
+    )
     # Rotary schemes have two tensors, `cos` and `sin`. A sinusoidal one holds both functions.
-    found_numbers = found_numbers._replace(separate=is_rotary)
-    return scheme_of_waves(found_numbers, dtype=specification.dtype)
+    is_rotary = specification.applied_as == "rotation"
+    parameters = parameters._replace(separate=is_rotary)
+    return scheme_with_wave_parameters(parameters, dtype=specification.dtype)
 
 
-def _numbers_of_table(
-    schedule: FrequencySchedule, computation: WaveComputation, columns: Columns
-) -> WaveTable:
-    """Return the numbers that describe a table of cosines and sines: its base, its offset and so on.
-
-    If positions begin at 1 and values are multiplied by 1.1, it has the offset 1 and the amplitude 1.1.
+def _parameters_of_table(
+    schedule: FrequencySchedule, columns: Columns, positions: Floats, amplitude: float
+) -> WaveParameters:
+    """Return the parameters of a table of cosines and sines: base, offset, amplitude, layout and so on.
 
     Args:
-        schedule: The formula of the frequencies.
-        computation: The steps that made the table.
+        schedule: The formula of the frequencies, with the base and the scaling.
         columns: What each column of the table holds.
+        positions: The consecutive positions of the rows: 1 2 3 have the offset 1.
+        amplitude: The factor of all cosines and sines, such as 1.1.
     """
-    # Consecutive positions are the same on every axis, so that the first axis tells all.
-    positions = computation.positions[0]
-    from_position_0 = waves_of_schedule(schedule, columns.dim, rows=len(positions))
-    return from_position_0._replace(
-        amplitude=computation.amplitude,
+    usual_parameters = wave_parameters_of_schedule(schedule, columns.dim, rows=len(positions))
+    return usual_parameters._replace(
+        amplitude=amplitude,
         offset=_offset_of(positions),
         layout=columns.layout,
         cos_first=columns.cos_first,
@@ -305,43 +308,39 @@ def _offset_of(positions: Floats) -> int:
 def _scheme_of_rotation(
     specification: Scheme, schedule: FrequencySchedule, computation: WaveComputation
 ) -> Scheme | None:
-    """Return the scheme that rotates queries or keys as those of a file were rotated, mistakes included.
+    """Return the scheme that rotates queries or keys as they were rotated in a file; None if none does.
 
-    Queries should be rotated by `pecli rope --base 10000`. If they were rotated with the base 500000, from
-    position 1 on, the scheme is that of `pecli rope --base 500000 --offset 1`.
+    They should have been rotated by `pecli rope --base 10000`. If they were rotated with the base 500000,
+    from position 1 on, the scheme of `pecli rope --base 500000 --offset 1` is returned.
 
     Args:
         specification: The scheme that should have rotated them.
         schedule: The formula of the frequencies by which they were rotated.
-        computation: The steps of their rotation, with its positions, and the factor of cosines and sines.
-
-    Returns:
-        The scheme; None if none has such parameters.
+        computation: The steps of their rotation, with the positions, and the amplitude of cosines and sines.
     """
-    # The base, the amplitude and all other numbers from which cosines and sines are computed.
-    expected_numbers = _numbers_of(specification)
+    expected = _expected_wave_parameters(specification)
     offset = _offset_of(computation.positions[0])
-    has_expected_frequencies = schedule == schedule_of(expected_numbers)
-    has_expected_amplitude = computation.amplitude == expected_numbers.amplitude
+    has_expected_frequencies = schedule == schedule_of(expected)
+    has_expected_amplitude = computation.amplitude == expected.amplitude
     if has_expected_frequencies and has_expected_amplitude:
         # Only positions may differ. This keeps all other options of the expected command.
         return with_parameter(specification, "offset", offset)
-    found_numbers = with_frequencies_of(schedule, expected_numbers)._replace(
+    found = with_frequencies_of(schedule, expected)._replace(
         dim=2 * schedule.pairs,  # A pair is two channels.
         amplitude=computation.amplitude,
         offset=offset,
     )
-    return scheme_of_waves(found_numbers, dtype=specification.dtype)
+    return scheme_with_wave_parameters(found, dtype=specification.dtype)
 
 
-def _numbers_of(scheme: Scheme) -> WaveTable:
-    """Return the numbers that describe the cosines and sines of a scheme: base, amplitude, offset, ….
+def _expected_wave_parameters(specification: Scheme) -> WaveParameters:
+    """Return the parameters of the cosines and sines that a scheme makes: base, amplitude, offset, ….
 
     The frequencies of the scheme must have a formula: then it has cosines and sines.
     """
-    table = table_at_consecutive_positions(scheme)
-    assert table is not None
-    return table
+    parameters = wave_parameters_without_position_list(specification)
+    assert parameters is not None
+    return parameters
 
 
 def _scheme_of_vector(specification: Scheme, schedule: FrequencySchedule) -> Scheme | None:
@@ -349,10 +348,11 @@ def _scheme_of_vector(specification: Scheme, schedule: FrequencySchedule) -> Sch
 
     Frequencies do not show an amplitude: it is the default of their scaling.
     """
-    found_numbers = with_frequencies_of(schedule, _numbers_of(specification))._replace(
+    expected = _expected_wave_parameters(specification)
+    found = with_frequencies_of(schedule, expected)._replace(
         amplitude=schedule.scaling.attention_value
     )
-    return scheme_of_waves(found_numbers, dtype=specification.dtype)
+    return scheme_with_wave_parameters(found, dtype=specification.dtype)
 
 
 def with_parameter(scheme: SchemeT, name: str, value: int) -> SchemeT:

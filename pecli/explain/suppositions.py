@@ -190,10 +190,10 @@ def _stages_that_come_first(case: Case) -> set[Stage]:
 class MistakeGroup(Enum):
     """Groups of mistakes, by what the mistakes that are supposed so far show about them."""
 
-    READING = "how columns and rows are read, such as exchanged columns"
-    SCHEDULE = "the formula of the frequencies, such as another base"
+    COLUMNS_AND_ROWS = "how columns and rows are read, such as exchanged columns"
+    FREQUENCIES = "the formula of the frequencies, such as another base"
     STEPS_AND_DAMAGE = "steps in 16 bits, and damage"
-    OTHER = "other positions, another amplitude"
+    POSITIONS_AND_AMPLITUDE = "other positions, another amplitude"
 
 
 def _group_of(kind: type[Mistake]) -> MistakeGroup:
@@ -201,10 +201,10 @@ def _group_of(kind: type[Mistake]) -> MistakeGroup:
     if kind.stage in (Stage.ARITHMETIC, Stage.DAMAGE):
         return MistakeGroup.STEPS_AND_DAMAGE
     if kind.changes_reading:
-        return MistakeGroup.READING
+        return MistakeGroup.COLUMNS_AND_ROWS
     if issubclass(kind, ScheduleMistake):
-        return MistakeGroup.SCHEDULE
-    return MistakeGroup.OTHER
+        return MistakeGroup.FREQUENCIES
+    return MistakeGroup.POSITIONS_AND_AMPLITUDE
 
 
 def _possible_kinds(incomplete: OpenCase) -> Iterator[type[Mistake]]:
@@ -236,31 +236,35 @@ def _kinds_in_order(case: Case) -> list[type[Mistake]]:
 
 
 def _possible_groups(case: Case) -> set[MistakeGroup]:
-    """Return the groups that one more mistake may belong to, given what the supposed ones explain.
+    """Return the groups of mistakes to which one more mistake may belong, such as that of the frequencies.
 
-    If a supposed base leads to the measured frequencies, no further mistake of the frequencies is tried.
+    If a supposed base gives the measured frequencies, no further mistake of the frequencies is tried.
+
+    Args:
+        case: The numbers of a file, with the mistakes that are supposed so far.
     """
-    groups = {MistakeGroup.STEPS_AND_DAMAGE}  # These are always possible.
-    if not _is_reading_settled(case):
-        groups.add(MistakeGroup.READING)
-    if not _is_schedule_settled(case):
-        groups.add(MistakeGroup.SCHEDULE)
-    if not case.has_other_frequencies:
-        # No other positions, and no other amplitude, explain frequencies that many rows show.
-        groups.add(MistakeGroup.OTHER)
+    groups = set(MistakeGroup)
+    if _is_some_mistake_measured(case):
+        # Its number, such as a base, would be another one if columns were exchanged as well.
+        groups.remove(MistakeGroup.COLUMNS_AND_ROWS)
+    if _has_right_schedule(case):
+        groups.remove(MistakeGroup.FREQUENCIES)
+    if case.has_other_frequencies:
+        # The file shows other frequencies than the supposed ones, which other positions of rows, or another
+        # amplitude, do not explain.
+        groups.remove(MistakeGroup.POSITIONS_AND_AMPLITUDE)
     return groups
 
 
-def _is_reading_settled(case: Case) -> bool:
-    """Return True if a supposed mistake was measured in the columns and rows as they are read.
+def _is_some_mistake_measured(case: Case) -> bool:
+    """Return True if a supposed mistake, such as another base, was measured in the columns and rows.
 
-    Another base, for example, follows from the frequencies of the columns. It would be another number if
-    the columns were exchanged.
+    Mistakes that only change how columns and rows are read, such as exchanged columns, need no measurement.
     """
     return any(not mistake.changes_reading for mistake in case.mistakes)
 
 
-def _is_schedule_settled(case: Case) -> bool:
+def _has_right_schedule(case: Case) -> bool:
     """Return True if the supposed mistakes lead to the measured frequencies, so that their formula is right.
 
     Without a supposed mistake, the formula may be wrong although it agrees with all measured frequencies:

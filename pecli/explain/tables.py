@@ -41,24 +41,26 @@ def explain_tables(
     scheme: Scheme,
     tensors: Mapping[str, Array],
     tolerance: float,
-    edits_of_reading: tuple[Edit, ...],
+    known_edits: tuple[Edit, ...],
     most_mistakes: int,
 ) -> list[Explanation]:
-    """Return explanations of tensors that belong together, such as cosines and sines, the shortest first.
+    """Return why tensors differ from those of a scheme, the shortest explanation first.
 
-    Every shape in which the tensors can be those of the scheme (transposed, longer, in another layout)
-    is a case of its own, and all of them are searched together.
+    The tensors belong together, such as cosines and sines. They may lie in a file in several ways:
+    transposed, longer, in another layout. All these ways are searched together.
 
     Args:
         scheme: What should have made the tensors.
         tensors: Arrays by the scheme's names for them.
         tolerance: The tolerance of the check.
-        edits_of_reading: Edits by which the numbers were read, such as the bits of another dtype.
+        known_edits: Differences that are known before the search, such as «the bits of bfloat16».
         most_mistakes: The most mistakes that one explanation may have.
     """
     cases = []
+    # A case is one way in which the tensors may lie; its edits in `arranged` name this way.
     for case in cases_of(scheme, tensors):
-        cases.append(replace(case, arranged=(*edits_of_reading, *case.arranged)))
+        edits_of_every_explanation = (*known_edits, *case.arranged)
+        cases.append(replace(case, arranged=edits_of_every_explanation))
     return explain_cases(cases, tolerance, most_mistakes)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from pecli.compare.forms import halved, joined
 from pecli.engine.arrays import Array, Floats, widened
 
-LINEAR = 1e-5
-"""Relative error of angles that grow in equal steps, computed in float32."""
+STEP_ERROR = 1e-5
+"""Error of the steps of angles that are computed in float32, as a share of 1 or of the largest angle."""
 
 
 class Completion(NamedTuple):
@@ -134,22 +134,25 @@ def are_angles(values: Array) -> bool:
 
 
 def _has_equal_steps(values: Array, largest: Floats, block_rows: int) -> bool:
-    """Return True if each column of a table grows as much from every row to the next as at first.
+    """Return True if each column of a table grows in equal steps from row to row: 0 1.2 2.4 3.6.
 
     Args:
         values: The table, (rows, columns).
-        largest: The largest absolute value of each column, to which float32 errors are relative.
-        block_rows: The number of rows that are looked at together.
+        largest: The largest absolute value of each column.
+        block_rows: The number of steps that are looked at together.
     """
     first_row, second_row = widened(values[:2])
     first_step = second_row - first_row
+    # Errors of float32 grow with the angle, and small angles may have the absolute error.
+    tolerance = STEP_ERROR * largest + STEP_ERROR
+    step_count = len(values) - 1
     # Tables that are not angles are often large, and end here with their first block.
-    for start in range(0, len(values) - 1, block_rows):
-        first_row_of_next_block = start + block_rows
-        block = widened(values[start : first_row_of_next_block + 1])
+    for start in range(0, step_count, block_rows):
+        # Two steps need three rows. So the last row of a block is also the first of the next one.
+        block = widened(values[start : start + block_rows + 1])
         steps = np.diff(block, axis=0)
-        is_equal = np.abs(steps - first_step) <= LINEAR * largest + LINEAR
-        if not is_equal.all():
+        is_like_first_step = np.abs(steps - first_step) <= tolerance
+        if not is_like_first_step.all():
             return False
     return True
 

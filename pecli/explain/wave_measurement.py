@@ -387,6 +387,23 @@ class CosineWaves(NamedTuple):
     phase: Floats
     amplitude: Floats
 
+    def changes_towards(self, data: Floats, offsets: Floats) -> Floats:
+        """Return the changes of f and of the phase, (2, channels), by which the waves come nearer to data.
+
+        A wave is A·cos(f·p + phase) at offset p. If f changes by δ and the phase by ε, the wave changes by
+        nearly −A·sin(f·p + phase) · (p·δ + ε). Least squares find the δ and ε for which this is nearest to
+        what the wave leaves of the data. It is a Gauss-Newton step.
+
+        Args:
+            data: Columns of only cosines or only sines, (rows, channels).
+            offsets: The distance p of each row from the centre.
+        """
+        cos, sin = _cos_sin(offsets, self.frequency, self.phase)
+        derivative_by_phase = -self.amplitude * sin
+        derivative_by_frequency = derivative_by_phase * offsets[:, None]
+        residual = data - self.amplitude * cos
+        return _least_squares((derivative_by_frequency, derivative_by_phase), residual)
+
     def with_some(self, is_replaced: Flags, replacements: "CosineWaves") -> "CosineWaves":
         """Return the waves with those of some channels replaced."""
         waves = CosineWaves(self.frequency.copy(), self.phase.copy(), self.amplitude.copy())
@@ -440,19 +457,22 @@ class ShownAmplitude(NamedTuple):
 
 
 def _shown_amplitude(waves: CosineWaves, data: Floats, rows_from_0: Floats) -> ShownAmplitude:
-    """Return which columns show the amplitude: all that turn at least once, or else the fastest.
+    """Return which columns show the amplitude of all: those that turn at least once, or else the fastest.
 
-    An amplitude that is known from less than one turn has an error. Otherwise it is taken to be exact.
+    Args:
+        waves: The waves that were fitted to the columns.
+        data: Columns of only cosines or only sines, (rows, channels).
+        rows_from_0: The rows, counted from the first.
     """
     radians_turned = np.abs(waves.frequency) * (rows_from_0[-1] + 1)
     turns_less_than_once = radians_turned < 2 * np.pi
     if not turns_less_than_once.all():
+        # A whole turn goes to the top and to the bottom of a wave: its amplitude has hardly any error.
         return ShownAmplitude(~turns_less_than_once, error=0.0)
-    fastest = [int(np.abs(waves.frequency).argmax())]
-    is_fastest = np.zeros(len(waves.frequency), bool)
-    is_fastest[fastest] = True
-    offsets = rows_from_0 - rows_from_0.mean()
-    error = _amplitude_error(data[:, fastest], offsets, waves.frequency[fastest])
+    fastest = int(np.abs(waves.frequency).argmax())
+    is_fastest = np.arange(len(waves.frequency)) == fastest
+    offsets = rows_from_0 - rows_from_0.mean()  # from the middle of the rows
+    error = _amplitude_error(data[:, is_fastest], offsets, waves.frequency[is_fastest])
     return ShownAmplitude(is_fastest, error)
 
 
@@ -576,18 +596,20 @@ def _frequency_of_nearest_sinusoid(
 ) -> Floats:
     """Return the frequencies f at which a·cos(f·p) + b·sin(f·p) comes nearest to each column of data.
 
-    A few steps change a, b and f until the curve is nearest. They find the right f if the guess turns the
-    first and last rows by less than a quarter turn too far. So the caller begins with few rows.
+    Gauss-Newton steps improve a, b and f together. They find the right f if the guess is so near that the
+    curve is off by less than a quarter turn in every row. So the caller begins with few rows.
 
     Args:
         data: Columns of only cosines or only sines, (rows, channels).
         rows_from_0: The rows, counted from the first.
         first_guess: A frequency per channel, in radians per row.
     """
-    # Rows are counted from the middle one, so that a change of f turns no row more than it has to.
+    # Each p is the distance from the middle row, so that a change of f turns no row more than it has to.
     offsets = rows_from_0 - float(rows_from_0.mean())
-    # No step turns the last row by more than a quarter turn: steps lead nearer only if they are small.
-    largest_change = np.pi / (2 * rows_from_0[-1])
+    # Steps lead nearer only if they are small. None turns the last row against the first one by more than
+    # a quarter turn, π/2.
+    distance_of_last_row = rows_from_0[-1]
+    largest_change_of_f = np.pi / (2 * distance_of_last_row)
     frequency = first_guess
     # The curve is 0 at first, whatever f is. So the first step changes only a and b.
     a = np.zeros(data.shape[1])
@@ -597,8 +619,13 @@ def _frequency_of_nearest_sinusoid(
         change_of_a, change_of_b, change_of_f = curve.changes_towards(data, offsets)
         a = a + change_of_a
         b = b + change_of_b
-        frequency = frequency + np.clip(change_of_f, -largest_change, largest_change)
+        frequency = frequency + _limited(change_of_f, largest_change_of_f)
     return frequency
+
+
+def _limited(changes: Floats, largest: float) -> Floats:
+    """Return changes that are at most as large as allowed, in either direction: −0.5 for −2 and 0.5."""
+    return np.clip(changes, -largest, largest)
 
 
 def _amplitude_error(data: Floats, offsets: Floats, frequency: Floats) -> float:
@@ -666,34 +693,29 @@ def _refit_slow_columns(
 def _with_fitted_frequency_and_phase(
     guess: CosineWaves, data: Floats, rows_from_0: Floats
 ) -> CosineWaves:
-    """Return waves amplitude·cos(f·p + phase) with the f and phase that come nearest to the data.
+    """Return the waves of given amplitudes whose frequencies and phases come nearest to the data.
 
-    Each Gauss-Newton step improves f and the phase. What a wave leaves of the data is nearly a sum of its
-    derivatives by f and by the phase, each times the change of that number. Least squares find the changes.
+    A few steps improve the frequencies and phases of the guess together.
 
     Args:
         guess: The first frequency and phase of each channel, and its amplitude, which is not changed.
         data: Columns of only cosines or only sines, (rows, channels).
         rows_from_0: The rows, counted from the first.
     """
-    frequency, phase, amplitude = guess
-    # p is the distance from the middle row, where the phase is that of the wave.
+    waves = guess
+    # The phase of a wave is its angle in the middle row.
     offsets = rows_from_0 - float(rows_from_0.mean())
-    # No step turns a row by much: derivatives hold only for small changes.
-    largest_frequency_change = LARGEST_PHASE_CHANGE / rows_from_0[-1]
+    # Steps lead nearer only if they are small. None turns the last row by more than 0.5 radians against
+    # the first one, or all rows by more than that.
+    distance_of_last_row = rows_from_0[-1]
+    largest_frequency_change = LARGEST_PHASE_CHANGE / distance_of_last_row
     for _ in range(SLOW_FIT_STEPS):
-        cos, sin = _cos_sin(offsets, frequency, phase)
-        derivative_by_phase = -amplitude * sin
-        derivative_by_frequency = derivative_by_phase * offsets[:, None]
-        residual = data - amplitude * cos
-        frequency_change, phase_change = _least_squares(
-            (derivative_by_frequency, derivative_by_phase), residual
+        frequency_change, phase_change = waves.changes_towards(data, offsets)
+        waves = waves._replace(
+            frequency=waves.frequency + _limited(frequency_change, largest_frequency_change),
+            phase=waves.phase + _limited(phase_change, LARGEST_PHASE_CHANGE),
         )
-        frequency = frequency + np.clip(
-            frequency_change, -largest_frequency_change, largest_frequency_change
-        )
-        phase = phase + np.clip(phase_change, -LARGEST_PHASE_CHANGE, LARGEST_PHASE_CHANGE)
-    return CosineWaves(frequency, phase, amplitude)
+    return waves
 
 
 def _errors_of_one_function(data: Floats, fit: WaveFit) -> FitErrors:
@@ -804,8 +826,12 @@ class UnitColumns(NamedTuple):
 def _estimate_frequency_of_one_function(data: Floats) -> Floats:
     """Return a first estimate of each frequency of only cosines or only sines, from consecutive rows.
 
-    A column that turns by 0.1 per row turns by 0.8 over 8 rows, which divides the error of a measured angle
-    by 8. So angles are measured over 1, 2, 4, … rows, and each column keeps the lag with the smallest error.
+    A frequency of 0.1 turns by 0.8 over 8 rows. If that angle is measured as 0.84, the frequency is only
+    off by 0.04 / 8. So angles are measured over 1, 2, 4, … rows. Each column keeps the frequency with the
+    smallest error.
+
+    Args:
+        data: Consecutive rows, (rows, channels).
     """
     frequency: Floats = np.zeros(data.shape[1])
     smallest_error = np.full(data.shape[1], np.inf)
@@ -813,10 +839,11 @@ def _estimate_frequency_of_one_function(data: Floats) -> Floats:
     longest_lag = max(1, len(data) // 3)
     lag = 1
     while lag <= longest_lag:
-        turned = _angle_over_lag(data, lag)
-        # The data show only its cosine, which many angles have: 0.8 and −0.8, and both with whole turns.
-        angle = _nearest_with_same_cosine(turned.angle, estimate=lag * frequency)
-        error = turned.error / lag
+        measured = _angle_over_lag(data, lag)
+        # The data show only a cosine, which 0.8, −0.8 and 2π − 0.8 have. The frequency so far shows which
+        # of these angles it is. Over one row, it is the one from 0 to π, since the frequency so far is 0.
+        angle = _nearest_with_same_cosine(measured.angle, estimate=lag * frequency)
+        error = measured.error / lag
         is_better: Flags = error < smallest_error
         frequency = np.where(is_better, angle / lag, frequency)
         smallest_error = np.where(is_better, error, smallest_error)
@@ -824,23 +851,28 @@ def _estimate_frequency_of_one_function(data: Floats) -> Floats:
     return frequency
 
 
-class TurnedAngle(NamedTuple):
-    """The angle from 0 to π by which each channel turns over a lag, and its standard error."""
+class MeasuredAngle(NamedTuple):
+    """The angle from 0 to π by which each channel turns over some rows, and its standard error."""
 
     angle: Floats
     error: Floats
 
 
-def _angle_over_lag(data: Floats, lag: int) -> TurnedAngle:
-    """Return the angle from 0 to π by which each column (rows, channels) turns over a lag of k rows.
+def _angle_over_lag(data: Floats, lag: int) -> MeasuredAngle:
+    """Return the angle α from 0 to π by which each column of a table turns over some rows, the lag.
 
-    A cosine or sine x of frequency f has the mean (x[p + k] + x[p − k]) / 2 = cos(k·f) · x[p] of its
-    neighbours. So the means are a line through 0 over x. Its slope is cos(k·f), by least squares
-    Σ mean·x / Σ x², with the standard error √(Σ r² / n / Σ x²) if the line leaves r in n rows. Noise of
-    neighbours cancels in Σ mean·x, so that the true error is smaller still; this one ranks lags.
+    If x is a cosine or a sine, the rows before and after x[p] have the mean
+    (x[p − lag] + x[p + lag]) / 2 = cos(α) · x[p]. So all means, drawn over x, lie on a line through 0
+    with the slope cos(α).
+
+    Args:
+        data: Consecutive rows of only cosines or only sines, (rows, channels).
+        lag: The number of rows.
     """
     x = data[lag:-lag]
-    means = (data[2 * lag :] + data[: -2 * lag]) / 2
+    means = (data[: -2 * lag] + data[2 * lag :]) / 2
+    # By least squares, the slope is Σ mean·x / Σ x². If the line leaves r of the n means, the error of the
+    # slope is √(Σ r² / n / Σ x²). The true error is smaller, but this one shows which lag is better.
     sum_of_squares = np.maximum((x**2).sum(axis=0), TINY)
     cosine = np.clip((means * x).sum(axis=0) / sum_of_squares, -1, 1)
     residual = means - cosine * x
@@ -849,7 +881,7 @@ def _angle_over_lag(data: Floats, lag: int) -> TurnedAngle:
     angle = np.arccos(cosine)
     # The cosine changes by sin(angle) per radian. That is 0 at its top, where it does not show the angle.
     change_per_radian = np.maximum(np.sin(angle), LEAST_SLOPE)
-    return TurnedAngle(angle, np.asarray(error_of_cosine / change_per_radian))
+    return MeasuredAngle(angle, np.asarray(error_of_cosine / change_per_radian))
 
 
 def _nearest_with_same_cosine(angle: Floats, estimate: Floats) -> Floats:

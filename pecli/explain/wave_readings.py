@@ -9,7 +9,7 @@ import numpy as np
 
 from pecli.compare.forms import halved
 from pecli.engine.arrays import Array, widened
-from pecli.engine.edits import ONE_FUNCTION, Edit, Layout, Repeated, Transposed
+from pecli.engine.edits import ONLY_FUNCTION_BY_EDIT, Edit, Layout, Repeated, Transposed
 from pecli.explain.computation import Columns, WaveComputation
 from pecli.explain.measure import MeasuredFrequencies
 from pecli.explain.observations import Observations
@@ -261,16 +261,16 @@ def _readings_of_cos_and_sin(cos: Array, sin: Array, edits: tuple[Edit, ...]) ->
     if cos.ndim != 2 or not _is_power_constant(cos, sin):
         return
     tensors = {"cos": cos, "sin": sin}
-    layout = _find_doubling(cos)
-    if layout == _find_doubling(sin):
+    layout = _layout_of_copies(cos)
+    if layout == _layout_of_copies(sin):
         yield (WaveReading(tensors, layout, edits),)
 
 
 def _readings_of_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
     """Yield the ways to read one matrix (rows, columns) as cosines and sines.
 
-    1. Each row holds both functions, side by side, as [c0 c1 | s0 s1] or [c0 s0 c1 s1]. If so, no other
-       way is tried.
+    1. Each row holds cosines beside sines, as [c0 c1 | s0 s1] or [c0 s0 c1 s1]. If so, no other way is
+       tried.
     2. The upper half of the rows holds cosines, and the lower half sines.
     3. All rows hold cosines, or all hold sines.
 
@@ -278,9 +278,10 @@ def _readings_of_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readi
         array: The matrix.
         edits: How it lies in the file, such as transposed; each reading adds how it was read.
     """
-    layout = _find_doubling(array)
-    # A matrix that has each column twice, c0 c0 c1 c1, holds only one function in a row.
-    side_by_side = _find_side_by_side(array) if layout == "compact" else []
+    layout = _layout_of_copies(array)
+    has_each_column_twice = layout != "compact"
+    # In c0 c0 c1 c1, both copies are cosines (or both are sines), so that each row holds one function.
+    side_by_side = [] if has_each_column_twice else _find_side_by_side(array)
     if side_by_side:
         for arrangement in side_by_side:
             yield _read_side_by_side(array, arrangement, edits)
@@ -298,7 +299,7 @@ def _read_as_one_function(array: Array, layout: str, edits: tuple[Edit, ...]) ->
         edits: How it lies in the file.
     """
     readings = []
-    for edit, name in ONE_FUNCTION.items():
+    for edit, name in ONLY_FUNCTION_BY_EDIT.items():
         readings.append(WaveReading({name: array}, layout, (*edits, edit)))
     return tuple(readings)
 
@@ -331,9 +332,9 @@ def _read_side_by_side(array: Array, arrangement: str, edits: tuple[Edit, ...]) 
     """
     added = WaveReading({"pe": array}, arrangement, edits, cos_first=False)
     cos, sin = _split_columns(array, arrangement)
-    layout = _find_doubling(cos)
+    layout = _layout_of_copies(cos)
     has_odd_column = array.shape[1] % 2 == 1
-    if has_odd_column or layout != _find_doubling(sin):
+    if has_odd_column or layout != _layout_of_copies(sin):
         return (added,)
     edits_of_cache = (*edits, Layout("stacked", arrangement))
     return added, WaveReading({"cos": cos, "sin": sin}, layout, edits_of_cache)
@@ -349,7 +350,7 @@ def _split_columns(array: Array, arrangement: str) -> tuple[Array, Array]:
     return halved(array[:, :paired_columns], arrangement)
 
 
-def _find_doubling(array: Array) -> str:
+def _layout_of_copies(array: Array) -> str:
     """Return how each column is there twice: «halves» for c0 c1 c0 c1, «interleaved» for c0 c0 c1 c1.
 
     «compact» is returned if it is there once, as in c0 c1 c2 c3.

@@ -23,7 +23,7 @@ from pecli.explain.changed_schemes import permitted
 from pecli.explain.computation import FLOAT32_FUNCTION, Columns, WaveComputation
 from pecli.explain.explanation import Explanation
 from pecli.explain.first_choice import explain_by_first, explain_by_plain_or_exact_schedule
-from pecli.explain.frequency_schedule import FrequencySchedule, waves_of_schedule
+from pecli.explain.frequency_schedule import FrequencySchedule, wave_parameters_of_schedule
 from pecli.explain.hypotheses import (
     accepted,
     explain_by_kind,
@@ -43,7 +43,7 @@ from pecli.explain.schedule_priors import (
 from pecli.explain.storage import half_ulp, rounded_to
 from pecli.explain.subject import computation_of, with_parameter
 from pecli.explain.wave_readings import Readings, WaveReading, wave_readings
-from pecli.explain.wave_tables import scheme_of_waves
+from pecli.explain.wave_tables import scheme_with_wave_parameters
 
 SHIFTS = (0.0, 1.0, 0.5)
 """Numbers that projects take off half the dim in the exponent, the likeliest first: fairseq takes 1."""
@@ -261,22 +261,25 @@ class OrientedTable:
             half_dim = self.reading.width / 2
         return tuple(half_dim - shift for shift in SHIFTS if half_dim > shift)
 
-    def schemes(self, schedule: FrequencySchedule) -> Iterator[Positioned]:
-        """Yield schemes that make the table from position 0 on, if its frequencies follow a schedule.
+    def schemes_with_frequencies_of(self, schedule: FrequencySchedule) -> Iterator[Positioned]:
+        """Yield schemes that may make this table from position 0 on, with frequencies such as 10000^(−i/32).
 
-        A schedule such as base^(−i/32) gives the frequencies. The layout of the columns, and the order of
-        cosines and sines, are those in which the table was read. There is a scheme for each usual
-        amplitude near the measured one.
+        They differ in their amplitude: cosines from −1.1 to 1.1 have the amplitude 1.1, as far as it can be
+        measured. There is a scheme for each usual amplitude near the measured one.
+
+        Args:
+            schedule: The formula of the frequencies.
         """
         reading = self.reading
+        usual_parameters = wave_parameters_of_schedule(schedule, self._dim, reading.rows)
         for amplitude in self._amplitudes(schedule):
-            table = waves_of_schedule(schedule, self._dim, reading.rows)._replace(
+            parameters = usual_parameters._replace(
                 amplitude=amplitude,
                 layout=reading.layout,
                 cos_first=reading.cos_first,
                 separate=not reading.is_added,  # Rotary cosines and sines are two tensors.
             )
-            scheme = scheme_of_waves(table, dtype=reading.dtype)
+            scheme = scheme_with_wave_parameters(parameters, dtype=reading.dtype)
             if scheme is not None:
                 yield scheme
 
@@ -385,10 +388,10 @@ def _made_by_scheme(explanation: Explanation, scheme: Scheme) -> Explanation:
         return explanation
     recipe = next((edit.found for edit in explanation.edits if isinstance(edit, Recipe)), None)
     if recipe is None:
-        return explanation.made_by(scheme)
+        return explanation.with_scheme_of_command(scheme)
     if recipe == FLOAT32_TABLE and scheme.dtype == "bfloat16":
         recipe = "float32"  # Rounding the table to bfloat16 is stated by the dtype.
-    return explanation.made_by(scheme.computed_as(recipe))
+    return explanation.with_scheme_of_command(scheme.computed_as(recipe))
 
 
 def _with_scheme_of_recipe(explanations: list[Explanation]) -> list[Explanation]:
@@ -404,7 +407,7 @@ def _with_scheme_of_recipe(explanations: list[Explanation]) -> list[Explanation]
     best_by_recipe = by_recipe[0]
     if best_by_recipe.residual > first.residual:
         return explanations  # The recipe makes the table less closely than the runtime.
-    return [first.made_by(best_by_recipe.scheme), *others]
+    return [first.with_scheme_of_command(best_by_recipe.scheme), *others]
 
 
 def _possible_starts(case: Case) -> Iterator[int]:
@@ -503,7 +506,7 @@ def _explain_by_schedule_of_runtime(
 
     Of the schemes with these frequencies, only the likeliest one is tried, which comes first.
     """
-    likeliest_scheme = next(table.schemes(schedule), None)
+    likeliest_scheme = next(table.schemes_with_frequencies_of(schedule), None)
     if likeliest_scheme is None:
         return None
     by_runtimes = _explain_by_runtimes(_case(table.reading, likeliest_scheme))
@@ -562,7 +565,7 @@ class Attempt(NamedTuple):
             table: The cosines and sines of a file, and their measured frequencies.
             prior: The schedule, which gives these frequencies.
         """
-        for scheme in table.schemes(prior.schedule):
+        for scheme in table.schemes_with_frequencies_of(prior.schedule):
             for explanation in self._explain_by_scheme(table.reading, scheme):
                 yield _prefer_usual_base(table, prior, explanation)
 

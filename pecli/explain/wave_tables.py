@@ -17,8 +17,8 @@ USUAL_SHIFTS = (0.0, 0.5, 1.0)
 """Values of `freq_shift` that projects use; another one is an exponent over another dimension."""
 
 
-class WaveTable(NamedTuple):
-    """Cosines and sines of consecutive positions.
+class WaveParameters(NamedTuple):
+    """The parameters of a table of cosines and sines at consecutive positions, rotary or sinusoidal.
 
     The frequency of pair i is scale · base^(−i/denominator), changed by the scaling, and 0 from pair
     `rotating_pairs` on.
@@ -39,7 +39,7 @@ class WaveTable(NamedTuple):
 
 
 class WaveEdit(NamedTuple):
-    """A field of a wave table with another value than expected, as a parameter of its scheme."""
+    """One of the wave parameters with another value than expected, as a parameter of its scheme."""
 
     parameter: str  #: empty if the scheme has no such parameter
     expected: float
@@ -47,14 +47,17 @@ class WaveEdit(NamedTuple):
 
 
 @singledispatch
-def wave_table(scheme: Scheme) -> WaveTable | None:
-    """Return the table as waves; None if it has none, or rows are not consecutive positions."""
+def wave_parameters(scheme: Scheme) -> WaveParameters | None:
+    """Return the parameters of a scheme's table of cosines and sines: base, offset, layout and so on.
+
+    None is returned if it has no such table, or if the rows of the table are not consecutive positions.
+    """
     return None
 
 
-@wave_table.register
-def _table_of_rope(scheme: Rope) -> WaveTable | None:
-    """Return the numbers that describe a rotary scheme's tables of cosines and sines: base, offset, ….
+@wave_parameters.register
+def _table_of_rope(scheme: Rope) -> WaveParameters | None:
+    """Return the parameters of a rotary scheme's tables of cosines and sines: base, offset and so on.
 
     None is returned if they are not enough to describe the tables: for positions on a grid or from a
     list, and for frequencies that are given one by one (`inv_freq`).
@@ -62,7 +65,7 @@ def _table_of_rope(scheme: Rope) -> WaveTable | None:
     are_frequencies_listed = scheme.inv_freq is not None
     if are_frequencies_listed or not scheme.is_range:
         return None
-    return WaveTable(
+    return WaveParameters(
         dim=scheme.rotary_dim,
         denominator=scheme.exponent_dim / 2,  # Pair i has base^(−2i/exponent_dim).
         base=scheme.base,
@@ -78,17 +81,17 @@ def _table_of_rope(scheme: Rope) -> WaveTable | None:
     )
 
 
-@wave_table.register
-def _table_of_sinusoidal(scheme: Sinusoidal) -> WaveTable | None:
-    """Return a sinusoidal scheme's table, which has cosines and sines in one tensor, and no scaling.
+@wave_parameters.register
+def _table_of_sinusoidal(scheme: Sinusoidal) -> WaveParameters | None:
+    """Return the parameters of a sinusoidal scheme's table: one tensor of cosines and sines, without a scaling.
 
-    None is returned for positions on a grid or from a list: the rows of a wave table are consecutive.
+    None is returned for positions on a grid or from a list, which these parameters do not describe.
     """
     if not scheme.is_range:
         return None
     # Consecutive positions are one axis, and all pairs follow it: pair i has base^(−i/denominator).
     (only_axis,) = scheme.axis_blocks
-    return WaveTable(
+    return WaveParameters(
         dim=scheme.dim,
         denominator=float(only_axis.denominator),
         base=scheme.base,
@@ -104,12 +107,14 @@ def _table_of_sinusoidal(scheme: Sinusoidal) -> WaveTable | None:
     )
 
 
-def scheme_of_waves(waves: WaveTable, **other_parameters: Any) -> Positioned | None:
+def scheme_with_wave_parameters(
+    waves: WaveParameters, **other_parameters: Any
+) -> Positioned | None:
     """Return the scheme that makes a table of cosines and sines; None if no scheme does.
 
     Args:
-        waves: The numbers from which the table was computed: base, positions, layout and so on.
-        other_parameters: Parameters of the scheme that are not among these numbers, such as its dtype.
+        waves: The parameters of the table: base, offset, layout and so on.
+        other_parameters: Parameters of the scheme that are not among these, such as its dtype.
     """
     try:
         if waves.separate:
@@ -119,12 +124,12 @@ def scheme_of_waves(waves: WaveTable, **other_parameters: Any) -> Positioned | N
         return None
 
 
-def _rope_of_waves(waves: WaveTable, other_parameters: dict[str, Any]) -> Rope | None:
+def _rope_of_waves(waves: WaveParameters, other_parameters: dict[str, Any]) -> Rope | None:
     """Return the rotary scheme that makes a table of cosines and sines; None if no rotary scheme does.
 
     Args:
-        waves: The numbers from which the table was computed.
-        other_parameters: Parameters of the scheme that are not among these numbers, such as its dtype.
+        waves: The parameters of the table.
+        other_parameters: Parameters of the scheme that are not among these, such as its dtype.
     """
     pairs = waves.dim // 2
     # Rotary schemes have base^(−i/pairs) for pair i, and do not multiply positions by a scale.
@@ -146,7 +151,7 @@ def _rope_of_waves(waves: WaveTable, other_parameters: dict[str, Any]) -> Rope |
     )
 
 
-def _rotating_share(waves: WaveTable) -> float:
+def _rotating_share(waves: WaveParameters) -> float:
     """Return the share of the dim with which a scheme rotates as many pairs as a table does.
 
     A scheme multiplies the dim by the share and rounds down. For 15 of 22 pairs, 44 · (15/22) is
@@ -212,15 +217,17 @@ def has_longrope_for_amplitude(scheme: Scheme) -> bool:
     return set(scheme.value_of("short_factor", None) or ()) == {1.0}
 
 
-def _sinusoidal_of_waves(waves: WaveTable, other_parameters: dict[str, Any]) -> Sinusoidal | None:
+def _sinusoidal_of_waves(
+    waves: WaveParameters, other_parameters: dict[str, Any]
+) -> Sinusoidal | None:
     """Return the sinusoidal scheme that makes a table of sines and cosines.
 
     A table has the frequencies base^(−i/denominator), a scheme has base^(−i/(dim/2 − freq_shift)).
     In fairseq, 512 channels have the denominator 255, so that freq_shift is 256 − 255 = 1.
 
     Args:
-        waves: The numbers from which the table was computed.
-        other_parameters: Parameters of the scheme that are not among these numbers, such as its dtype.
+        waves: The parameters of the table.
+        other_parameters: Parameters of the scheme that are not among these, such as its dtype.
 
     Returns:
         The scheme; None if the frequencies are scaled (YaRN, NTK), as only rotary schemes do it.

@@ -28,6 +28,7 @@ from pecli.engine.edits import (
     Incomplete,
     Layout,
     Mask,
+    MemoryOrder,
     Misplacement,
     Negated,
     Noise,
@@ -53,7 +54,7 @@ from pecli.engine.edits import (
 )
 from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import number, spelled
+from pecli.errors import bracketed, number, spelled
 from pecli.explain.explanation import ComparedRows, Explanation
 
 PARAMETERS_WITHOUT_OPTION = ("position_axis", "inv_freq", "distance", "slopes", "pi")
@@ -364,6 +365,7 @@ _MISPLACEMENTS = {
     Misplacement.NOT_RESET: "positions are not reset where a packed sequence begins",
     Misplacement.RESTARTED: "positions restart, as those of packed sequences",
     Misplacement.ROW_BEFORE: "each row has the position of the row before",
+    Misplacement.ROW_NUMBER: "the row number is used as position",
     Misplacement.SHARED: "each position is given to {by:,} rows",
     Misplacement.STUCK: "from row {row:,} on, every row is at position {by:,}",
     Misplacement.ONE_AXIS: "1-D positions are given to M-RoPE",
@@ -382,6 +384,20 @@ def position_mistake_words(mistake: PositionMistake) -> str:
         direction = "far" if mistake.by > 0 else "low"
         return f"{since}all {abs(mistake.by):,} too {direction}"
     return _MISPLACEMENTS[mistake.kind].format(**vars(mistake))
+
+
+_LYING = {
+    "after": "lies",
+    "before": "the tensor before the rotation lies",
+    "both": "the tensors before and after the rotation lie",
+}
+
+
+def _memory_order(edit: MemoryOrder, _: Context) -> Clause:
+    """Return the words for axes in another order: «lies as (40, 8, 128) in memory, not (8, 40, 128)»."""
+    return Clause(
+        f"{_LYING[edit.which]} as {bracketed(edit.found)} in memory, not {bracketed(edit.expected)}"
+    )
 
 
 def _rows(edit: Rows, context: Context) -> Clause:
@@ -575,6 +591,7 @@ _WRITERS: Mapping[type[Edit], _Writer] = {
     Positions: _positions,
     RowsZero: _rows_zero,
     Transposed: _fields_of("the table is transposed"),
+    MemoryOrder: _memory_order,
     Repeated: _fields_of("repeated {times}× along axis {axis}"),
     Rows: _rows,
     SomeRows: _some_rows,
@@ -653,15 +670,30 @@ def sentence(explanation: Explanation, reference: Reference = SPEC) -> str:
         is_rotary=scheme is None or scheme.applied_as == "rotation",
         is_sine=explanation.tensors == ("sin",),
     )
-    mistakes = ", and ".join(clause(edit, context) for edit in explanation.mistakes)
+    mistakes = ", and ".join(clause(edit, context) for edit in _wrong(explanation.mistakes))
+    # What a mistake might be expected to change, and does not: «factor is 4, as the spec says».
+    kept = ", and ".join(clause(edit, context) for edit in explanation.mistakes if _is_kept(edit))
     # How numbers were rounded or computed follows the mistakes: «rounded to float16».
     storage_edits = [edit for edit in _stated(explanation.edits) if edit.storage]
     storage = ", ".join(clause(edit, context) for edit in storage_edits)
     coverage = _coverage(explanation).words()
     doubt = CUT_SHORT if explanation.is_cut_short else ""
-    statements = [text for text in (mistakes, storage, coverage, doubt) if text]
+    statements = [text for text in (mistakes, kept, storage, coverage, doubt) if text]
     names = ", ".join(explanation.tensors)
     return f"{names}: {reference.subject}{'; '.join(statements)}"
+
+
+def _wrong(edits: Sequence[Edit]) -> list[Edit]:
+    """Return the edits that are mistakes, without values that are as expected."""
+    return [edit for edit in edits if not _is_kept(edit)]
+
+
+def _is_kept(edit: Edit) -> bool:
+    """Return True for a value as expected that is stated beside a mistake.
+
+    YaRN's attention factor may be right in a table with another scaling, which has none.
+    """
+    return isinstance(edit, Parameter) and edit.expected == edit.found
 
 
 def _stated(edits: Sequence[Edit]) -> Sequence[Edit]:
@@ -802,13 +834,13 @@ def _words_for_edits_apart(edits: Sequence[Edit]) -> str:
 
 
 def _statement_of(edit: Edit) -> str:
-    """Return an edit in words, without the expected value that `clause` adds in brackets.
+    """Return an edit in words, without the expected value, whether it is another or the same.
 
     >>> _statement_of(Parameter("base", 500000.0, 10000.0))
     'base is 10000'
     """
     write = _WRITERS[type(edit)]
-    return write(edit, BY_SPEC).statement
+    return write(edit, Context(NOTHING)).statement
 
 
 def is_readable(command: str) -> bool:

@@ -235,29 +235,33 @@ def _read_scalar(contents: Contents, start: int) -> _Numbers:
 
 
 def _declared_dtype(contents: Contents, declaration: re.Match[bytes]) -> str:
-    """Return the dtype of a table: that of the comment before it, or else of its C type.
+    """Return the dtype of a table's elements, such as float32 for the C type `float`.
 
-    A `float` is a float32. A `uint16_t` may be the bits of a float16 or a bfloat16: a comment such
-    as «bits of float16» states which.
+    A `uint16_t` may be the bits of a float16 or of a bfloat16. A comment before the table states
+    which: «bits of float16».
 
     Raises:
-        FileError: The type is not one that pecli writes, or not that of the dtype.
+        FileError: pecli writes no tables with this type and this comment.
     """
     c_type = declaration["c_type"].decode()
-    if declaration["dtype"] is None:
-        _refuse_hexadecimal(contents, declaration.end())
-        dtype = _DTYPES_OF_C_FLOATS.get(c_type, c_type.removesuffix("_t"))  # int64_t is int64
-        is_written = dtype in CODES
-    else:
+    if declaration["dtype"] is not None:  # in the comment
         dtype = declaration["dtype"].decode()
-        is_written = _is_written_as_bits(dtype)
-    has_right_type = is_written and _c_type(dtype) == c_type
-    contents.require(has_right_type, f"is declared as {quoted(c_type)}, which pecli does not write")
+        is_written_so = _is_written_as_bits(dtype)
+    else:
+        _refuse_bits_without_dtype(contents, declaration.end())
+        dtype = _DTYPES_OF_C_FLOATS.get(c_type, c_type.removesuffix("_t"))  # int64_t is int64
+        is_written_so = dtype in CODES
+    has_type_of_dtype = is_written_so and _c_type(dtype) == c_type
+    problem = f"is declared as {quoted(c_type)}, which pecli does not write"
+    contents.require(has_type_of_dtype, problem)
     return dtype
 
 
-def _refuse_hexadecimal(contents: Contents, start: int) -> None:
-    """Raise FileError if the numbers from an offset on are bits, as in {0x3c00, 0x3800}."""
+def _refuse_bits_without_dtype(contents: Contents, start: int) -> None:
+    """Raise FileError if a table without a comment has hexadecimal numbers: {0x3c00, 0x3800}.
+
+    These are the bits of small floats, and only the comment could state of which dtype.
+    """
     has_bits = _HEXADECIMAL.match(contents.data, start) is not None
     advice = "write it again with this version"
     contents.refuse_if(has_bits, "has bits of a dtype that is not stated", advice)
@@ -266,20 +270,37 @@ def _refuse_hexadecimal(contents: Contents, start: int) -> None:
 def _in_dtype(contents: Contents, values: AnyArray, dtype: str) -> AnyArray:
     """Return the numbers of a table in its dtype.
 
-    Numbers of a dtype that C lacks are the integers of its bits: 0x3c00 stands for 1.0 in float16.
+    A dtype that C lacks is written as integers, its bits: 0x3c00 stands for 1.0 in float16.
 
     Raises:
         FileError: The dtype does not hold a number.
     """
-    if dtype in _DTYPES_OF_C_FLOATS.values():
+    is_float_of_c = dtype in _DTYPES_OF_C_FLOATS.values()
+    if is_float_of_c:
         return round_in_blocks(np.atleast_1d(values), dtype).reshape(values.shape)
     target = numpy_dtype(dtype)
     is_integer = target.kind in "iu"
-    integer_dtype = dtype if is_integer else f"uint{8 * target.itemsize}"
+    if is_integer:
+        return _as_integers(contents, values, dtype, table_dtype=dtype)
+    dtype_of_bits = f"uint{8 * target.itemsize}"
+    bits = _as_integers(contents, values, dtype_of_bits, table_dtype=dtype)
+    return bits.view(target)  # the floats that have these bits
+
+
+def _as_integers(
+    contents: Contents, values: AnyArray, integer_dtype: str, table_dtype: str
+) -> AnyArray:
+    """Return numbers as integers of a dtype; raise FileError if it does not hold one of them.
+
+    Args:
+        contents: The table in its file, for the error.
+        values: The numbers.
+        integer_dtype: The dtype of the result, such as uint16.
+        table_dtype: The dtype that the error names, such as float16.
+    """
     are_held = _are_integers_of(values, integer_dtype)
-    contents.require(are_held, f"holds a number that {dtype} does not hold")
-    integers = values.astype(integer_dtype)
-    return integers if is_integer else integers.view(target)
+    contents.require(are_held, f"holds a number that {table_dtype} does not hold")
+    return values.astype(integer_dtype)
 
 
 def _are_integers_of(values: AnyArray, integer_dtype: str) -> bool:

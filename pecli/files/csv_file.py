@@ -7,6 +7,7 @@ import numpy as np
 
 from pecli.engine.arrays import AnyArray
 from pecli.engine.table import Table
+from pecli.errors import counted
 from pecli.files.contents import Contents, LoadedFile, PrintedText
 from pecli.files.decimals import REAL, decimal_rows, identifier, text_blocks, whole_text
 from pecli.files.npy import ARRAY_NAME
@@ -70,6 +71,7 @@ def read(contents: Contents) -> LoadedFile:
     _refuse_unequal_lines(contents, lines)
     table = _parsed_table(contents, b"\n".join(lines))
     if header is not None:
+        _refuse_other_count_of_names(contents, header, table)
         notes += _notes_on_header(header, table)
         if _begins_with_row_numbers(header, table):
             table = table[:, 1:]
@@ -101,7 +103,9 @@ def _notes_on_header(header: bytes, table: AnyArray) -> list[str]:
     if not is_header(header):
         notes.append("its first line numbers the columns, and is left out")
     has_name = not header.startswith(b",")
-    if has_name and _begins_with_row_numbers(header, table):
+    if _has_unnamed_row_numbers(header, table):
+        notes.append("its first column, which has no name, numbers the rows, and is left out")
+    elif has_name and _begins_with_row_numbers(header, table):
         notes.append(f"its first column, {_first_name(header)}, numbers the rows, and is left out")
     return notes
 
@@ -109,12 +113,53 @@ def _notes_on_header(header: bytes, table: AnyArray) -> list[str]:
 def _begins_with_row_numbers(header: bytes, table: AnyArray) -> bool:
     """Return True if the first column numbers the rows.
 
-    pandas leaves the cell above them empty. Otherwise the column has a name that people give to such
-    numbers, such as index, and counts up by one.
+    pandas leaves the cell above them empty, or leaves it out. Otherwise the column has a name that
+    people give to such numbers, such as index, and counts up by one.
     """
-    if header.startswith(b","):
+    if header.startswith(b",") or _has_unnamed_row_numbers(header, table):
         return True
     return _first_name(header) in _ROW_NUMBER_NAMES and _counts_rows(table)
+
+
+def _has_unnamed_row_numbers(header: bytes, table: AnyArray) -> bool:
+    """Return True if the first column counts the rows, and the header names only the others.
+
+    R's write.table writes this, and so does pandas with `index_label=False`: `cos,sin` stands above
+    `1,0.5,0.25` and `2,0.75,0.5`.
+    """
+    named_columns = _named_columns(header)
+    if named_columns is None or header.startswith(b","):
+        return False
+    return named_columns + 1 == table.shape[1] and _counts_rows(table)
+
+
+def _named_columns(header: bytes) -> int | None:
+    """Return how many columns a header names; None for a comment or a title, which names none.
+
+    Commas at its end do not count. A title is a single name.
+
+    >>> _named_columns(b"cos,sin,"), _named_columns(b"# cos, sin"), _named_columns(b"Table of cosines")
+    (2, None, None)
+    """
+    is_comment = header.startswith(b"#")
+    count = _cell_count(header.rstrip(b", \t"))
+    return None if is_comment or count < 2 else count
+
+
+def _refuse_other_count_of_names(contents: Contents, header: bytes, table: AnyArray) -> None:
+    """Refuse a header that has more or fewer names than the rows below it have numbers.
+
+    Only a first column that counts the rows needs no name. A comma at the end of the header may
+    leave the name of the last column empty.
+    """
+    named_columns = _named_columns(header)
+    width = table.shape[1]
+    fits = named_columns is None or width in (named_columns, _cell_count(header))
+    if fits or _has_unnamed_row_numbers(header, table):
+        return
+    row = counted(width, "number")
+    problem = f"its first line has {named_columns} names, and the rows below it have {row}"
+    raise contents.error(problem, "write one name per column, or # before a comment")
 
 
 def _header_line(text: bytes, *, has_blanks_between: bool) -> bytes | None:

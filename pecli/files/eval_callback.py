@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import AnyArray, Indices
-from pecli.errors import counted
+from pecli.errors import FileError, counted
 from pecli.files.contents import Contents, LoadedFile, PrintedPart, PrintedText
 from pecli.files.number_text import NumberList, Piece, error_at, pieces
 
@@ -75,35 +75,44 @@ def read(contents: Contents) -> LoadedFile:
     Raises:
         FileError: no ROPE has elements of its input and its result, or elements are not as stated.
     """
-    rotations = list(_rotations_with_inputs(_operations_in_log(contents)))
-    problem = "has ROPE operations, and the elements of their inputs are not printed"
-    contents.require(rotations, problem, "print all operations, without a filter")
-    first_of_name: dict[str, _Rotation] = {}
+    operations = _operations_in_log(contents)
+    rotations = list(_rotations_with_inputs(operations))
+    if not rotations:
+        raise _error_without_rotations(contents, operations)
+    first_rotations: dict[str, _Rotation] = {}
     for rotation in rotations:
-        first_of_name.setdefault(rotation.result.name, rotation)
-    all_numbers = NumberList()  # It also counts with how many decimals they are printed.
+        first_rotations.setdefault(rotation.result.name, rotation)
     printed_tensors: dict[str, _PrintedTensor] = {}
-    for name, rotation in first_of_name.items():
+    all_numbers = NumberList()  # Each tensor adds its own, for the decimals of all that is printed.
+    for name, rotation in first_rotations.items():
         before = _read_printed_tensor(contents, rotation.source, all_numbers)
         printed_tensors[f"{name}{BEFORE}"] = before
         printed_tensors[name] = _read_printed_tensor(contents, rotation.result, all_numbers)
-    values = {name: tensor.values for name, tensor in printed_tensors.items()}
-    parts = {name: tensor.part for name, tensor in printed_tensors.items()}
+    read_count = len(first_rotations)
     return LoadedFile(
         path=contents.path,
         format="text",
-        tensors=values,
+        tensors={name: printed.values for name, printed in printed_tensors.items()},
         printed=PrintedText(all_numbers.decimals, are_rows=False),
-        notes=_notes(len(first_of_name), len(rotations) - len(first_of_name)),
-        parts={name: part for name, part in parts.items() if not part.is_whole},
+        notes=_notes_on_operations(read_count, left_out_count=len(rotations) - read_count),
+        parts=_parts_of_cut_tensors(printed_tensors),
     )
 
 
-def _notes(read_count: int, later_count: int) -> tuple[str, ...]:
+def _parts_of_cut_tensors(printed_tensors: "dict[str, _PrintedTensor]") -> dict[str, PrintedPart]:
+    """Return the printed heads, tokens and channels of tensors of which others are left out."""
+    parts: dict[str, PrintedPart] = {}
+    for name, printed in printed_tensors.items():
+        if not printed.part.is_whole:
+            parts[name] = printed.part
+    return parts
+
+
+def _notes_on_operations(read_count: int, left_out_count: int) -> tuple[str, ...]:
     """Return notes on the number of operations that were read, and on those of later evaluations."""
     note = f"{counted(read_count, 'ROPE operation')} of llama.cpp, (heads, tokens, D)"
-    if later_count:
-        return note, f"{later_count} of later evaluations left out"
+    if left_out_count:
+        return note, f"{left_out_count} of later evaluations left out"
     return (note,)
 
 
@@ -113,27 +122,29 @@ def _operations_in_log(contents: Contents) -> list[_Operation]:
     Each begins with a line such as «Qcur-0 = (f32) ROPE(…) = {128, 32, 8, 1}», and its elements are
     printed from there to the next such line, or to the end of the log.
     """
-    lines: list[re.Match[bytes]] = []
-    for line in _OPERATION.finditer(contents.data):
-        is_full = len(lines) >= MAX_OPERATIONS
-        contents.refuse_if(is_full, f"has more than {MAX_OPERATIONS:,} operations")
-        lines.append(line)
-    starts_of_lines = [line.start() for line in lines]
-    ends_of_elements = [*starts_of_lines[1:], len(contents.data)]
-    # Without any line there is still the end of the log, so that lengths may differ.
-    line_ends = zip(lines, ends_of_elements, strict=False)
-    return [_operation_of_line(line, end) for line, end in line_ends]
+    headers: list[re.Match[bytes]] = []  # the first line of each operation
+    for header in _OPERATION.finditer(contents.data):
+        has_too_many = len(headers) == MAX_OPERATIONS
+        contents.refuse_if(has_too_many, f"has more than {MAX_OPERATIONS:,} operations")
+        headers.append(header)
+    operations: list[_Operation] = []
+    end_of_elements = len(contents.data)
+    for header in reversed(headers):
+        operations.append(_operation_of_header(header, end_of_elements))
+        end_of_elements = header.start()  # for the operation before this one
+    operations.reverse()
+    return operations
 
 
-def _operation_of_line(line: re.Match[bytes], stop: int) -> _Operation:
-    """Return the operation of a line, whose elements end at an offset."""
+def _operation_of_header(header: re.Match[bytes], end_of_elements: int) -> _Operation:
+    """Return the operation that a line of the log begins, whose elements end at an offset."""
     return _Operation(
-        name=line["name"].decode("utf-8", "replace"),
-        operation=line["operation"].decode(),
-        source=line["source"].decode("utf-8", "replace").strip(),
-        ggml_shape=tuple(int(side) for side in line["ggml_shape"].split(b",")),
-        start=line.end(),
-        stop=stop,
+        name=header["name"].decode("utf-8", "replace"),
+        operation=header["operation"].decode(),
+        source=header["source"].decode("utf-8", "replace").strip(),
+        ggml_shape=tuple(int(side) for side in header["ggml_shape"].split(b",")),
+        start=header.end(),
+        stop=end_of_elements,
     )
 
 
@@ -156,6 +167,33 @@ def _rotations_with_inputs(operations: Sequence[_Operation]) -> Iterator[_Rotati
         if source is not None and operation.rotates(source):
             yield _Rotation(result=operation, source=source)
         latest[operation.name] = operation
+
+
+def _error_without_rotations(contents: Contents, operations: Sequence[_Operation]) -> FileError:
+    """Return the error for a log of which no ROPE can be compared with its input.
+
+    It states why the first one cannot.
+    """
+    places = [place for place, operation in enumerate(operations) if operation.operation == "ROPE"]
+    if not places:
+        return contents.error("has ROPE operations that are not in the form of llama-eval-callback")
+    first = operations[places[0]]
+    inputs = [operation for operation in operations[: places[0]] if operation.name == first.source]
+    *_, batch = first.ggml_shape
+    beginning = f"has no ROPE operation that can be read: {first.name}"
+    if batch != 1:
+        advice = "print one sequence at a time"
+        return contents.error(f"{beginning} has a batch of {batch}, and only 1 is read", advice)
+    if not inputs:
+        problem = f"{beginning} is printed without the elements of its input"
+        return contents.error(problem, "print all operations, without a filter")
+    shapes = f"{_in_braces(first.ggml_shape)}, and its input {_in_braces(inputs[-1].ggml_shape)}"
+    return contents.error(f"{beginning} has the shape {shapes}")
+
+
+def _in_braces(ggml_shape: Iterable[int]) -> str:
+    """Return a shape as llama.cpp prints it: {64, 4, 5, 1}."""
+    return f"{{{', '.join(map(str, ggml_shape))}}}"
 
 
 class _PrintedAxis:

@@ -30,9 +30,9 @@ STREAM_DIGITS = 6  # significant digits that C++ prints by default, and MLX
 MIN_SHARE = 0.5  # share of the numerals that have the most decimals, if printing rounded them
 MIN_NUMERALS = 64  # So many numerals with the same few decimals were rounded: printf's %.2f.
 
-_LINE_OR_PART = re.compile(rb"[^\n]{0,%d}[^\s,;\[\]{}]{0,%d}\n?" % (PIECE, MAX_REST))
+_LINE_OR_BEGINNING = re.compile(rb"[^\n]{0,%d}[^\s,;\[\]{}]{0,%d}\n?" % (PIECE, MAX_REST))
 """A line; or the first PIECE bytes of a longer one, and the rest of the word that they would cut."""
-_COLUMN = re.compile(
+_LINES_OF_ONE_NUMBER = re.compile(
     rb"(?:[ \t]{0,99}+[-+]?[0-9]{1,99}+(?:\.[0-9]{0,99}+)?(?:[eE][-+]?[0-9]{1,9}+)?[,;]?"
     rb"[ \t]{0,99}+\r?\n){16,4096}+"
 )
@@ -111,25 +111,25 @@ def pieces(contents: Contents, start: int = 0, stop: int | None = None) -> Itera
 
 
 def _piece_at(contents: Contents, start: int, stop: int) -> Piece:
-    """Return the text from an offset on that is read at once: lines of one number, or a line.
+    """Return the text from an offset on that is read at once, which never ends within a number.
 
-    16 lines or more of one number each are one piece, a column. Of a very long line, a piece is the
-    first PIECE bytes, and the rest of the number that would be cut there.
+    It is one line, or the beginning of a line that is longer than PIECE bytes. Lines of one number
+    each are read many at a time: they are one piece, a column.
 
     Raises:
-        FileError: A word goes on for MAX_REST bytes after PIECE, and is no number.
+        FileError: A word of more than MAX_REST bytes follows where a long line would be divided.
     """
-    column = _COLUMN.match(contents.data, start, stop)
+    column = _LINES_OF_ONE_NUMBER.match(contents.data, start, stop)
     if column is not None:
         return Piece(column[0], start, ends_line=True, is_column=True)
-    line_or_part = _LINE_OR_PART.match(contents.data, start, stop)
-    assert line_or_part is not None  # It matches the empty text as well.
-    text = line_or_part[0]
-    # The pattern takes at most MAX_REST bytes of a word that PIECE would cut.
-    word_goes_on = len(text) >= PIECE + MAX_REST
-    if word_goes_on:
+    # The pattern takes PIECE bytes of a long line, and up to MAX_REST more to the end of a number.
+    line_or_beginning = _LINE_OR_BEGINNING.match(contents.data, start, stop)
+    assert line_or_beginning is not None  # It matches the empty text as well.
+    text = line_or_beginning[0]
+    has_no_end_of_number = len(text) >= PIECE + MAX_REST
+    if has_no_end_of_number:
         raise error_at(contents, start + PIECE, "a word of thousands of letters")
-    is_last = line_or_part.end() == stop
+    is_last = line_or_beginning.end() == stop
     return Piece(text, start, ends_line=is_last or text.endswith(b"\n"))
 
 

@@ -113,10 +113,15 @@ def _array_of_tensor(
     with _any_error_refused(contents):
         place = _place_beside(tensor, size)
     file = open_once(contents.path_beside(place.file))
+    has_stated_size = place.length == size
+    contents.require(
+        has_stated_size,
+        f"needs {size} bytes, and its entry states {place.length} in {quoted(place.file)}",
+    )
     available = len(file.data)
     is_within_file = 0 <= place.offset <= available - size
     contents.require(
-        is_within_file and place.length == size,
+        is_within_file,
         f"needs {size} bytes from byte {place.offset} of {quoted(place.file)}, which has {available}",
     )
     return file.array(dtype_name(dtype), shape, place.offset)

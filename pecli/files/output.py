@@ -201,11 +201,10 @@ def _writable_target(path: str, *, replaces_file: bool) -> str:
 
 @contextmanager
 def _written_beside(path: str, old_mode: int) -> Iterator[Output]:
-    """Write a new file beside `path` that takes its place at the end.
+    """Open a new file beside `path`, which takes the place of `path` when the block has ended.
 
-    `pe.npy` is written as `.pe.npy.9f86d081.tmp`, which is removed if the block raises. It is locked
-    meanwhile, so that other writers do not take it for what a killed one has left. When it is whole,
-    it gets its mode, is renamed, and the folder is synced to disk.
+    `pe.npy` is written as `.pe.npy.9f86d081.tmp`. If the block raises, this file is removed, and an
+    old `pe.npy` stays as it was.
 
     Args:
         path: The file.
@@ -218,23 +217,24 @@ def _written_beside(path: str, old_mode: int) -> Iterator[Output]:
     _remove_leftovers(folder, temporary)
     # A new file gets 0666 less the umask. One that replaces another may have to be private: it
     # gets the old mode at the end, and nobody else can read it before.
-    mode = 0o600 if replaces_file else 0o666
+    first_mode = 0o600 if replaces_file else 0o666
     try:
-        descriptor = _create_locked(path, temporary, mode)
+        # The lock shows other writers that the file is in use, and no leftover of a killed one.
+        descriptor = _create_locked(path, temporary, first_mode)
         with closing(Output(path, descriptor, seekable=True)) as output:
-            yield output
+            yield output  # The caller writes all bytes.
             with blamed_on(path):
-                _finish(output, descriptor, old_mode)
+                _set_mode_and_sync(output, descriptor, old_mode)
                 os.replace(temporary, target)
-            _sync_folder(folder or ".")
+            _sync_folder(folder or ".")  # so that the new name is on the disk as well
     except BaseException:  # An interrupt must leave no temporary file either.
         with suppress(OSError):
             os.unlink(temporary)
         raise
 
 
-def _finish(output: Output, descriptor: int, old_mode: int) -> None:
-    """Give a complete file the mode of the one that it replaces, and sync it."""
+def _set_mode_and_sync(output: Output, descriptor: int, old_mode: int) -> None:
+    """Give a complete file the mode of the one that it replaces, and sync it to the disk."""
     if old_mode and hasattr(os, "fchmod"):  # Windows has no modes.
         # The set-user-ID bit must not pass to a file of another owner.
         os.fchmod(descriptor, old_mode & 0o777)

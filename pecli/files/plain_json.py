@@ -7,7 +7,7 @@ may be nested; a tensor's name is its path, as in `layers.0.q`. Other values are
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +29,7 @@ MAX_TENSORS = 10_000
 MAX_LISTS = 2 * MAX_TENSORS  # A tensor of JavaScript has a list of its shape as well.
 MAX_ROWS = 1 << 20  # lists in a list, of which each takes some 200 bytes of memory
 _TOKEN = re.compile(rb'\s*([{}\[\],:]|"(?:[^"\\\n]|\\.)*+"|[^\s{}\[\],:"]+|$)')
+_BLANKS = re.compile(rb"\s*")
 _NO_VALUES = (b"", b"}", b"]", b",", b":")
 """Tokens with which no value begins; the empty one is the end of the file."""
 _NUMBERS_IN_QUOTES = (b'"NaN"', b'"Infinity"', b'"-Infinity"')
@@ -175,6 +176,7 @@ class _Parser:
     def __init__(self, contents: Contents) -> None:
         self.contents = contents
         self.offset = 0
+        self.place = 0  # where the token begins that was read or looked at last; errors name it
         self.left_out_count = 0  # values that are neither lists nor objects
         # The first and the last path of vectors that have numbers for names.
         self.numbered_vectors: tuple[str, ...] = ()
@@ -200,14 +202,23 @@ class _Parser:
         """Return the next token and the blanks before it."""
         match = _TOKEN.match(self.contents.data, self.offset)
         if match is None:
+            self.place = self._start_of_next()
             raise self._error("a text does not end")
+        self.place = match.start(1)
         return match
 
+    def _start_of_next(self) -> int:
+        """Return the offset of the next sign that is not a blank."""
+        blanks = _BLANKS.match(self.contents.data, self.offset)
+        assert blanks is not None  # It matches the empty text as well.
+        return blanks.end()
+
     def _error(self, problem: str) -> FileError:
-        return error_at(self.contents, min(self.offset, len(self.contents.data)), problem)
+        """Return the error for the token that was read or looked at last."""
+        return error_at(self.contents, self.place, problem)
 
     def _refuse_if(self, wrong: bool, problem: str) -> None:
-        """Raise FileError for the place that was read last, if something is wrong there."""
+        """Raise FileError for the token that was read or looked at last, if it is wrong."""
         if wrong:
             raise self._error(problem)
 
@@ -220,8 +231,8 @@ class _Parser:
             path: The names and indices that lead to the value.
             depth: The number of objects and lists around it.
         """
-        self._refuse_if(depth > MAX_DEPTH, f"is nested more than {MAX_DEPTH} levels deep")
         token = self._read_token()
+        self._refuse_if(depth > MAX_DEPTH, f"is nested more than {MAX_DEPTH} levels deep")
         if token == b"{":
             yield from self._object(path, depth)
         elif token == b"[":
@@ -264,8 +275,7 @@ class _Parser:
         names: dict[str, None] = {}  # in their order
         vector_names: list[str] = []  # members that are flat lists, such as "0": [1.5, 2.5]
         while self._next_token() != b"}":
-            name = self._read_name()
-            self._refuse_if(name in names, f"{quoted(name)} is named twice")
+            name = self._read_name(names)
             names[name] = None
             member_path = _joined(path, name)
             for found in self._lists_in_value(member_path, depth + 1):
@@ -296,12 +306,13 @@ class _Parser:
             last_path = _joined(path, vector_names[-1])
             self.numbered_vectors = (first_path, last_path)
 
-    def _read_name(self) -> str:
-        """Return the name before a value."""
+    def _read_name(self, names_before: Container[str]) -> str:
+        """Read the name before a value, and the colon after it; refuse a name that was there before."""
         token = self._read_token()
         name = self._parsed(token) if token.startswith(b'"') else None
         if not is_text(name):
             raise self._error(f"{_shown(token)} is not a name in quotes")
+        self._refuse_if(name in names_before, f"{quoted(name)} is named twice")
         has_colon = self._read_token() == b":"
         self._refuse_if(not has_colon, f"a colon is missing after {_shown(token)}")
         return name
@@ -370,22 +381,22 @@ class _Parser:
     def _typed_array(self) -> AnyArray:
         """Return the numbers of an object {"0": 1.5, "1": 0.25}, whose brace was read.
 
-        JSON.stringify writes a Float32Array so. Each member is an index, a number, and a comma or the
-        closing brace.
+        JSON.stringify writes a Float32Array in this form, with its indices as names.
         """
         numbers = NumberList()
-        for member in _MEMBER.finditer(self.contents.data, self.offset):
-            follows_last = member.start() == self.offset
-            if not follows_last:
-                break
-            index, numeral, sign = member.groups()
-            expected = len(numbers.values)
-            self._refuse_if(int(index) != expected, f"member {expected} of a list is missing")
+        # A member is an index and a number with the sign after it: `"0": 1.5,` or `"1": 0.25}`.
+        while (member := _MEMBER.match(self.contents.data, self.offset)) is not None:
+            index, numeral, comma_or_brace = member.groups()
+            expected_index = len(numbers.values)
+            self.place = self._start_of_next()
+            problem = f"member {expected_index} of a list is missing"
+            self._refuse_if(int(index) != expected_index, problem)
             numbers.scan(self.contents, numeral, member.start(2))
             self.offset = member.end()
-            if sign == b"}":
+            if comma_or_brace == b"}":
                 self._note_decimals(numbers.rounded_decimals)
                 return numbers.array(self.contents, (len(numbers.values),))
+        self.place = self._start_of_next()
         raise self._error("a list does not end with its members in order")
 
     def _note_decimals(self, decimals: int) -> None:

@@ -132,23 +132,29 @@ def write_copy(
     path: str,
     contents: Contents,
     tensors: Mapping[str, Array],
-    changed: Mapping[str, Table],
+    new_tensors: Mapping[str, Table],
     on_block: OnBlock,
 ) -> None:
-    """Copy a file byte for byte, except for the tensors that changed.
+    """Copy a .safetensors file byte for byte, except for the tensors that are replaced.
+
+    Such a file is a header (its length in 8 bytes, and JSON) and the bytes of all tensors. New
+    tensors have the dtypes and shapes of the old ones, so that the header stays right.
 
     Args:
-        path: the file to write.
-        contents: the bytes of the old one, whose header is kept.
-        tensors: all tensors of the old file, in its order.
-        changed: new tensors by name, with the dtypes and shapes of the old ones.
-        on_block: called with the size of every block that was written.
+        path: The file to write.
+        contents: The bytes of the old file.
+        tensors: All tensors of the old file, in its order.
+        new_tensors: The tensors that replace old ones, by name.
+        on_block: Called with the size of every block that was written.
     """
     header_end = LENGTH_BYTES + int.from_bytes(contents.data[:LENGTH_BYTES], "little")
-    tables = [changed.get(name) or table_of(name, array) for name, array in tensors.items()]
-    size = header_end + sum(table.nbytes for table in tables)
-    has_changed = size != contents.size
-    contents.refuse_if(has_changed, "changed while it was read: its header has another length now")
+    tables = [new_tensors.get(name) or table_of(name, array) for name, array in tensors.items()]
+    size_by_header = header_end + sum(table.nbytes for table in tables)
+    # The header is read again here. The tensors are of the old one, and must still fit to it.
+    is_other_header = size_by_header != contents.size
+    contents.refuse_if(
+        is_other_header, "changed while it was read: its header has another length now"
+    )
     with open_output(path, tables) as output:
         output.write(contents.data[:header_end])
         write_blocks(tables, [output.write], on_block)

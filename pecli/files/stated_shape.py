@@ -9,25 +9,26 @@ from pecli.files.raw_layout import Shape, current_layout, spelled
 
 
 def in_stated_shape(file: LoadedFile) -> LoadedFile:
-    """Return a file whose printed tensors have the shape that the user states.
+    """Return a text file whose tensors have the shape that `--shape` states.
 
     With `--shape 2,-1,64`, a tensor of 1,280 numbers becomes (2, 10, 64). Tensors of another size
-    keep their shape, and so do those of other files than text.
+    keep their shape, and other files than text are returned as they are.
 
     Raises:
-        FileError: No tensor has the size, and the shape cannot be meant for raw files.
+        FileError: The shape is one for text, and no tensor has its size.
     """
-    layout = current_layout()  # --shape and --raw-dtype
-    if layout.is_flat or not _is_whole_text(file):
+    stated = current_layout()  # by --shape and --raw-dtype, for all files of the command
+    if stated.is_flat or not _is_whole_text(file):
         return file
     reshaped = {
-        name: array.reshape(layout.shape)
+        name: array.reshape(stated.shape)
         for name, array in file.tensors.items()
-        if _fits(layout.shape, array.size)
+        if _fits(stated.shape, array.size)
     }
-    is_for_raw_files = layout.dtype is not None  # --raw-dtype is stated for raw files only.
-    if not reshaped and not is_for_raw_files:
-        raise _wrong_size(file, layout.shape)
+    # With --raw-dtype, the shape is one for raw files. This text may stand beside them.
+    is_shape_for_text = stated.dtype is None
+    if is_shape_for_text and not reshaped:
+        raise _wrong_size(file, stated.shape)
     return replace(file, tensors={**file.tensors, **reshaped})
 
 

@@ -22,7 +22,14 @@ from pecli.files.number_text import (
     number_of,
     pieces,
 )
-from pecli.files.text_labels import NO_LABEL, Label, first_word, split_indexed_row, split_label
+from pecli.files.text_labels import (
+    NO_LABEL,
+    Label,
+    first_word,
+    heads_first,
+    split_indexed_row,
+    split_label,
+)
 from pecli.files.text_rows import TextRows
 
 MAX_TENSORS = 10_000
@@ -50,10 +57,11 @@ _WRAPPER = re.compile(
     rb"\b(?:(?:np|jnp|mx|torch|numpy)\.)?"
     rb"(?:tensor|array|Array|Float(?:32|64|16)Array|vec!|vector)(?:\(\d+\)\s*(?=\[))?"
     rb"|\b(?:np|jnp|numpy)\.(?:b?float|u?int)\d{1,3}(?=\()"
-    rb"|\bParameter containing:|\b(?:torch\.)?Size\(\[[\d, ]*\]\)|\.(?=\{)"
+    rb"|\bParameter containing:|\b(?:torch\.)?Size\(\[[\d, ]*\]\)|\.(?=\{)|\[_\](?=[\[\w])"
 )
 """The words around a printed array: console.log of JavaScript prints a length as well, torch a size,
-NumPy the type of every number in a list, and Zig has a dot before a brace."""
+NumPy the type of every number in a list, and Zig has a dot before a brace and `[_]` before the type
+of an array, as in `[_][2]f32`, for a length that the compiler counts."""
 _ATTRIBUTE = re.compile(
     rb",?\s*\b(?:dtype|device|grad_fn|requires_grad|size|shape|layout|weak_type|names)"
     rb"\s*=\s*(?:<[^>\n]*>|\([^)\n]*\)|'[^'\n]*'|[\w.:]+)"
@@ -94,20 +102,27 @@ class _TextReader:
     def __init__(self, contents: Contents) -> None:
         """Start at the beginning of a text, with no label and no open bracket."""
         self.contents = contents
-        # What was read, by the names of tensors:
-        self.rows: dict[str, TextRows] = {}  # tensors that are printed row by row
-        self.lists: dict[str, list[AnyArray]] = {}  # tensors in nested brackets
-        self.small_dtypes: dict[str, list[str]] = {}  # dtypes that are printed after such tensors
-        self.decimals_of_lists: list[int] = []  # with which each tensor in brackets was printed
-        self.sentence_count = 0  # lines without numbers that name nothing
-        # Where the text stands:
-        self.is_line_start = True
-        self.title = NO_LABEL  # the label on a line of its own, for the numbers below it
+
+        # The tensors so far, by name. In brackets are [[0.5, 0.25], [1.0, 0.75]]; a name comes
+        # several times if a loop prints it. Others are rows, on a line each: `cos[3] = 0.5 0.25`.
+        self.lists: dict[str, list[AnyArray]] = {}  # tensors in brackets
+        self.small_dtypes: dict[str, list[str]] = {}  # float16 or bfloat16, printed after those
+        self.decimals_of_lists: list[int] = []  # the decimals of each of those
+        self.rows: dict[str, TextRows] = {}  # tensors in rows
+
+        # The labels of the next numbers. Below the title `q head 2:`, the line `[3] = 0.5 0.25` has
+        # the label [3].
+        self.title = NO_LABEL  # on a line of its own, for all lines below it
         self.rows_below_title = 0
-        self.label = NO_LABEL  # the label before the numbers of the current line or list
+        self.label = NO_LABEL  # before the numbers of the current line or list
+        self.is_line_start = True
+
+        # The brackets around the next numbers:
         self.unclosed_list: NestedNumbers | None = None  # the numbers since its opening bracket
-        self.parentheses_in_list: list[bool] = []  # not closed yet; True if it began a tuple
-        self.last_list_name = ""  # the tensor in brackets that was completed last
+        self.parentheses_in_list: list[bool] = []  # those still open; True if one began a tuple
+
+        self.last_list_name = ""  # the tensor in brackets before a dtype: `, dtype=torch.float16`
+        self.sentence_count = 0  # lines without numbers that name nothing, such as «loading ...»
 
     def add(self, piece: Piece) -> None:
         """Read the next piece of a text: a line, a part of a long line, or a column.
@@ -170,21 +185,28 @@ class _TextReader:
     def _add_column(self, piece: Piece) -> None:
         """Read a column: many lines of one number each, as `printf` in a loop writes them.
 
-        They are read at once, which is fast, unless they continue a line or rows of several
-        numbers, or are numbered below a title such as «head 2:».
+        They are rows of one number, and usually read all at once, which is fast.
         """
-        rows = self.rows.get(self.title.name, TextRows())
-        continues_line = not self.is_line_start
-        continues_wider_rows = rows.width > 1
-        are_numbered = bool(self.title.indices)
-        if continues_line or continues_wider_rows or are_numbered:
+        if self._must_read_line_by_line():
             for line in piece.lines():
                 self.add(line)
             return
         self.label = NO_LABEL  # These lines have no label of their own.
-        self.rows[self.title.name] = rows
+        rows = self.rows.setdefault(self.title.name, TextRows())
         rows.add_column(self.contents, piece.text, piece.offset)
         self._check_count(piece.offset)
+
+    def _must_read_line_by_line(self) -> bool:
+        """Return True if a column cannot be read at once, as new rows of one number.
+
+        Its first line may be the rest of a longer line. The rows above may have several numbers. Or
+        its rows have indices: below `q head 2:` they are (2, 0), (2, 1), and so on.
+        """
+        continues_line = not self.is_line_start
+        rows_above = self.rows.get(self.title.name, TextRows())
+        continues_wider_rows = rows_above.width > 1
+        need_indices = bool(self.title.indices)
+        return continues_line or continues_wider_rows or need_indices
 
     def _label_of_row(self, piece: Piece) -> Label | None:
         """Return the label of a line of numbers, NO_LABEL if it has none; None for any other line."""
@@ -233,7 +255,7 @@ class _TextReader:
         self.label = split_label(text)
         end = self.label.end
         is_title = end > 0 and not text[end:].translate(None, b" \t\r\n(),;")
-        self._refuse_numbers_before(text[:end], offset, numbers_follow=not is_title)
+        self._refuse_numbers_before_word(text[:end], offset, numbers_follow=not is_title)
         if is_title:  # It names the lines below it.
             self._set_title()
         return end
@@ -248,25 +270,26 @@ class _TextReader:
         self.title = title
         self.rows_below_title = 0
 
-    def _refuse_numbers_before(
-        self, beginning: bytes, offset: int, *, numbers_follow: bool
+    def _refuse_numbers_before_word(
+        self, label_text: bytes, offset: int, *, numbers_follow: bool
     ) -> None:
-        """Raise FileError if numbers stand before the first word of a line, as in `0.5 0.25 oops`.
+        """Raise FileError if a line has numbers before its first word, as `0.5 0.25 oops` has.
 
-        The line is then a row with a wrong word in it: «oops is not a number».
+        Such a line is a row with a wrong word in it, and the error is «oops is not a number».
 
         Args:
-            beginning: The line up to the end of its label, which is its last word.
+            label_text: The line up to the end of its label: `0.5 0.25 oops`, or `3 cos =`.
             offset: The place of the line in the file.
-            numbers_follow: True if there are numbers after the label as well.
+            numbers_follow: True if there are numbers after the label.
         """
-        word_start = first_word(beginning)
-        word = _WORD_OR_NUMBER.match(beginning, word_start)
+        word_start = first_word(label_text)
+        word = _WORD_OR_NUMBER.match(label_text, word_start)
         if word is None:
             return
-        texts_before = _WORD_OR_NUMBER.findall(beginning[:word_start])
+        texts_before = _WORD_OR_NUMBER.findall(label_text[:word_start])
         numbers_before = [text for text in texts_before if number_of(text) is not None]
-        if numbers_follow:  # A whole number may count lines, as in `3 cos = 0.5`.
+        if numbers_follow:
+            # `3 cos = 0.5` is line 3 of a listing: its whole number is allowed.
             numbers_before = [number for number in numbers_before if b"." in number]
         if numbers_before:
             problem = f"{quoted(word[0].decode('utf-8', 'replace'))} is not a number"
@@ -306,21 +329,25 @@ class _TextReader:
         return True
 
     def _enter_parenthesis(self, parenthesis: re.Match[bytes]) -> bool:
-        """Note an opening parenthesis; return True if it begins a tuple that is read as a list.
+        """Return True if an opening parenthesis begins a list, and keep this for the closing one."""
+        begins_tuple = self._begins_tuple(parenthesis)
+        # Outside of lists, only tuples are kept. For others, `_leave_parenthesis` finds nothing.
+        if self._is_in_list or begins_tuple:
+            self.parentheses_in_list.append(begins_tuple)
+        return begins_tuple
 
-        Such are tuples of tuples, `((1.0, 2.0), (3.0, 4.0))`, and tuples within a list. Others stand
-        around a row, a printed array or a single number: `(1.0, 2.0)`, `tensor([1.0])`, `[(0.5)]`.
+    def _begins_tuple(self, parenthesis: re.Match[bytes]) -> bool:
+        """Return True if an opening parenthesis begins a tuple that is read as a list.
+
+        Within a list, this is every tuple, as in `[(1.0, 2.0), (3.0, 4.0)]`, but no single number,
+        `[(0.5)]`. Outside, it is only a tuple of tuples, `((1.0, 2.0), (3.0, 4.0))`: the parentheses
+        of `(1.0, 2.0)` stand around a row, and those of `tensor([1.0])` around a list.
         """
         text = parenthesis.string
         start = parenthesis.start()
         if self._is_in_list:
-            begins_tuple = _PARENTHESISED_NUMBER.match(text, start) is None
-            self.parentheses_in_list.append(begins_tuple)
-            return begins_tuple
-        begins_tuples = _NESTED_TUPLES.match(text, start) is not None
-        if begins_tuples:
-            self.parentheses_in_list.append(True)
-        return begins_tuples
+            return _PARENTHESISED_NUMBER.match(text, start) is None
+        return _NESTED_TUPLES.match(text, start) is not None
 
     def _leave_parenthesis(self) -> bool:
         """Note a closing parenthesis; return True if it ends a tuple that is read as a list."""
@@ -375,7 +402,7 @@ class _TextReader:
     def _add_completed(
         self, values: AnyArray, numbers: NumberList, offset: int, *, is_c_array: bool
     ) -> None:
-        """Add a list that has ended, as a tensor or as rows of one.
+        """Add a list that has ended: as a tensor, or as one or more rows of a tensor.
 
         Args:
             values: Its numbers, in the shape of its brackets: (2, 3) for [[1, 2, 3], [4, 5, 6]].
@@ -384,8 +411,7 @@ class _TextReader:
             is_c_array: True for the braces of C, whose label declares a shape: `float q[2][64] =`.
         """
         name = self._tensor_name
-        self.last_list_name = name
-        declared_shape = self.label.indices
+        declared_shape = self.label.indices  # if this is an array of C
         has_declared_size = is_c_array and math.prod(declared_shape) == values.size
         if has_declared_size:
             # The inner braces may be missing: `float q[2][64] = {0.1f, …}` with 128 numbers.
@@ -394,11 +420,11 @@ class _TextReader:
             self._add_row(values, numbers, offset)
         elif values.ndim == 2 and self._is_of_head:  # below `q head 2:`
             self._add_rows_of_head(values, numbers, offset)
-        elif is_c_array:  # The declared size is wrong, and is not part of the name either.
+        else:
+            if not is_c_array:  # In C, indices are a declared shape, here a wrong one.
+                name = self._tensor_name_with_indices
             self._add_tensor(name, values, numbers, offset)
-        else:  # `q[3] = [[1, 2], [3, 4]]` is the tensor `q.3`.
-            self.last_list_name = self._tensor_name_with_indices
-            self._add_tensor(self.last_list_name, values, numbers, offset)
+        self.last_list_name = name
 
     def _add_row(self, values: AnyArray, numbers: NumberList, offset: int) -> None:
         """Add a flat list, [0.5, 0.25], as a row of a table: programs print one per line."""
@@ -426,7 +452,7 @@ class _TextReader:
         """
         rows = self.rows.setdefault(self._tensor_name, TextRows())
         self.decimals_of_lists.append(numbers.decimals)
-        head = (*self.title.indices, *self.label.indices)
+        head = self._indices_of_labels
         for number, row in enumerate(values):
             rows.numbers.extend(row)
             rows.end_row(self.contents, indices=(*head, number), offset=offset, is_list=False)
@@ -448,13 +474,25 @@ class _TextReader:
             self.rows_below_title += rows.count - rows_before
 
     def _row_indices(self) -> tuple[int, ...]:
-        """Return the indices of a row, from its title and then from its label.
+        """Return the indices of a row, from its title and its label.
 
         Below `q head 2:`, rows without labels are counted: (2, 0), (2, 1), and so on.
         """
-        if not self.title.indices:
-            return self.label.indices
-        return (*self.title.indices, *(self.label.indices or (self.rows_below_title,)))
+        is_counted = bool(self.title.indices) and not self.label.indices
+        if is_counted:
+            return (*self._indices_of_labels, self.rows_below_title)
+        return self._indices_of_labels
+
+    @property
+    def _indices_of_labels(self) -> tuple[int, ...]:
+        """The indices of the title and of the label: (2, 7) of `head 2:` below `q pos 7:`.
+
+        The index of a head comes before that of a position, in whatever order they are printed.
+        """
+        return heads_first(
+            (*self.title.indices, *self.label.indices),
+            (*self.title.words_of_indices, *self.label.words_of_indices),
+        )
 
     def finish(self) -> LoadedFile:
         """Return the tensors of the whole text, and notes on how they were read.
@@ -490,24 +528,15 @@ class _TextReader:
 
     def _states_small_dtype(self) -> bool:
         """Return True if float16 or bfloat16 was printed after all lists of some tensor."""
-        return any(map(self._small_dtype, self.small_dtypes))
+        return any(map(self._stated_small_dtype, self.small_dtypes))
 
     def _tensors_by_label(self) -> dict[str, AnyArray]:
         """Return all tensors of the text by their labels.
 
-        A tensor in nested brackets, [[1, 2], [3, 4]], was printed whole; if a loop printed several
-        under one label, each is a tensor with a number. Other tensors were printed row by row, and
-        all rows under one label are one tensor.
-
         Raises:
-            FileError: One label has both.
+            FileError: One label has both a tensor in brackets and rows.
         """
-        tensors: dict[str, AnyArray] = {}
-        for name, printed_tensors in self.lists.items():
-            dtype = self._small_dtype(name)
-            if dtype is not None:
-                printed_tensors = [round_in_blocks(values, dtype) for values in printed_tensors]
-            tensors |= _with_numbers(name or ARRAY_NAME, printed_tensors)
+        tensors = self._tensors_in_brackets()
         for name, rows in self.rows.items():
             label = name or ARRAY_NAME
             problem = f"prints {quoted(label)} as rows and as lists"
@@ -515,7 +544,21 @@ class _TextReader:
             tensors[label] = rows.array(self.contents)
         return tensors
 
-    def _small_dtype(self, name: str) -> str | None:
+    def _tensors_in_brackets(self) -> dict[str, AnyArray]:
+        """Return the tensors that were printed in brackets, [[1, 2], [3, 4]], by their labels.
+
+        If `q` was printed several times, as by a loop over layers, they are `q.0`, `q.1`, and so on.
+        """
+        tensors: dict[str, AnyArray] = {}
+        for name, printed_tensors in self.lists.items():
+            dtype = self._stated_small_dtype(name)
+            if dtype is not None:
+                # Print rounds: 0.3333 was 0.333251953125, which is the nearest float16.
+                printed_tensors = [round_in_blocks(values, dtype) for values in printed_tensors]
+            tensors |= _by_label_and_number(name or ARRAY_NAME, printed_tensors)
+        return tensors
+
+    def _stated_small_dtype(self, name: str) -> str | None:
         """Return float16 or bfloat16 if it was printed after every list of a name; else None."""
         dtypes = self.small_dtypes.get(name, [])
         is_stated_by_all = len(dtypes) == len(self.lists.get(name, []))
@@ -561,7 +604,7 @@ def _without_prompt(line: bytes) -> bytes:
     return blank[:start] + printed[1] + blank[end:]
 
 
-def _with_numbers(label: str, tensors: list[AnyArray]) -> dict[str, AnyArray]:
+def _by_label_and_number(label: str, tensors: list[AnyArray]) -> dict[str, AnyArray]:
     """Return the tensors that were printed under one label by names; several are numbered.
 
     A loop over layers prints `q` once per layer; `q.0` and `q.1` are then read as layers.

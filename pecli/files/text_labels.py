@@ -29,11 +29,13 @@ _LAST_NUMBERS = re.compile(
     r"(?:(?<=\w)\s*[\[(]\s*|(?<=[A-Za-z_])\s+|=)\d{1,9}(?:[\s\[\](),]+\d{1,9})*[\s\])]*[\s=:]*$"
 )
 _COUNTER_AND_NUMBER = re.compile(
-    r"\b(?:(?:head|row|position|pos|token|tok|line|step)\s*[=#:]?\s*|[hijt]\s*=\s*)(\d{1,9})(?![\w.])",
+    r"\b(?P<word>head|row|position|pos|token|tok|line|step|[hijt](?=\s*=))"
+    r"\s*[=#:]?\s*(?P<number>\d{1,9})(?![\w.])",
     re.IGNORECASE,
 )
 """A word that counts, and its number: `pos 3` and `head 0`, `token=5`. Single letters need the sign:
 `t5` is also the name of a model."""
+_POSITION_WORDS = {"position", "pos", "token", "tok"}
 _DECLARATION = re.compile(r"\b(?:const|let|static|pub)\b")
 _SHAPE = re.compile(r"\b(?:shape|size)\b", re.IGNORECASE)
 _NAME_WORD = re.compile(r"[^\W\d][\w.\-/]*(?:\[\d+\]\.[\w.]*\w)?")
@@ -58,13 +60,26 @@ class Label(NamedTuple):
         name: the tensor that they name; empty if none.
         indices: the indices of the row or the element; empty if there are none.
         end: how many bytes of the line belong to the label.
-        has_counting_word: whether a word such as `head` or `token` states what an index counts.
+        counting_words: the words that count, such as `head`; the first indices are their numbers.
     """
 
     name: str
     indices: tuple[int, ...]
     end: int
-    has_counting_word: bool = False
+    counting_words: tuple[str, ...] = ()
+
+    @property
+    def has_counting_word(self) -> bool:
+        """True if a word such as `head` or `token` states what an index counts."""
+        return bool(self.counting_words)
+
+    @property
+    def words_of_indices(self) -> tuple[str, ...]:
+        """The counting word of each index; empty for an index without one."""
+        if not self.indices:  # The label states a shape: `q head 2 of shape (3, 5):`.
+            return ()
+        without_word = len(self.indices) - len(self.counting_words)
+        return (*self.counting_words, *[""] * without_word)
 
 
 NO_LABEL = Label("", (), 0)
@@ -77,9 +92,9 @@ def split_label(line: bytes) -> Label:
     such as `head` and `row` state what an index counts. They are not part of the tensor's name.
 
     >>> split_label(b"cos[3] = 0.5 0.25")
-    Label(name='cos', indices=(3,), end=8, has_counting_word=False)
+    Label(name='cos', indices=(3,), end=8, counting_words=())
     >>> split_label(b"q head 2: 0.5 0.25")
-    Label(name='q', indices=(2,), end=9, has_counting_word=True)
+    Label(name='q', indices=(2,), end=9, counting_words=('head',))
     """
     words = list(_words(line))  # without `nan`, which is a number
     if not words:
@@ -91,7 +106,7 @@ def split_label(line: bytes) -> Label:
         name=_tensor_name(text),
         indices=_indices(text),
         end=end,
-        has_counting_word=_COUNTER_AND_NUMBER.search(text) is not None,
+        counting_words=tuple(_counting_words(text)),
     )
 
 
@@ -212,6 +227,36 @@ def _is_keyword(word: str) -> bool:
     return word in _KEYWORDS or _TYPE.fullmatch(word) is not None
 
 
+def heads_first(indices: tuple[int, ...], words: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the indices of a row with that of its head before that of its position.
+
+    Loops over tokens print all heads of a token, and then those of the next one. Tensors are (heads,
+    positions, D), as most programs have them.
+
+    Args:
+        indices: The indices of a row, from one label or from those of a title and a line.
+        words: The word that states what each index counts; empty for an index without one.
+
+    >>> heads_first((7, 2), ("pos", "head")), heads_first((7, 2), ("", ""))
+    ((2, 7), (7, 2))
+    """
+    is_position = [word in _POSITION_WORDS for word in words]
+    if "head" not in words or True not in is_position:
+        return indices
+    head = words.index("head")
+    position = is_position.index(True)
+    if head < position:
+        return indices
+    others_between = indices[position:head]
+    return (*indices[:position], indices[head], *others_between, *indices[head + 1 :])
+
+
+def _counting_words(text: str) -> Iterator[str]:
+    """Yield the words of a label that count, in their order: pos and head of `q pos 7 head 2:`."""
+    for count in _COUNTER_AND_NUMBER.finditer(text):
+        yield count["word"].lower()
+
+
 def _indices(text: str) -> tuple[int, ...]:
     """Return the numbers after words that count, and those at the end of a label.
 
@@ -226,7 +271,8 @@ def _indices(text: str) -> tuple[int, ...]:
     if _SHAPE.search(text):
         return ()
     without_layer = _LAYER_AND_NUMBER.sub("", text)
-    indices = [int(match[1]) for match in _COUNTER_AND_NUMBER.finditer(without_layer)]
+    counts = _COUNTER_AND_NUMBER.finditer(without_layer)
+    indices = [int(count["number"]) for count in counts]
     numbers_at_end = _LAST_NUMBERS.search(_COUNTER_AND_NUMBER.sub("", without_layer))
     if numbers_at_end is not None:
         indices += map(int, _INTEGER.findall(numbers_at_end[0]))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import AnyArray, Indices
-from pecli.errors import counted, listed
+from pecli.errors import FileError, counted, listed
 from pecli.files.contents import Contents
 from pecli.files.number_text import NumberList, line_of
 
@@ -57,9 +57,9 @@ class TextRows:
     def end_row(
         self, contents: Contents, indices: tuple[int, ...], offset: int, *, is_list: bool
     ) -> None:
-        """End the row that is being read, and keep the indices of its label.
+        """End a row: count the numbers since the last row as one, and keep the indices of its label.
 
-        Nothing ends if no number was scanned since the last row.
+        If there are no numbers since then, nothing is done.
 
         Args:
             contents: the file, for errors.
@@ -78,20 +78,23 @@ class TextRows:
             self.width = width
             self._index_count = len(indices)
         elif width != self.width:
-            line = line_of(contents, offset)
-            row = counted(width, "number")
-            problem = f"line {line} has {row}, and the first has {self.width}"
-            advice = ""
-            if width == self.width + 1 and self._numbers_columns():  # as pandas prints a table
-                advice = "leave out the numbers of the columns and of the rows"
-            raise contents.error(problem, advice)
+            raise self._error_for_width(contents, width, offset)
         self.count += 1
         self._is_list = is_list
-        # Other indices cannot be compared. Without them there are fewer labels than rows, which
-        # then keep the order of the text.
+        # A label that cannot be compared with the first one is not kept: `x[1][0]` after `x[0]`. If
+        # there are fewer labels than rows, none is used, and rows keep the order of the text.
         has_as_many_indices_as_first = len(indices) == self._index_count
         if has_as_many_indices_as_first:
             self._labels.extend(indices)
+
+    def _error_for_width(self, contents: Contents, width: int, offset: int) -> FileError:
+        """Return the error for a row that has more or fewer numbers than the first one."""
+        row = counted(width, "number")
+        problem = f"line {line_of(contents, offset)} has {row}, and the first has {self.width}"
+        advice = ""
+        if width == self.width + 1 and self._numbers_columns():  # as pandas prints a table
+            advice = "leave out the numbers of the columns and of the rows"
+        return contents.error(problem, advice)
 
     def _numbers_columns(self) -> bool:
         """Return True if the only row so far is 0, 1, 2, …"""
@@ -134,7 +137,7 @@ class TextRows:
 
     @property
     def _are_single_elements(self) -> bool:
-        """True if every row is one number, real or complex."""
+        """True if every row is one number, real or complex: `x[0][1] = 0.5` is no row of x."""
         return self.width == (2 if self.numbers.complex_count else 1)
 
     def _label_table(self) -> Indices:
@@ -174,8 +177,8 @@ class TextRows:
         note advises `--offset 5`. For labels with gaps, such as 0, 2, 5, it advises `--positions`.
         """
         labels = self._label_table()  # (labels, axes)
-        labels_count_rows = len(labels) > 0 and not self._are_single_elements
-        if not labels_count_rows:
+        has_no_row_labels = len(labels) == 0 or self._are_single_elements
+        if has_no_row_labels:
             return []
         row_order = self._order_of_labels()
         if row_order is None:  # The labels have gaps, or one comes twice.

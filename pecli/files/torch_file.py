@@ -174,7 +174,7 @@ def check_opcodes(data: bytes) -> None:
     of Python; only those are accepted that make dicts, lists, texts, numbers and tensors.
     """
     for number, (opcode, _, _) in enumerate(pickletools.genops(data)):
-        if number > MAX_OPCODES:
+        if number >= MAX_OPCODES:
             raise PickleError(f"holds a pickle of more than {MAX_OPCODES:,} opcodes")
         if opcode.name not in OPCODES:
             raise PickleError(

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,9 +29,9 @@ _UNREADABLE = "is not a Zarr store that can be read"
 
 
 def chunk_shape(table: Table) -> tuple[int, ...]:
-    """Return the shape of a chunk: consecutive whole rows, about as many as in a block.
+    """Return the shape of a chunk: whole rows that follow each other, about as many as in a block.
 
-    Each head of a bias (8, 1024, 1024) has 1024 rows. With blocks of 2048 rows, a chunk holds 2 heads.
+    Each head of a bias (8, 1024, 1024) has 1024 rows. With blocks of 2048 rows, a chunk holds 2 heads:
 
     >>> chunk_shape(Table("bias", "float32", (8, 1024, 1024), lambda start, out: None))
     (2, 1024, 1024)
@@ -39,13 +39,24 @@ def chunk_shape(table: Table) -> tuple[int, ...]:
     axes_of_rows, row_shape = _split_rows(table.shape)
     sides: list[int] = []
     for axis, length in enumerate(axes_of_rows):
-        rows_per_index = math.prod(axes_of_rows[axis + 1 :])
-        indices_that_fit = 1
-        has_rows = rows_per_index > 0  # A table can be empty.
-        if has_rows:
-            indices_that_fit = table.block_rows() // rows_per_index
-        sides.append(max(1, min(length, indices_that_fit)))
+        rows_per_index = math.prod(axes_of_rows[axis + 1 :])  # 1024 rows per head
+        sides.append(_chunk_length(length, rows_per_index, table.block_rows()))
     return (*sides, *row_shape)
+
+
+def _chunk_length(length: int, rows_per_index: int, max_rows: int) -> int:
+    """Return how many indices of an axis a chunk has: as many as have at most `max_rows` rows.
+
+    A chunk has at least one index, and at most the length of the axis.
+
+    >>> _chunk_length(8, 1024, max_rows=2048), _chunk_length(8, 4096, max_rows=2048)
+    (2, 1)
+    """
+    is_empty = length == 0 or rows_per_index == 0
+    if is_empty:
+        return 1
+    indices_that_fit = max(1, max_rows // rows_per_index)
+    return min(length, indices_that_fit)
 
 
 def _split_rows(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -62,22 +73,37 @@ def _split_rows(shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...
 def chunk_of(table: Table, place: tuple[int, ...]) -> Array:
     """Return the elements of a chunk, by its index along each axis of the grid of chunks.
 
-    A bias (8, 1024, 1024) has 4 chunks of (2, 1024, 1024). The second one, at (1, 0, 0), begins at
-    element (2, 0, 0): it is the rows 2048 to 4095 of the 8 · 1024 rows.
+    A bias (8, 1024, 1024) has 4 chunks of (2, 1024, 1024). The second one, at (1, 0, 0), is the rows
+    2048 to 4095 of the 8 · 1024 rows.
     """
     if not table.shape:  # A table without axes has one number.
         return table.read(0, 1).reshape(())
+    first_element, shape = _extent_of_chunk(table, place)  # (2, 0, 0) and (2, 1024, 1024)
+    axes_of_rows, _ = _split_rows(table.shape)  # (8, 1024)
+    row_axis_count = len(axes_of_rows)
+    # Row (2, 0) is the row 2 · 1024 + 0 of the table.
+    first_row = int(np.ravel_multi_index(first_element[:row_axis_count], axes_of_rows))
+    # The rows of a chunk follow each other: `chunk_shape` divides a table in this way.
+    row_count = math.prod(shape[:row_axis_count])
+    return table.read(first_row, first_row + row_count).reshape(shape)
+
+
+class _Extent(NamedTuple):
+    """The place of a chunk in its table."""
+
+    first_element: tuple[int, ...]  #: The index of its first element.
+    shape: tuple[int, ...]
+
+
+def _extent_of_chunk(table: Table, place: tuple[int, ...]) -> _Extent:
+    """Return where a chunk begins and its shape; the last chunk along an axis can be smaller."""
     first_element: list[int] = []
     shape: list[int] = []
     for index, side, length in zip(place, chunk_shape(table), table.shape, strict=True):
         start = index * side
         first_element.append(start)
-        shape.append(min(side, length - start))  # The last chunk of an axis can be smaller.
-    row_axes, _ = _split_rows(table.shape)  # (8, 1024) in the example
-    first_row = int(np.ravel_multi_index(first_element[: len(row_axes)], row_axes))
-    # `chunk_shape` divides a table so that the rows of a chunk follow each other.
-    row_count = math.prod(shape[: len(row_axes)])
-    return table.read(first_row, first_row + row_count).reshape(shape)
+        shape.append(min(side, length - start))
+    return _Extent(tuple(first_element), tuple(shape))
 
 
 @contextmanager

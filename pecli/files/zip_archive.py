@@ -177,11 +177,13 @@ def _zip64_directory_size(contents: Contents, tail: bytes, end: int) -> int:
 
 def _read_directory(contents: Contents, *, is_empty: bool) -> Directory:
     """Return the members that the directory at the end of an archive lists, and where it begins."""
-    data: Any = contents.data.obj  # A mapped file, or a bytearray that was read from a pipe.
-    # A mapped file is read as it is, without a copy. In an empty archive, `zipfile` would seek to a
-    # place before its beginning, which a mapped file refuses.
-    is_read_as_mapped = not isinstance(data, bytearray) and not is_empty
-    file = data if is_read_as_mapped else io.BytesIO(data)
+    # `data` is a view of a mapped file, or of a bytearray that was read from a pipe.
+    mapped_file_or_bytes: Any = contents.data.obj
+    is_mapped = not isinstance(mapped_file_or_bytes, bytearray)
+    # A mapped file is itself a file that `zipfile` can read, without a copy in memory. In an empty
+    # archive, however, `zipfile` seeks to a negative offset, which a mapped file refuses.
+    needs_no_copy = is_mapped and not is_empty
+    file = mapped_file_or_bytes if needs_no_copy else io.BytesIO(mapped_file_or_bytes)
     try:
         with zipfile.ZipFile(file) as archive:
             return Directory(archive.infolist(), archive.start_dir)

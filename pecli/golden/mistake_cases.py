@@ -78,21 +78,19 @@ class MistakenTable(NamedTuple):
 
 
 def mistakes() -> Iterator[MistakenTable]:
-    """Yield a wrong table for each kind of mistake that `verify` knows: exchanged sines, another base, …
+    """Yield one wrong table for each known kind of mistake: exchanged sines, another base, …
 
-    A port's own check has to reject all of them. Each is made in the first of SCHEMES that can have
-    it: only ALiBi can have a wrong slope, only a grid exchanged axes.
+    A kind is planted in the first right table that can have it. A wrong slope, for example, goes
+    only into an ALiBi bias.
     """
-    kinds_left = list(catalogue.every_kind())
-    for tensors in _right_tensors():
-        impossible_kinds = []
-        for kind in kinds_left:
-            table = _mistaken_table(tensors, kind)
-            if table is None:
-                impossible_kinds.append(kind)
-            else:
-                yield table
-        kinds_left = impossible_kinds
+    kinds_without_table = list(catalogue.every_kind())
+    for right_tensors in _right_tensors():
+        # The loop changes the list, so it runs over a copy.
+        for kind in list(kinds_without_table):
+            wrong_table = _table_with_mistake(right_tensors, kind)
+            if wrong_table is not None:
+                yield wrong_table
+                kinds_without_table.remove(kind)
 
 
 def _right_tensors() -> Iterator[Tensors]:
@@ -102,7 +100,7 @@ def _right_tensors() -> Iterator[Tensors]:
         yield from tensors_made_together(scheme, names)
 
 
-def _mistaken_table(tensors: Tensors, kind: type[Mistake]) -> MistakenTable | None:
+def _table_with_mistake(tensors: Tensors, kind: type[Mistake]) -> MistakenTable | None:
     """Return the tensors with the first typical mistake of a kind that changes their numbers.
 
     Of «another base», for example, typical mistakes are 10000 instead of 500000, and so on. None if

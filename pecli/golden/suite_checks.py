@@ -134,30 +134,40 @@ def _main_tensor(entry: Entry) -> str:
 
 
 def _verify_case(entry: Entry) -> Verification:
-    """Check that a case of a suite is what pecli would write: its files, then its numbers.
+    """Return whether the files of a golden case are intact and their numbers are right.
 
-    Files must have the sha256 of the index. A known mistake must be rejected for its reason; the
-    tensor before a rotation is rotated again; a table is compared with its scheme's.
+    A case is a scheme, such as rope, with the tensors that it must give. Depending on the case, they
+    are right tables, a table with a known mistake, or vectors before and after a rotation.
     """
     damage = tuple(f"{file}: {WRONG_DIGEST}" for file in entry.damaged_files())
     if damage:
-        return _without_tensors(entry, damage)
+        return _result_from_problems(entry, damage)
     tensors = read_tensors(entry)
     if entry.is_mistake:
         return _verify_mistake(entry, tensors)
     if entry.is_rotation:
-        return _verify_answer(entry, {"after": _rotated(entry, tensors)}, None)
+        rotated_again = {"after": _rotated(entry, tensors)}
+        return _verify_answer(entry, rotated_again, tolerance=None)
+    return _verify_case_of_tables(entry, tensors)
+
+
+def _verify_case_of_tables(entry: Entry, tensors: Mapping[str, Array]) -> Verification:
+    """Compare the tables in a case's files with exact tables of its scheme."""
     tables = dict(tensors)
     tables.pop("attention_factor", None)  # It is a single number, and not a table.
     if not tables:
         raise entry.error("has no tensors")
     result = _verify_tables(tables, entry.scheme, Tolerance())
+    # The case names its scheme: nothing had to be assumed that makes a pass weak.
     return replace(result, file=entry.name, weak=())
 
 
-def _without_tensors(entry: Entry, problems: tuple[str, ...]) -> Verification:
-    """Return the result of a case in which no tensors were compared; it passes without problems."""
-    return Verification(entry.name, entry.scheme.name, (), problems)
+def _result_from_problems(entry: Entry, problems: tuple[str, ...]) -> Verification:
+    """Return the result of a case that has these problems; it passes if there are none.
+
+    It lists no compared tensors.
+    """
+    return Verification(entry.name, entry.scheme.name, tensors=(), problems=problems)
 
 
 def _rotated(entry: Entry, tensors: Mapping[str, Array]) -> Array:
@@ -174,26 +184,26 @@ def _rotated(entry: Entry, tensors: Mapping[str, Array]) -> Array:
 def _verify_tables(
     tensors: Mapping[str, Array], scheme: Scheme, tolerance: Tolerance
 ) -> Verification:
-    """Compare tensors with the tables of a scheme; a port may have written only one of them.
+    """Compare tensors with the tables of a scheme, such as the cos and sin of rope.
 
-    A single tensor may have a name of the port's own, such as `table`: it is compared with each
-    table. But one that is called `cos` and equals the sines is wrong.
+    Several tensors are compared by their names. A single one may have any name, such as `table`, and
+    may equal any table. But a tensor called `cos` must not equal the sines.
     """
     if len(tensors) > 1:
         return verify(dict(tensors), scheme, tolerance)
     ((name, array),) = tensors.items()
-    without_name = verify(array, scheme, tolerance)
-    if without_name.passed and _equals_other_table(name, without_name, scheme):
-        # Compared by its name, it fails, and the result states what is wrong.
+    result_for_any_table = verify(array, scheme, tolerance)
+    if result_for_any_table.passed and _is_misnamed(name, result_for_any_table, scheme):
+        # With its name, the comparison fails, and reports that sines are called `cos`.
         return verify({name: array}, scheme, tolerance)
-    return without_name
+    return result_for_any_table
 
 
-def _equals_other_table(name: str, passed: Verification, scheme: Scheme) -> bool:
+def _is_misnamed(name: str, passed: Verification, scheme: Scheme) -> bool:
     """Return True if an array has the name of one table, and equals only other tables of a scheme.
 
     Args:
-        name: The name of the array.
+        name: The name of the array, such as `cos`.
         passed: Its comparison without that name, which has the names of the tables that it equals.
         scheme: The scheme.
     """
@@ -206,7 +216,7 @@ def _equals_other_table(name: str, passed: Verification, scheme: Scheme) -> bool
 
 def _verify_mistake(entry: Entry, tensors: Mapping[str, Array]) -> Verification:
     result = verify(tensors, entry.scheme, atol=MISTAKE_TOLERANCE)
-    return _without_tensors(entry, _mistake_problems(entry, result))
+    return _result_from_problems(entry, _mistake_problems(entry, result))
 
 
 def _mistake_problems(entry: Entry, result: Verification) -> tuple[str, ...]:
@@ -237,7 +247,7 @@ def _verify_answer(
     if tolerance is None:
         tolerance = Tolerance(atol=_largest_tolerance(entry, answers))
     if entry.is_rotation or "attention_factor" in answers:
-        return _compare_answers_with_files(entry, answers, tolerance)
+        return _verify_answers_by_files(entry, answers, tolerance)
     result = _verify_tables(answers, entry.scheme, tolerance)
     return replace(_with_advice_for_suite(result, tolerance), file=entry.name)
 
@@ -255,22 +265,21 @@ def _with_advice_for_suite(result: Verification, tolerance: Tolerance) -> Verifi
     return replace(result, reasons=tuple(line.text for line in lines))
 
 
-def _compare_answers_with_files(
+def _verify_answers_by_files(
     entry: Entry, answers: Mapping[str, Array], tolerance: Tolerance
 ) -> Verification:
-    """Compare a port's tensors with the right ones in the files of a case.
-
-    This is for rotated vectors and attention factors: no table of a scheme has them.
+    """Compare tensors that a port computed with the right tensors in the files of a golden case.
 
     Args:
         entry: The case.
-        answers: The tensors that the port computed, by name.
+        answers: The port's tensors, by name.
         tolerance: The differences that are allowed.
     """
     right_tensors = read_tensors(entry)
     right_answers = {name: array for name, array in right_tensors.items() if name in answers}
     difference = diff(right_answers, dict(answers), tolerance)
-    # Explanations are about the port only. If there are none, the diagnosis compares two files A and B.
+    # An explanation names the port's mistake, such as another base. The diagnosis only describes
+    # where the numbers differ.
     explanations = tuple(map(sentence, difference.explanations))
     problems = explanations or difference.diagnosis
     return Verification(

@@ -21,7 +21,7 @@ from pecli.golden.cases import GoldenCase, cases
 from pecli.golden.suite_index import INDEX, Entry, entry_json, sha256_of, write_index
 
 NARROW_DTYPES: tuple[str, ...] = ("float32", "float16", "bfloat16")
-DTYPES = ("float64", *NARROW_DTYPES)
+ALL_DTYPES = ("float64", *NARROW_DTYPES)
 HEX = "hex"  # the list of float64 numbers as hexadecimal text
 NO_NUMBERS = "has no shape and numbers"
 NOT_FINITE = frozenset({"nan", "inf", "-inf"})  # texts for numbers that JSON lacks
@@ -88,21 +88,25 @@ def _write_case(folder: str, case: GoldenCase, formats: Sequence[str]) -> dict[s
 
 
 def _write_json(path: str, case: GoldenCase) -> None:
-    """Write the tensors of a case in all dtypes, so that a port compares with its own.
+    """Write the tensors of a case as JSON, with one list of correctly rounded numbers per dtype.
 
-    All numbers are correctly rounded. That is why float64 is left out for tensors that were rotated
-    in float64, whose results are rounded more than once. Known mistakes only have to be rejected,
-    for which float32 will do.
+    A program that computes in float16 compares its results with the list of float16 numbers.
     """
-    dtypes = DTYPES
-    if case.is_mistake:
-        dtypes = ("float32",)
-    elif case.is_rotation:
-        dtypes = NARROW_DTYPES
+    dtypes = _dtypes_in_json(case)
     tensors = {name: _numbers_by_dtype(array, dtypes) for name, array in case.tensors.items()}
     text = json.dumps({"name": case.name, "tensors": tensors}, separators=(",", ":"))
     with open_output(path) as output:
         output.write(f"{text}\n".encode())
+
+
+def _dtypes_in_json(case: GoldenCase) -> tuple[str, ...]:
+    """Return the dtypes in which the JSON of a case has its numbers."""
+    if case.is_mistake:
+        return ("float32",)  # Programs only have to reject these numbers, in any dtype.
+    if case.is_rotation:
+        # A rotation in float64 rounds more than once, so that its last digits may be wrong.
+        return NARROW_DTYPES
+    return ALL_DTYPES
 
 
 def _numbers_by_dtype(array: Array, dtypes: Iterable[str]) -> dict[str, object]:
@@ -177,7 +181,7 @@ WRITERS: dict[str, Writer] = {
 }
 
 
-NUMBERS: dict[str, type[np.generic]] = {
+DTYPES_WIDEST_FIRST: dict[str, type[np.generic]] = {
     "int": np.int32,
     "decimal": np.float64,
     "float32": np.float32,
@@ -203,22 +207,23 @@ def _read_json(contents: Contents) -> dict[str, Array]:
 
 
 def _read_tensor(contents: Contents, entry: object) -> Array:
-    """Return a tensor of a case's JSON: integers, or floats of the widest dtype that is there.
+    """Return a tensor from JSON that lists its numbers once per dtype.
 
-    {"shape": [2], "decimal": [1.0, 0.1], "float32": [1.0, 0.1]} is read from `decimal`, which is
-    float64. The narrower lists must hold the same numbers, and replace none that is damaged.
+    {"shape": [2], "decimal": [1.0, 0.1], "float32": [1.0, 0.1]} becomes a float64 array, from
+    `decimal`.
 
     Raises:
-        FileError: The entry has no shape or no list, or a list is damaged.
+        FileError: There is no shape or no list, or two lists hold different numbers.
     """
     if not isinstance(entry, Mapping) or not isinstance(entry.get("shape"), list):
         raise contents.error(NO_NUMBERS)
-    widest = next((name for name in NUMBERS if name in entry), None)
-    if widest is None:
+    widest_list = next((name for name in DTYPES_WIDEST_FIRST if name in entry), None)
+    if widest_list is None:
         raise contents.error(NO_NUMBERS)
-    values = _list_of(contents, entry, widest)
-    numbers = _read_array(contents, values, NUMBERS[widest], shape=entry["shape"])
-    _check_other_lists(contents, entry, numbers, widest)
+    values = _list_of(contents, entry, widest_list)
+    numbers = _read_array(contents, values, DTYPES_WIDEST_FIRST[widest_list], shape=entry["shape"])
+    # The other lists must be these numbers, each rounded to the list's dtype.
+    _check_other_lists(contents, entry, numbers, widest_list)
     return numbers
 
 

@@ -17,7 +17,7 @@ from pecli.engine.arguments import flag_of, function_of, text_of, within_limits
 from pecli.engine.arrays import Array, Indices, as_dtype, as_numpy, numbers
 from pecli.engine.named_values import JsonObject
 from pecli.errors import KindError, ParameterError, PecliError
-from pecli.live.array_libraries import ArrayLibrary, library_named, library_of
+from pecli.live.array_libraries import LIBRARIES, ArrayLibrary, library_named, library_of
 from pecli.live.rotations import results_in
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
@@ -358,7 +358,9 @@ class _Trial:
         except Exception as problem:  # The function is the user's, and can raise any.
             shapes = ", ".join(str(array.shape) for array in arrays)
             rule = f"it raised {type(problem).__name__}: {problem}"
-            raise ParameterError("function", f"called with shapes {shapes}", rule) from problem
+            advice = _advise_on_arrays(problem)
+            given = f"called with shapes {shapes}"
+            raise ParameterError("function", given, rule, advice) from problem
 
     def _verify_tables(self, case: TrialCase, reasons: bool) -> Verification:
         """Compare the cosines and sines that the function returns with the model's.
@@ -422,6 +424,21 @@ class _Trial:
     def _tolerance_or(self, rounding_error: float) -> Tolerance:
         """Return the user's tolerance; without one, the rounding error of a right implementation."""
         return Tolerance(atol=rounding_error) if self.tolerance == EXACT else self.tolerance
+
+
+def _advise_on_arrays(problem: Exception) -> str:
+    """Return advice if a function misses an attribute of NumPy's arrays that those of a library have.
+
+    A function that uses torch only in methods of its arguments, such as `q.to(…)`, is called with
+    NumPy's arrays: it does not show that it is for torch.
+    """
+    if not isinstance(problem, AttributeError) or not isinstance(problem.obj, np.ndarray):
+        return ""
+    missing_name = problem.name or ""
+    for library in LIBRARIES.values():
+        if library.is_imported and hasattr(library.sample(), missing_name):
+            return f'if it is for arrays of {library.name}, add arrays="{library.name}"'
+    return ""
 
 
 def _two_of(positions: range) -> Indices:

@@ -251,20 +251,22 @@ class Encoding:
         if not self.is_rotary:
             raise ParameterError("layer_type", name, f"its encoding is {self.scheme}, not rope")
         states_positions = "positions" in options or "grid" in options
-        if self.grid.style and states_positions:
-            return self._rope_on_grid(options)
-        if self.no_table:
-            rule = f"it has no table over positions 0, 1, 2, …: {self.no_table}"
+        rotates_by_rows_and_columns = bool(self.grid.style)
+        if rotates_by_rows_and_columns and states_positions:
+            return self._rope_over_patches(options)
+        reason_for_no_table = self.no_table  # It is empty if there is a table.
+        if reason_for_no_table:
+            rule = f"it has no table over positions 0, 1, 2, …: {reason_for_no_table}"
             raise ParameterError("layer_type", name, rule)
-        return self._rope_over_text(seq_len, context_length=length, **options)
+        return self._rope_over_tokens(seq_len, context_length=length, **options)
 
     def frequency_rope(self, length: int | None = None, **options: object) -> Rope:
         """Return a scheme with the model's frequencies at a context length; by default as before
         any call.
         """
-        return self._rope_over_text(1, context_length=length, **options)
+        return self._rope_over_tokens(1, context_length=length, **options)
 
-    def _rope_on_grid(self, options: NamedValues) -> Rope:
+    def _rope_over_patches(self, options: NamedValues) -> Rope:
         """Return the scheme that rotates a whole head by the positions of image patches.
 
         Flux has 16 + 56 + 56 channels for its axes. Styles whose axes are not listed in the
@@ -302,12 +304,10 @@ class Encoding:
             return positions
         return PositionList(zip(*positions.axes, strict=True))
 
-    def _rope_over_text(
+    def _rope_over_tokens(
         self, seq_len: int | None, *, context_length: int | None, **options: object
     ) -> Rope:
-        """Return the rotary scheme of a table over positions 0, 1, 2, … of a text.
-
-        Options replace parameters of the model, and those of a runtime replace both.
+        """Return the rotary scheme of a table over positions 0, 1, 2, … of the tokens of a text.
 
         Args:
             seq_len: Rows of the table.
@@ -315,7 +315,7 @@ class Encoding:
                 makes frequencies. It may be longer than the table.
             options: Parameters of the scheme, such as `offset`, and a `runtime`.
         """
-        # Of several values of a parameter, the last one counts.
+        # If two of these lines have the same parameter, the later one counts.
         parameters: MutableValues = {
             **self._section_parameters(),
             **self.parameters,
@@ -325,17 +325,28 @@ class Encoding:
         runtime = parameters.get("runtime", "none")
         has_runtime = runtime != "none"
         if has_runtime:
-            parameters = {**self._model_context_for(parameters["scaling"]), **parameters}
-            parameters |= self._parameters_of_runtime(runtime)
-        # The scheme refuses a context that its frequencies do not depend on. Those of a runtime may
-        # depend on it with any scaling.
+            parameters = self._as_runtime_reads(parameters, runtime)
+        # Rope refuses a context length unless its frequencies depend on it. With a runtime, they may
+        # always do.
         if self.follows_length or has_runtime:
             parameters["length"] = context_length
         if self.mscales is not None:
-            # Phi-3.5-MoE has two attention factors. The context, or else the end of the table,
-            # chooses one, so that all other parameters must be known here.
-            parameters["attention_factor"] = self._mscale(self.mscales, parameters, context_length)
+            # Phi-3.5-MoE has one attention factor for short and one for long contexts.
+            parameters["attention_factor"] = self._attention_factor_for(
+                context_length, self.mscales, parameters
+            )
         return Rope(**parameters)
+
+    def _as_runtime_reads(self, parameters: NamedValues, runtime: str) -> MutableValues:
+        """Return the parameters from which a runtime, such as vLLM, computes its table.
+
+        Its own values replace those of the model and of the user.
+        """
+        return {
+            **self._model_context_for(parameters["scaling"]),
+            **parameters,
+            **self._parameters_of_runtime(runtime),
+        }
 
     def _model_context_for(self, scaling: object) -> NamedValues:
         """Return the context of the model as a parameter, if runtimes may compute a scaling from it.
@@ -354,15 +365,17 @@ class Encoding:
         """
         return runtime_named(runtime).adapted(self).parameters
 
-    def _mscale(self, mscales: Mscales, parameters: NamedValues, length: int | None) -> float:
-        """Return the attention factor of a table that is read at a length, or else at its own end.
+    def _attention_factor_for(
+        self, length: int | None, mscales: Mscales, parameters: NamedValues
+    ) -> float:
+        """Return the attention factor for a context length, of one for short and one for long ones.
 
         Phi-3.5-MoE has one factor up to its original context of 4096 positions, and one beyond it.
 
         Args:
+            length: The context length; None for the end of the table.
             mscales: Both factors.
             parameters: All other parameters of the scheme, which decide where the table ends.
-            length: The context length; None for the end of the table.
         """
         if length is None:
             # The end of the table does not depend on the factor that is still missing.
@@ -460,7 +473,7 @@ class Encoding:
         """Return the frequencies of each axis, as if it were an encoding with so many channels."""
         frequencies: list[float] = []
         for count in channels:
-            rope_of_axis = self._rope_over_text(1, context_length=1, dim=count)
+            rope_of_axis = self._rope_over_tokens(1, context_length=1, dim=count)
             frequencies += rope_of_axis.frequencies().floats()
         return frequencies
 

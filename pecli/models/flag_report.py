@@ -19,6 +19,7 @@ class FlagProblem(StrEnum):
     BASE_LOST = "base-lost"
     KEYS_LOST = "keys-lost"
     NO_TABLE = "no-table"
+    DEPARTS = "departs"
 
 
 class FlagWarning(NamedTuple):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pecli.errors import FileError
 from pecli.models.families import ModelFamily
 from pecli.models.key_names import (
-    HEADS,
+    HEAD_COUNT_KEYS,
     PARTIAL,
     PARTIALS,
     SIZES,
@@ -81,7 +81,7 @@ def head_size(keys: Keys, layer_type: str = "") -> Setting[int]:
     if size is not None:
         return size
     model_width = keys.required(width_of(keys), "head_dim")
-    heads = keys.required(keys.whole_number(*HEADS), "number of attention heads")
+    heads = keys.required(keys.whole_number(*HEAD_COUNT_KEYS), "number of attention heads")
     width = _width_of_attention(keys, model_width)
     channels = width.value // heads.value
     size = computed(channels, "{} // {}", width, heads)
@@ -291,23 +291,19 @@ def _latent_head(layer: Layer, qk_rope_head_dim: Setting[int], *, scaled: bool) 
     """
     head_dim = layer.keys.whole_number("head_dim")
     all_channels = _latent_size(layer.keys, qk_rope_head_dim, head_dim)
-    rotatable_channels = _head_dim_that_rotates(layer, head_dim) or qk_rope_head_dim
-    warnings = _contradicting_dims(rotatable_channels, qk_rope_head_dim)
-    fraction = _rotating_fraction(layer, scaled=scaled)  # `partial_rotary_factor`
-    if fraction is not None and layer.family.partial_of_head:
-        # Mistral 4 and DeepSeek-V4 have a fraction of all channels: 1/8 of 512 are 64.
-        return Head(
-            size=all_channels,
-            dim=_share_of_head(all_channels, fraction),
-            partial=None,
-            is_latent=True,
-            warnings=warnings,
-        )
+    # For a few classes of transformers, `head_dim` in the file is what rotates.
+    rotary_channels = _head_dim_that_rotates(layer, head_dim) or qk_rope_head_dim
+    warnings = _contradicting_dims(rotary_channels, qk_rope_head_dim)
+    partial_factor = _rotating_fraction(layer, scaled=scaled)
+    if partial_factor is not None and layer.family.partial_of_head:
+        # The factor of Mistral 4 and DeepSeek-V4 is a share of all channels: 1/8 of 512 are 64. In
+        # other families it is one of the rotary channels: 0.5 would rotate 32 of 64.
+        rotary_channels = _share_of_head(all_channels, partial_factor)
+        partial_factor = None
     return Head(
         size=all_channels,
-        dim=rotatable_channels,
-        # In other families, 0.5 would rotate 32 of the 64 channels.
-        partial=only_if(fraction, _is_not_one),
+        dim=rotary_channels,
+        partial=only_if(partial_factor, _is_not_one),
         is_latent=True,
         warnings=warnings,
     )

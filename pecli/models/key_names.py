@@ -47,7 +47,7 @@ SHARED = frozenset((*_ROTARY_SETTINGS, *PARTIALS, *MROPE, SHORT_MSCALE, LONG_MSC
 
 SIZES = synonyms("head_size")
 WIDTHS = synonyms("width")
-HEADS = synonyms("heads")
+HEAD_COUNT_KEYS = synonyms("heads")
 FULL = "full_attention"
 SLIDING = "sliding_attention"
 #: Keys for the width of a head in layers of one type.

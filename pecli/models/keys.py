@@ -487,12 +487,11 @@ class Keys:
             raise FileError(self.path, f"{section} has no {description}", "it is needed")
         return setting
 
-    def checked_word(self, word: Setting[str], *known_words: str) -> str:
-        """Return the text of a setting, or raise FileError if it is none of those that are known."""
+    def require_one_of(self, word: Setting[str], *known_words: str) -> None:
+        """Raise FileError unless the text of a setting is one of those that are known."""
         if word.value not in known_words:
             problem = f"{word.source} is {word.value[:40]!r}"
             raise FileError(self.path, problem, f"known are {', '.join(known_words)}")
-        return word.value
 
     def inner(self, name: str) -> "Keys | None":
         """Return an object within, like `section`, except that values of other kinds count as

@@ -62,15 +62,16 @@ def _with_settings_by_type(
         list_names: The keys that are lists by layer, such as `rope_theta`.
         settings_by_type: The settings of each layer type, which the new object holds.
     """
-    # SETTINGS are the names that such an object may have in the file.
+    # An object of rotary settings in the file, under one of the names SETTINGS, is replaced as well:
+    # `settings_by_type` has its values.
     replaced_names = (*list_names, *SETTINGS)
     data = {name: value for name, value in keys.data.items() if name not in replaced_names}
     data["rope_scaling"] = {
         layer_type: values_of(settings) for layer_type, settings in settings_by_type.items()
     }
     origins = {**keys.origins, **_origins(settings_by_type)}
-    # Only the model's own code reads lists. The keys that its class in transformers ignores are
-    # read here all the same.
+    # Files with lists are for the model's own code, which may read what its class in transformers
+    # ignores. So no key counts as ignored.
     defaults = replace(keys.defaults, ignores=frozenset())
     return replace(keys, data=data, origins=origins, defaults=defaults)
 

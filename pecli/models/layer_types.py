@@ -69,7 +69,7 @@ def layers_of(keys: Keys, family: ModelFamily) -> Layers:
     names = _layer_names(settings, layer_types)
     if not names:
         return Layers(_layers_without_names(keys, settings, family), warnings)
-    named = _layers_by_name(keys, settings, family, names, layer_types)
+    named = _layers_of_settings_by_type(keys, settings, family, names, layer_types)
     return Layers(named.layers, [*warnings, *named.warnings])
 
 
@@ -81,16 +81,17 @@ def _rotary_settings(keys: Keys) -> _Settings:
     """
     old = keys.section("rope_scaling")
     new = keys.section("rope_parameters")
-    # Without the key in the file, the value is that of the class. It is an object as well.
-    value_or_class_default = keys.value("rope_parameters")
+    # `section` finds objects of the file only. If the key is not there, `value` finds the default of
+    # the model's class, which is an object as well.
+    default_of_class = keys.value("rope_parameters")
     if old is not None and new is not None:
         return _Settings(old, warnings=_warnings_of_both(old, new))
     if old is not None:
         return _Settings(old, warnings=[])
     if new is not None:
         return _Settings(new, warnings=[])
-    if value_or_class_default is not None:
-        return _Settings(_class_settings(keys, value_or_class_default), warnings=[])
+    if default_of_class is not None:
+        return _Settings(_class_settings(keys, default_of_class), warnings=[])
     return _Settings(keys.empty(), warnings=[])
 
 
@@ -138,11 +139,11 @@ def _mark_all(keys: Keys) -> None:
         _mark_all(keys.inner_or_empty(name))
 
 
-def _layers_by_name(
+def _layers_of_settings_by_type(
     keys: Keys,
     rotary_settings: Keys,
     family: ModelFamily,
-    names_in_settings: list[str],
+    types_in_settings: list[str],
     listed_types: set[str],
 ) -> Layers:
     """Return the layer types that rotate, for rotary settings with an object per layer type.
@@ -154,17 +155,16 @@ def _layers_by_name(
         keys: The whole configuration.
         rotary_settings: Its `rope_parameters` or `rope_scaling`.
         family: The family whose defaults apply.
-        names_in_settings: The layer types that the rotary settings have an object or a null for.
+        types_in_settings: The layer types that the rotary settings have an object or a null for.
         listed_types: The types that the key `layer_types` lists; empty without the key.
     """
-    unused_names = _unused_names(names_in_settings, listed_types)
-    used_names = [name for name in names_in_settings if name not in unused_names]
-    layers_with_settings = _layers_with_settings(used_names, rotary_settings, keys, family)
+    types_of_no_layer = _unused_names(types_in_settings, listed_types)
+    used_types = [name for name in types_in_settings if name not in types_of_no_layer]
+    rotating = _layers_with_settings(used_types, rotary_settings, keys, family)
     # Gemma 3's class has settings for a layer type that the file leaves out.
-    layers_of_class = _layers_by_class(keys, family, listed_types, layers_with_settings)
-    unrotated_names = _names_with_null_settings(used_names, rotary_settings, family)
-    warnings = _nested_warnings(unused_names, unrotated_names)
-    return Layers([*layers_with_settings, *layers_of_class], warnings)
+    rotating += _layers_left_out_of_file(keys, family, listed_types, rotating)
+    types_without_rope = _names_with_null_settings(used_types, rotary_settings, family)
+    return Layers(rotating, _nested_warnings(types_of_no_layer, types_without_rope))
 
 
 def _names_with_null_settings(
@@ -296,7 +296,7 @@ def _with_shared_settings(settings_of_type: Keys, all_settings: Keys) -> Keys:
     )
 
 
-def _layers_by_class(
+def _layers_left_out_of_file(
     keys: Keys, family: ModelFamily, listed_types: set[str], layers_with_settings: list[Layer]
 ) -> list[Layer]:
     """Return the layer types without settings in the file, as the class of the model has them.
@@ -398,7 +398,8 @@ def unrotated_layers(keys: Keys, family: ModelFamily) -> Unrotated:
     Llama 4 leaves every fourth layer unrotated, and multiplies its queries by a factor that grows
     with the position. Warnings name the layers and the factor, which no table shows.
     """
-    no_list: Setting[list[float]] = Setting([], "")
+    # Some files list a base per layer; 0 stands for a layer without rope.
+    no_list: Setting[list[float]] = Setting([], source="")
     base_by_layer = keys.numbers("layer_rope_theta") or no_list
     warnings = _warnings_of_several_bases(base_by_layer)
     nope_layers = _numbers_of_unrotated_layers(keys, base_by_layer, family)
@@ -407,11 +408,11 @@ def unrotated_layers(keys: Keys, family: ModelFamily) -> Unrotated:
     numbers = listed([str(number) for number in nope_layers.value], MAX_LISTED)
     warnings.append(f"layers {numbers} have no rope: {nope_layers.source}")
     settings: dict[str, Setting[object]] = {"nope_layers": nope_layers}
-    temperature = _temperature(keys)
-    if temperature is not None:
-        warnings.append(temperature.warning)
-        settings["attn_scale"] = temperature.scale
-        settings["floor_scale"] = temperature.floor
+    query_factor = _factor_of_unrotated_queries(keys)
+    if query_factor is not None:
+        warnings.append(query_factor.warning)
+        settings["attn_scale"] = query_factor.scale
+        settings["floor_scale"] = query_factor.floor
     return Unrotated(settings, warnings)
 
 
@@ -424,7 +425,7 @@ def _warnings_of_several_bases(thetas: Setting[list[float]]) -> list[str]:
     return [f"layers have bases of their own: {thetas.source} holds {shown}"]
 
 
-class Temperature(NamedTuple):
+class QueryFactor(NamedTuple):
     """Llama 4's factor of queries without rope, which grows by the logarithm of the position."""
 
     scale: Setting[float]
@@ -436,7 +437,7 @@ class Temperature(NamedTuple):
         return f"queries of layers without rope are multiplied by {factor}, outside the table"
 
 
-def _temperature(keys: Keys) -> Temperature | None:
+def _factor_of_unrotated_queries(keys: Keys) -> QueryFactor | None:
     """Return the numbers of the factor by which queries grow with the position, as in Llama 4.
 
     It is 1 + attn_scale · ln(1 + ⌊(p + 1) / floor_scale⌋) at position p. None if
@@ -447,7 +448,7 @@ def _temperature(keys: Keys) -> Temperature | None:
     floor = keys.whole_number("floor_scale")
     if tuned is None or scale is None or floor is None:
         return None
-    return Temperature(scale, floor)
+    return QueryFactor(scale, floor)
 
 
 def _numbers_of_unrotated_layers(

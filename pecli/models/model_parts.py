@@ -12,7 +12,7 @@ from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.models import non_rotary
 from pecli.models.data import plain_name, stored
 from pecli.models.families import class_defaults, family_of
-from pecli.models.key_names import HEADS, ROTARY_KEYS, SETTINGS, TEXTS, WIDTHS
+from pecli.models.key_names import HEAD_COUNT_KEYS, ROTARY_KEYS, SETTINGS, TEXTS, WIDTHS
 from pecli.models.keys import NO_CLASS, ClassDefaults, Keys, value_of
 
 #: Objects that are parts although their names do not end with `_config`.
@@ -93,19 +93,25 @@ def _ignored_keys(
         vision: True for a tower that reads images.
     """
     ignored = set(defaults.ignores)
-    if defaults.ignores_lone_base and not _has_settings(keys):
+    if defaults.ignores_lone_base and not _has_rotary_settings(keys):
         # This class reads `rope_theta` only beside `rope_scaling` or `rope_parameters`.
         ignored.add("rope_theta")
     is_known_class = defaults.name != ""
     if not is_known_class:
         return frozenset(ignored)  # It may read any key.
-    ignored |= _keys_of_other_classes(defaults.model_type)
-    family = family_of(model_type, vision=vision)
-    # Most rotary classes rotate even if `position_embedding_type` is "alibi". A few read this word.
-    always_rotates = family.is_known and not family.reads_type
-    if always_rotates:
+    ignored |= _keys_that_only_other_classes_read(defaults.model_type)
+    if _always_rotates(model_type, vision=vision):
         ignored |= _keys_naming_other_encodings(keys)
     return frozenset(ignored)
+
+
+def _always_rotates(model_type: str | None, *, vision: bool) -> bool:
+    """Return True if a class rotates even if `position_embedding_type` is "alibi".
+
+    Most rotary classes do not read this word.
+    """
+    family = family_of(model_type, vision=vision)
+    return family.is_known and not family.reads_type
 
 
 def _keys_naming_other_encodings(keys: Keys) -> set[str]:
@@ -113,11 +119,12 @@ def _keys_naming_other_encodings(keys: Keys) -> set[str]:
     return {name for name in KEYS_NAMING_ENCODING if not _states_rope(keys, name)}
 
 
-def _has_settings(keys: Keys) -> bool:
+def _has_rotary_settings(keys: Keys) -> bool:
+    """Return True if a file has an object of rotary settings, such as `rope_scaling`."""
     return any(keys.data.get(name) for name in SETTINGS)
 
 
-def _keys_of_other_classes(model_type: str) -> set[str]:
+def _keys_that_only_other_classes_read(model_type: str) -> set[str]:
     """Return names that only other classes of transformers read.
 
     `rotary_emb_base` is the base of GPT-NeoX. In a file of Llama, transformers ignores it and takes
@@ -158,7 +165,7 @@ def lacks_text_model(part: ModelPart) -> bool:
 
     `{"model_type": "llava"}` is such a file: the class then makes a Llama of default size.
     """
-    if part.keys.has_any(*TEXTS, *ROTARY_KEYS, *WIDTHS, *HEADS):
+    if part.keys.has_any(*TEXTS, *ROTARY_KEYS, *WIDTHS, *HEAD_COUNT_KEYS):
         return False
     class_has_text = class_part(part.model_type).model_type != ""
     return class_has_text and not _has_nested_text_model(part)
@@ -283,7 +290,9 @@ def only_names_model(part: ModelPart) -> bool:
     """Return True if a file has no part, no size, and nothing about positions."""
     if _has_nested_text_model(part):
         return False
-    return not part.keys.has_any(*TEXTS, *_towers(part.model_type), *ROTARY_KEYS, *WIDTHS, *HEADS)
+    return not part.keys.has_any(
+        *TEXTS, *_towers(part.model_type), *ROTARY_KEYS, *WIDTHS, *HEAD_COUNT_KEYS
+    )
 
 
 def _absent_towers(part: ModelPart, towers: Mapping[str, Tower]) -> list[str]:
@@ -307,10 +316,10 @@ def _names_part(name: str) -> bool:
 def _inner_part(
     part: ModelPart, name: str, value: Mapping[str, object], implied_type: str
 ) -> ModelPart:
-    """Return an object of a config.json, such as `vision_config`, as a part of its own.
+    """Return the part of a model that an object of its config.json describes: `vision_config`, …
 
-    Its model type is the one that it states, the default of the larger model's class, or one that
-    follows from the larger model's type: the `vision_config` of qwen2_vl is a `qwen2_vl_vision`.
+    The object may state its model type. If not, the class of the larger model may imply one. Else it
+    is derived from the larger model's type: `qwen2_vl_vision` from `qwen2_vl`.
 
     Args:
         part: The larger model.
@@ -320,15 +329,18 @@ def _inner_part(
     """
     part.keys.mark_as_read(name)
     prefix = f"{part.keys.full_name(name)}."
+    # One record of the keys that were read (`usage`) serves the whole file.
     keys = Keys(value, part.keys.path, prefix, usage=part.keys.usage)
     label = name.removesuffix("_config").removesuffix("_cfg")
-    is_text = name in TEXTS
+    is_language_model = name in TEXTS  # `text_config` or a name like it.
     stated_type = value_of(keys.word("model_type"))
-    model_type = stated_type or implied_type or _inherited_type(part, label, is_text)
-    return make_part(keys, label, model_type, is_text=is_text)
+    model_type = (
+        stated_type or implied_type or _type_from_larger_model(part, label, is_language_model)
+    )
+    return make_part(keys, label, model_type, is_text=is_language_model)
 
 
-def _inherited_type(part: ModelPart, label: str, is_text: bool) -> str | None:
+def _type_from_larger_model(part: ModelPart, label: str, is_text: bool) -> str | None:
     """Return the model type of a part that states none: the larger model's, with an ending.
 
     The `vision_config` of qwen2_vl is a `qwen2_vl_vision`; a `text_config` may be of the larger

@@ -132,18 +132,19 @@ def _tables_of_class(model_type: str | None) -> ClassTables:
 def rule_of_class_tables(model_type: str | None) -> EncodingRule | None:
     """Return the rule for the tables of positions of a class of transformers; None if it has none.
 
-    It makes an encoding of each learned table. Other tables, such as one over two axes, fit no scheme
-    of pecli: the note of the rule names them, so that a warning can be printed.
+    A rule reads encodings from a config.json, here learned tables. Tables that pecli has no
+    scheme for, such as one over two axes, are only named in the note of the rule.
     """
     tables = _tables_of_class(model_type)
-    learned = tables.learned
+    rules_of_learned_tables = tables.learned
     note = _note_on_undescribed(tables.undescribed)
-    if len(learned) == 1:
-        learned = [replace(learned[0], name="")]  # A single table needs no name.
-    if learned:
-        return SeveralRules(tuple(learned), note=note)
+    if len(rules_of_learned_tables) == 1:
+        (single_rule,) = rules_of_learned_tables
+        rules_of_learned_tables = [replace(single_rule, name="")]  # A single table needs no name.
+    if rules_of_learned_tables:
+        return SeveralRules(tuple(rules_of_learned_tables), note=note)
     if note:
-        return EncodingRule(note=note)
+        return EncodingRule(note=note)  # This rule makes no encoding.
     return None
 
 

@@ -82,9 +82,9 @@ def _only_place(
 ) -> OnlyPlace | None:
     """Return the key under which a file has a value, if some programs do not look for it there.
 
-    The base has two places: `rope_theta` at the top (transformers 4), and `rope_parameters`
-    (transformers 5). A program that only knows the other place misses the value. None if the file
-    has both places, or if no key states the value.
+    transformers 4 has the base in `rope_theta` at the top, transformers 5 in `rope_parameters`. A
+    program that only knows one place misses the other. None if the file states the value in both
+    places, or in none.
 
     Args:
         encoding: The encoding that was read from the file.
@@ -92,19 +92,19 @@ def _only_place(
         places: The keys that both versions of transformers have for it.
         section: The object of the file that describes the language model.
     """
-    keys = _outermost_keys(encoding, name)
-    file_has_old_place = section.get(places.old_key) is not None
-    if NEW_SETTINGS in keys and not file_has_old_place:
+    keys_of_value = _outermost_keys(encoding, name)
+    is_also_in_old_place = section.get(places.old_key) is not None
+    if NEW_SETTINGS in keys_of_value and not is_also_in_old_place:
         return OnlyPlace(key=NEW_SETTINGS, missed_by="code written for transformers 4")
-    old_place = _old_place(keys, places.old_key)
-    file_has_new_place = _states_any(section.get(NEW_SETTINGS), places.new_keys)
-    if old_place is not None and not file_has_new_place:
+    old_place = _key_in_old_place(keys_of_value, places.old_key)
+    is_also_in_new_place = _states_any(section.get(NEW_SETTINGS), places.new_keys)
+    if old_place is not None and not is_also_in_new_place:
         program = f"code that reads only {NEW_SETTINGS}, as transformers 5 writes it,"
         return OnlyPlace(key=old_place, missed_by=program)
     return None
 
 
-def _old_place(keys: set[str], old_key: str) -> str | None:
+def _key_in_old_place(keys: set[str], old_key: str) -> str | None:
     """Return the place of transformers 4 among the keys that a value was read from; None if neither.
 
     A base may stand there in `rope_theta`, or in `rope_scaling` beside a scaling.

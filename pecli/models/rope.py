@@ -124,9 +124,8 @@ def _layer_encoding(
 ) -> LayerEncoding:
     """Return the rotary encoding of a layer type, and warnings about it.
 
-    Each step reads some keys of config.json: the type of scaling, the axes of positions, the size
-    of the head, the base, the parameters of the scaling. The encoding is then tried out, so that a
-    wrong value is reported with the file and the key that it comes from.
+    The steps read the type of scaling, the axes of positions, the sizes of a head, the base and the
+    parameters of the scaling from config.json.
 
     Args:
         layer: The layer type, such as sliding attention, with its keys and its model's family.
@@ -136,14 +135,17 @@ def _layer_encoding(
     rope_type = rope_type_of(layer)
     is_scaled = rope_type.scaling != "none"
     axes = _axes(layer.family, rope_type, vision=vision)
-    head = head_of(layer, axes=value_of(axes) or 0, scaled=is_scaled)
+    axis_count = value_of(axes) or 0  # 0 stands for a text.
+    head = head_of(layer, axes=axis_count, scaled=is_scaled)
     base = _base_setting(layer)
     scaling = scaling_of(layer, rope_type)
     settings = LayerSettings(
         layer=layer, head=head, axes=axes, base=base, scaling=scaling, unrotated=unrotated
     )
-    encoding = _encoding_of_settings(settings).checked(layer.settings.path)
-    _mark_repeated(layer.keys, encoding)
+    encoding = _encoding_of_settings(settings)
+    # A wrong value is reported here, with the file and the key that it comes from.
+    encoding = encoding.checked(layer.settings.path)
+    _mark_repeated_keys_as_read(layer.keys, encoding)
     warnings = [
         *rope_type.warnings,
         *head.warnings,
@@ -153,7 +155,7 @@ def _layer_encoding(
     return LayerEncoding(encoding, warnings)
 
 
-def _mark_repeated(keys: Keys, encoding: Encoding) -> None:
+def _mark_repeated_keys_as_read(keys: Keys, encoding: Encoding) -> None:
     """Record keys as read that only repeat what other keys state.
 
     Qwen3.6 has its partial factor in `rope_parameters` and beside it; MiniMax-M3 has a `rotary_dim`
@@ -465,19 +467,20 @@ def _mscales(settings: Keys, scaling: str) -> Setting[Mscales] | None:
 
 
 def _pair_layout(keys: Keys, family: ModelFamily) -> Setting[str]:
-    """Return how the model pairs the channels that it rotates: as a flag states, or as the family does.
+    """Return which two channels of a head make a pair that rotates, and the key that states it.
 
-    With latent attention, interleaved means DeepSeek's way: channels are read as pairs and written
-    as halves.
+    INTERLEAVED pairs neighbours (0, 1), HALVES pairs (0, d/2). DEEPSEEK reads neighbours, and writes
+    them in halves.
     """
-    is_interleaved = keys.flag("rope_interleave", "rotary_emb_interleaved", "rope_interleaved")
-    is_latent = "qk_rope_head_dim" in keys
-    if is_interleaved is not None:
-        layout_if_interleaved = DEEPSEEK if is_latent else INTERLEAVED
-        layout = layout_if_interleaved if is_interleaved.value else HALVES
-        return is_interleaved.with_value(layout)
+    flag = keys.flag("rope_interleave", "rotary_emb_interleaved", "rope_interleaved")
+    has_latent_attention = "qk_rope_head_dim" in keys
+    if flag is not None:
+        layout_if_true = DEEPSEEK if has_latent_attention else INTERLEAVED
+        layout = layout_if_true if flag.value else HALVES
+        return flag.with_value(layout)
     if family.name:
         return Setting(family.layout, family.source)
-    if is_latent and "kv_lora_rank" in keys:
+    # Of an unknown family, only the keys are known. These two together are DeepSeek's.
+    if has_latent_attention and "kv_lora_rank" in keys:
         return Setting(DEEPSEEK, "as models with qk_rope_head_dim and kv_lora_rank do")
     return Setting(HALVES, "default")

@@ -102,20 +102,21 @@ def rope_type_of(layer: Layer) -> RopeType:
 
 
 def _warnings_about_type(layer: Layer, rope_type: Setting[str]) -> tuple[str, ...]:
-    """Return warnings that other programs may read the name of a scaling differently.
+    """Return warnings that programs may read the name of a scaling, such as «yarn», differently.
 
     Args:
-        layer: The layer type, with its settings that state a name.
-        rope_type: That name, with the key that states it.
+        layer: The layer type, with its family of models and its rotary settings.
+        rope_type: The name of the scaling, with the key that states it.
     """
     family = layer.family
     statement = f"{rope_type.source} is {rope_type.value}"
     warnings = []
     is_under_old_key = "rope_type" not in layer.settings  # The old key is `type`.
+    # For families such as Gemma 3, with settings by layer type, transformers 5 ignores the old key.
     if is_under_old_key and family.has_settings_by_layer_type:
-        reader = f"transformers 5 reads rope_type alone in {family.name}"
-        warnings.append(f"{statement}: {reader}, and would leave it unscaled")
-    # GTE's code, for example, decides what ntk means in its files.
+        consequence = f"transformers 5 reads rope_type alone in {family.name}"
+        warnings.append(f"{statement}: {consequence}, and would leave it unscaled")
+    # Elsewhere «ntk» has two meanings. A family that renames it, such as GTE, defines its meaning.
     family_defines_ntk = family.renamed.before == "ntk"
     if rope_type.value == "ntk" and not family_defines_ntk:
         warnings.append(f"{statement}, which has two meanings: {MEANINGS_OF_NTK}")
@@ -123,30 +124,32 @@ def _warnings_about_type(layer: Layer, rope_type: Setting[str]) -> tuple[str, ..
 
 
 def scaling_of(layer: Layer, rope_type: RopeType) -> ScalingSettings:
-    """Return the scaling of a layer (YaRN, dynamic NTK, …) with all parameters that count.
+    """Return the scaling of a layer (YaRN, dynamic NTK, …) with all its parameters.
 
-    They are those of `rope_scaling`, and defaults of the method that files leave out. A Hunyuan model
-    may state an `alpha` instead: it makes the scaling NTK by a constant factor, and then its other
-    parameters do not count.
+    The parameters are those of `rope_scaling` in the file, and defaults of the scaling.
     """
-    alpha = _constant_alpha(layer, rope_type)
+    # An `alpha` of a Hunyuan model makes the scaling NTK by a constant factor. Its other parameters
+    # then do not count.
+    alpha = _alpha_of_constant_ntk(layer, rope_type)
     if alpha is not None:
         return _ntk_by_alpha(layer.settings, alpha, rope_type)
     scaling = rope_type.scaling
-    in_file = _stated_parameters(layer, scaling)
-    stated_settings = {"scaling": rope_type.given.with_value(scaling), **in_file.parameters}
+    stated = _stated_parameters(layer, scaling)
+    name_of_scaling = rope_type.given.with_value(scaling)
+    stated_settings = {"scaling": name_of_scaling, **stated.parameters}
+    # TeleChat 3 has 1 + 0.07 · ln(factor) as its attention factor. None stands for YaRN's 0.1.
     magnitude = MAGNITUDES.get(rope_type.name)
     return ScalingSettings(
         kind=scaling,
         settings=_with_defaults(stated_settings, magnitude),
-        warnings=in_file.warnings,
-        lacks_original_length=in_file.lacks_original_length,
-        stated_lengths=in_file.stated_lengths,
-        ignored_alpha=_ignored_alpha(layer, rope_type),
+        warnings=stated.warnings,
+        lacks_original_length=stated.lacks_original_length,
+        stated_lengths=stated.stated_lengths,
+        ignored_alpha=_unread_alpha(layer, rope_type),
     )
 
 
-def _constant_alpha(layer: Layer, rope_type: RopeType) -> Setting[float] | None:
+def _alpha_of_constant_ntk(layer: Layer, rope_type: RopeType) -> Setting[float] | None:
     """Return the `alpha` of a dynamic scaling, which makes it NTK with a constant factor.
 
     Hunyuan's code reads it, and perhaps that of an unknown family.
@@ -156,7 +159,7 @@ def _constant_alpha(layer: Layer, rope_type: RopeType) -> Setting[float] | None:
     return nonzero(layer.settings.number("alpha"))
 
 
-def _ignored_alpha(layer: Layer, rope_type: RopeType) -> object:
+def _unread_alpha(layer: Layer, rope_type: RopeType) -> object:
     """Return the `alpha` of a dynamic scaling that the model's own code has not read."""
     return layer.settings.data.get("alpha") if rope_type.scaling == "dynamic" else None
 
@@ -191,25 +194,26 @@ def _stated_parameters(layer: Layer, scaling: str) -> _StatedParameters:
         scaling: The name of the scaling, which has its own set of parameters.
     """
     names = SCALINGS[scaling].names()
-    original = NO_ORIGINAL_CONTEXT
+    # The length of the context that the model was trained on, before the scaling extended it.
+    trained_context = NO_ORIGINAL_CONTEXT
     if ORIGINAL in names:
-        original = _original_context(layer)
+        trained_context = _original_context(layer)
     parameters: dict[str, Setting[object] | None] = {}
     for name in names:
         if name == ORIGINAL:
-            # If the key is missing, this is another length, and `original` has a warning.
-            parameters[name] = original.length
+            # If no key states it, the model's whole context stands in, with a warning.
+            parameters[name] = trained_context.length
         else:
             parameters[name] = _scaling_parameter(layer, name)
     return _StatedParameters(
-        parameters=_without_unneeded_model_context(without_none(parameters), scaling),
-        warnings=[*original.warnings, *_unused_values(layer.settings, scaling)],
-        lacks_original_length=original.is_substitute,
-        stated_lengths=original.stated_lengths,
+        parameters=_without_unused_context(without_none(parameters), scaling),
+        warnings=[*trained_context.warnings, *_unused_values(layer.settings, scaling)],
+        lacks_original_length=trained_context.is_substitute,
+        stated_lengths=trained_context.stated_lengths,
     )
 
 
-def _without_unneeded_model_context(
+def _without_unused_context(
     parameters: dict[str, Setting[object]], scaling: str
 ) -> dict[str, Setting[object]]:
     """Return parameters without the model's context, `max_position_embeddings`, unless it counts.
@@ -274,7 +278,8 @@ def _original_context(layer: Layer) -> _OriginalContext:
     length of the model stands in.
     """
     stated = _stated_original_context(layer)
-    # Reading a key records it. This one is read in any case, so that no warning reports it as unread.
+    # Keys that nothing reads are reported. The model's context is read even if it is not needed, so
+    # that it is never reported.
     model_context = layer.keys.whole_number(*LENGTHS)
     if stated.length is not None:
         return stated
@@ -349,11 +354,14 @@ def _implied_factors(
         magnitude: The number that multiplies ln(factor) in the attention factor; None for YaRN's.
     """
     implied: dict[str, Setting[object]] = {}
+    factor = given.get("factor")
     ratio = _ratio_of_lengths(given)
+    if ratio is not None:
+        factor = ratio
     if ratio is not None and ratio.value.is_integer():
-        # Other ratios are rounded. They are left out, and the scheme computes them from the lengths.
+        # A ratio such as 100000 / 30000 is a rounded number. It is left out, and the scheme computes
+        # it exactly from the two lengths.
         implied["factor"] = ratio
-    factor = given.get("factor") if ratio is None else ratio
     if magnitude is not None and factor is not None:
         attention_factor = _attention_of_magnitude(magnitude, factor, given["scaling"])
         implied["attention_factor"] = attention_factor

@@ -14,26 +14,31 @@ MAGNITUDE_BITS = 64
 
 
 def layer_warnings(layer: Layer, encoding: Encoding, *, is_latent: bool) -> Iterator[str]:
-    """Yield warnings about a layer type whose encoding was read.
+    """Yield warnings about the rotary encoding of a layer type.
+
+    They are about values that contradict each other, and about steps that no table of cos and sin
+    shows, such as a factor of the queries.
 
     Args:
-        layer: The layer type.
+        layer: The layer type, such as sliding attention.
         encoding: Its encoding.
-        is_latent: True for latent attention, which may multiply the softmax scale (DeepSeek-V3).
+        is_latent: True for latent attention (MLA), as in DeepSeek-V3.
     """
-    yield from _values_given_twice(layer)
-    yield from _differences_of_runtimes(layer.settings, encoding)
-    yield from _wrong_sections(layer.settings, encoding)
-    original = encoding.parameters.get(ORIGINAL)
-    if encoding.llama_4_scaling_beta is not None and original:
-        yield multiplied_queries(encoding.llama_4_scaling_beta, original)
+    yield from _contradicting_values(layer)
+    yield from _keys_that_runtimes_read_differently(layer.settings, encoding)
+    yield from _sections_of_wrong_sum(layer.settings, encoding)
+    original_context = encoding.parameters.get(ORIGINAL)
+    # Ministral 3 multiplies queries by a factor that grows at each multiple of that context.
+    if encoding.llama_4_scaling_beta is not None and original_context:
+        yield multiplied_queries(encoding.llama_4_scaling_beta, original_context)
     if encoding.order is not None:
         yield "frequencies are stored axis by axis: rows, columns, the rest; a table interleaves them"
+    # With `mscale_all_dim`, latent attention multiplies the scores as well.
     if is_latent and encoding.parameters.get("mscale_all_dim"):
-        yield _softmax_scale(encoding)
+        yield _warning_of_softmax_scale(encoding)
 
 
-def _wrong_sections(settings: Keys, encoding: Encoding) -> Iterator[str]:
+def _sections_of_wrong_sum(settings: Keys, encoding: Encoding) -> Iterator[str]:
     """Yield a warning if the sections of M-RoPE do not add up to the number of frequencies.
 
     16, 24 and 24 fit 128 rotating channels, which have 64 frequencies.
@@ -49,7 +54,7 @@ def _wrong_sections(settings: Keys, encoding: Encoding) -> Iterator[str]:
         )
 
 
-def _values_given_twice(layer: Layer) -> Iterator[str]:
+def _contradicting_values(layer: Layer) -> Iterator[str]:
     """Yield warnings about values that are given twice and differ: the base, and the scaling.
 
     A base at the top contradicts one in `rope_scaling`, but not the bases that settings by layer
@@ -72,7 +77,7 @@ def _scaling_of_type(rope_type: Setting[str] | None) -> str | None:
     return KINDS.get(rope_type.value.lower())
 
 
-def _differences_of_runtimes(settings: Keys, encoding: Encoding) -> Iterator[str]:
+def _keys_that_runtimes_read_differently(settings: Keys, encoding: Encoding) -> Iterator[str]:
     """Yield warnings about keys that runtimes are known to read differently."""
     parameters = encoding.parameters
     if "attention_factor" in parameters and settings.spells("attention_factor"):
@@ -85,7 +90,7 @@ def _differences_of_runtimes(settings: Keys, encoding: Encoding) -> Iterator[str
         yield f"{name} is false, which ggml and mlx-lm do not know: their limits are rounded"
 
 
-def _softmax_scale(encoding: Encoding) -> str:
+def _warning_of_softmax_scale(encoding: Encoding) -> str:
     """Return a warning that latent attention also multiplies the softmax scale, outside the table.
 
     The factor is the square of YaRN's magnitude 0.1 · mscale_all_dim · ln(factor) + 1. DeepSeek-V3

@@ -6,7 +6,6 @@ from it.
 """
 
 import math
-import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple, TypeVar
@@ -17,7 +16,7 @@ from pecli.engine.schemes.sinusoidal import STYLES
 from pecli.models.data import nonempty
 from pecli.models.encoding import Encoding
 from pecli.models.heads import head_size, width_of
-from pecli.models.key_names import HEADS
+from pecli.models.key_names import HEAD_COUNT_KEYS
 from pecli.models.keys import (
     Keys,
     Setting,
@@ -26,7 +25,6 @@ from pecli.models.keys import (
     derived,
     nonzero,
     origins_of,
-    value_of,
     values_of,
 )
 
@@ -75,26 +73,30 @@ def patch_grid(keys: Keys) -> Setting[GridSize]:
 
 
 def patch_count(keys: Keys) -> Setting[int]:
-    """Return the number of patches of an image or a video.
+    """Return the number of patches of an image or a video, with the keys that it comes from.
 
-    SigLIP 2 gives it directly (`num_patches`), MoonViT by the rows and columns of its table;
-    VideoMAE has frames as well. An `image_size` in the file counts more than `num_patches`.
+    An image of 224 × 224 pixels with patches of 16 × 16 has 14 · 14 = 196 patches.
     """
+    # SigLIP 2 states the number. An `image_size` in the same file takes precedence.
     stated_count = keys.whole_number("num_patches")
     if stated_count is not None and "image_size" not in keys:
         return stated_count
-    rows_of_table = keys.whole_number("init_pos_emb_height")
-    columns_of_table = keys.whole_number("init_pos_emb_width")
-    cells_of_table = derived(operator.mul, "{} · {}", rows_of_table, columns_of_table)
-    if cells_of_table is not None:
-        return cells_of_table
+    # MoonViT states the rows and the columns of patches.
+    rows = keys.whole_number("init_pos_emb_height")
+    columns = keys.whole_number("init_pos_emb_width")
+    if rows is not None and columns is not None:
+        return computed(rows.value * columns.value, "{} · {}", rows, columns)
     grid = patch_grid(keys)
+    # The text describes how it is computed: «(image_size // patch_size)²», as most images are square.
     patches_of_image = computed(math.prod(grid.value), "({})²", grid)
-    return _with_frames(keys, patches_of_image)
+    return _times_frames_of_video(keys, patches_of_image)
 
 
-def _with_frames(keys: Keys, patches: Setting[int]) -> Setting[int]:
-    """Return the patches of a video: 16 frames in tubes of 2, of 196 patches each, are 1568."""
+def _times_frames_of_video(keys: Keys, patches: Setting[int]) -> Setting[int]:
+    """Return the patches of a video, if the file has frames; otherwise those of an image.
+
+    16 frames in tubes of 2, of 196 patches each, are 8 · 196 = 1568.
+    """
     frames = keys.whole_number("num_frames")
     tube = keys.whole_number("tubelet_size")
     of_video = derived(_patches_of_video, "{} // {} · {}", frames, tube, patches)
@@ -215,15 +217,16 @@ class LearnedRule(TableRule):
 
         OPT's table of 2048 positions has 2 rows more, and begins with them: position 0 is row 2.
         """
-        position_count, dim = self.size(keys)
+        position_count, width = self.size(keys)
         std = keys.number("initializer_range", "init_std")
-        parameters = {"max_len": self._row_count(position_count), "dim": dim, "std": std}
+        parameters = {"max_len": self._row_count(position_count), "dim": width, "std": std}
         table = encoding_of("learned", parameters, self.name)
-        first_row = nonzero(self._row_of_first_position(keys))  # None for the usual row 0.
-        # The learned scheme has no parameter for this row. It is a field of the encoding, `offset`,
-        # beside which `origins` holds the key that states it.
+        first_row = self._row_of_first_position(keys)
+        if first_row.value == 0:
+            return [table]
+        # An encoding keeps, for each of its values, the key of the file that states it.
         origins = {**table.origins, **origins_of({"offset": first_row})}
-        return [replace(table, origins=origins, offset=value_of(first_row))]
+        return [replace(table, offset=first_row.value, origins=origins)]
 
     def _row_count(self, positions: Setting[int]) -> Setting[int]:
         """Return the rows of the table: one per position, and the extra ones."""
@@ -262,10 +265,10 @@ class SinusoidalRule(TableRule):
     amplitude_keys: tuple[str, ...] = ()
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        """Return the sinusoidal table, as parameters of `pecli.Sinusoidal`.
+        """Return the table of sines and cosines that a configuration describes.
 
-        Each parameter is a Setting, a value with its source: a key of the configuration, the style,
-        or the family. One that is None is left out, and the scheme's own default counts.
+        Each parameter of `pecli.Sinusoidal` is a value with its source, such as a key or the model
+        family. A parameter that is None keeps its default.
         """
         size = self.size(keys)
         parameters: dict[str, Setting[object] | None] = {
@@ -317,19 +320,20 @@ class GridRule(TableRule):
     pixels: tuple[int, ...] = ()
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        """Return the sinusoidal table over an image's patches: ViT-MAE has 14 × 14 of them.
+        """Return the table of sines and cosines over an image's patches: ViT-MAE has 14 × 14.
 
-        Each parameter is a value with its source. One that is None is left out, and the default of
-        the scheme counts.
+        Each parameter of `pecli.Sinusoidal` is a value with its source, such as a key or the model
+        family. A parameter that is None keeps its default.
         """
         # Models for images of any size, such as DETR, have a rule that names the size of one image.
         grid = _cells_of_image(self.pixels) if self.pixels else patch_grid(keys)
+        base_of_style = ADDED[self.style].base
         parameters: Settings = {
             "grid": grid,
             "dim": table_width(keys, self.dim),
             "style": implied_by_family(self.style),
-            "base": Setting(ADDED[self.style].base, f"style {self.style}"),
-            "keep": implied_unless_zero(self.keep),
+            "base": Setting(base_of_style, source=f"style {self.style}"),
+            "keep": implied_unless_zero(self.keep),  # Rows of zeros, such as the class token's.
         }
         return [encoding_of("sinusoidal", parameters, self.name, self.part)]
 
@@ -446,19 +450,21 @@ class AlibiRule(EncodingRule):
         return [replace(bias, origins=origins, **values_of(fields))]
 
     def _parameters(self, keys: Keys) -> Settings:
-        """Return the parameters of the scheme, `pecli.Alibi`.
+        """Return the parameters of `pecli.Alibi`, each a value with its source.
 
-        The slopes of n heads are powers of 2^(−max_bias / n); `alibi_bias_max` is 8 in most models.
+        The slopes of n heads are powers of 2^(−max_bias / n), with a max_bias of 8 in most models.
         """
-        # MPT keeps the largest bias with its other settings of attention.
+        # MPT keeps `alibi_bias_max` with its other settings of attention.
         attention = keys.section_or_empty("attn_config")
-        max_bias = attention.number("alibi_bias_max") or keys.number_or(8.0, "alibi_bias_max")
-        heads = keys.whole_number(*HEADS)
+        max_bias = attention.number("alibi_bias_max")
+        if max_bias is None:
+            max_bias = keys.number_or(8.0, "alibi_bias_max")
+        head_count = keys.whole_number(*HEAD_COUNT_KEYS)
         return {
-            "heads": keys.required(heads, "number of attention heads"),
-            "rule": Setting(self.rule, "default"),
+            "heads": keys.required(head_count, "number of attention heads"),
+            "rule": Setting(self.rule, source="default"),
             "max_bias": max_bias,
-            "form": implied_by_family(self.form),
+            "form": implied_by_family(self.form),  # Such as `causal`; no key states it.
         }
 
     def _fields(self, keys: Keys) -> Settings:

@@ -158,25 +158,26 @@ def _rotation_of_model(
     layer_type: str | None,
     fields: NamedValues,
 ) -> RowRotation:
-    """Return the rotation that a layer of a model applies to x.
+    """Return the rotation of queries or keys, by the encoding that a model's file describes.
 
     Args:
         x: The array, whose length the model's scaling may depend on.
-        model: The model.
+        model: A model's name, file or configuration.
         rows: The positions of the rows of x.
-        layer_type: The type of the layer, for a model that has several.
-        fields: Fields of the rotation that the user states, such as `layout`.
+        layer_type: The layers whose encoding is used, if the model has several types.
+        fields: Settings of the rotation that replace the model's, such as `layout`.
     """
     encodings = find_model(model=model)
+    encoding = encodings.one(layer_type)
     tensor = Input(numbers("x", x), label="x")
     return model_rotation(
         inputs=[tensor],
         file=encodings.file,
-        encoding=encodings.one(layer_type),
+        encoding=encoding,
         rows=rows,
         heads=_known_head_counts(model, layer_type),
         rotation_fields=fields,
-        offset=rows.offset,  # A parameter of the rope: its tables begin at the first position.
+        offset=rows.offset,  # The table of cos and sin begins at the position of the first row.
     )
 
 
@@ -207,7 +208,7 @@ def _with_learned_rows(x: object, table: object, offset: int | None) -> ForeignA
 
 def add_learned(tensor: Input, weight: Input, offset: int) -> Array:
     """Add rows offset … offset + L − 1 of a table (rows, D) to a tensor (…, L, D)."""
-    length, dim = tensor.check_sequence()
+    length, dim = tensor.checked_sequence_shape()
     weight.check_floating()
     if len(weight.shape) != 2:
         raise weight.wrong("a table must be (rows, D)")

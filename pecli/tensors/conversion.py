@@ -197,10 +197,10 @@ class Converted:
 
 
 def _rotated_heads(table: Table, move: Move, division: HeadDivision, layout: str) -> Floats:
-    """Return the rotated queries or keys that a projection makes of random inputs.
+    """Return the rotated queries or keys (heads, positions, channels) of random inputs.
 
-    The result is (heads, positions, channels), for the heads that a conversion reorders. Every call
-    has the same inputs, so that a right conversion changes only the order of channels.
+    A projection makes them of one random input per position. Every call has the same inputs, so that
+    a right conversion changes only the order of channels.
 
     Args:
         table: A projection (heads · channels, inputs). A bias or a norm (heads · channels,) counts
@@ -209,26 +209,22 @@ def _rotated_heads(table: Table, move: Move, division: HeadDivision, layout: str
         division: The channels of a head that rotate.
         layout: The layout of pairs in the table.
     """
-    vectors = _unrotated_heads(table, move)  # (heads, positions, channels)
+    vectors = _projected_random_inputs(table, move)  # (heads, positions, channels)
     head_dim = len(move.channels)
-    rotary_dim = division.rotary_dim or head_dim
+    rotary_dim = division.rotary_dim or head_dim  # All channels, unless the division states it.
     first_rotary_channel = head_dim - rotary_dim if division.trailing else 0
     factors = _rotation_factors(rotary_dim)  # (positions, pairs)
-
-    def factors_of_positions(start: int, stop: int) -> Complex:
-        """Return the factors of a block of positions, of which `rotate` takes one at a time."""
-        return factors[start:stop]
-
     return rotate(
         vectors,
-        factors_of_positions,
+        # `rotate` calls this with the start and the stop of each block of positions.
+        lambda start, stop: factors[start:stop],
         layout_before=layout,
         layout_after=layout,
         first_channel=first_rotary_channel,
     )
 
 
-def _unrotated_heads(table: Table, move: Move) -> Floats:
+def _projected_random_inputs(table: Table, move: Move) -> Floats:
     """Return the moving heads that a projection makes of random inputs.
 
     The rows of a projection are those of one head after the other. A projection of 2 heads of 64 rows

@@ -38,6 +38,14 @@ that share a key head, that key and its value (GPT-NeoX, BLOOM, Falcon). `codege
 4 key heads is qvkqvkqvkqvk: its four model-parallel shards."""
 
 
+_SIZES_OF_ROWS = {
+    "q": ("heads", "head_dim"),
+    "k": ("kv_heads", "head_dim"),
+    "qkv": ("heads", "kv_heads", "head_dim"),
+}
+"""Fields of `HeadDivision` that decide how many rows a kind of projection has."""
+
+
 class Move(NamedTuple):
     """A permutation of a tensor along one axis.
 
@@ -102,15 +110,16 @@ class HeadDivision:
             raise ParameterError("kv_heads", self.kv_heads, rule)
 
     def completed(self, weights: Sequence[Input]) -> "HeadDivision":
-        """Return this division with `head_dim` and `kv_heads`, as the rows of projections imply them.
+        """Return this division with `head_dim` and `kv_heads`, computed from the rows of weights.
 
-        All heads have one size. The number of query heads is known, so that 64 rows of 4 queries are
-        heads of 16; then 32 rows of keys are 2 key heads. Sizes that are known already are kept.
+        If 4 query heads have 64 rows, head_dim is 64 / 4 = 16. If the keys then have 32 rows, there
+        are 32 / 16 = 2 key heads. Sizes that are known already are kept.
 
         Raises:
             ParameterError: A weight is no projection, or its rows are not divided into such heads.
         """
-        projections = self._measurable_projections(weights)  # This also checks all weights.
+        # This raises the error for a wrong weight, even if both sizes are known.
+        projections = self._checked_projections(weights)
         are_sizes_known = bool(self.head_dim and self.kv_heads)
         if are_sizes_known:
             return self
@@ -147,11 +156,10 @@ class HeadDivision:
         return rows // head_count
 
     def _implied_kv_heads(self, projections: Sequence[Measurable], head_dim: int) -> int:
-        """Return the number of key heads, as the first projection with keys implies it.
+        """Return the number of key heads that the rows of the first projection with keys imply.
 
-        With heads of 8 channels, 16 rows of keys are 2 heads. A fused projection of 12 heads has 8
-        queries, 2 keys and 2 values if there are 8 query heads. Without any keys, there are as many
-        key heads as query heads.
+        With heads of 8 channels, 16 rows of keys are 2 heads. Without keys, there are as many key
+        heads as query heads.
         """
         with_keys = [projected for projected in projections if projected.kind != "q"]
         if not with_keys:
@@ -160,6 +168,8 @@ class HeadDivision:
         head_count = _rows(first.weight) // head_dim
         if first.kind == "k":
             return head_count
+        # The only other kind is q, k and v fused. It has as many values as keys: of 12 heads, 8 of
+        # them queries, 4 are left, which are 2 keys and 2 values.
         keys_and_values = head_count - self.heads
         return keys_and_values // 2
 
@@ -177,8 +187,8 @@ class HeadDivision:
         """Return True if all query heads can share that many keys, the same number per key."""
         return kv_heads > 0 and self.heads % kv_heads == 0
 
-    def _measurable_projections(self, weights: Sequence[Input]) -> list[Measurable]:
-        """Return the projections that have one block of rows per head, queries first.
+    def _checked_projections(self, weights: Sequence[Input]) -> list[Measurable]:
+        """Check all weights, and return those with one block of rows per head, queries first.
 
         Queries come first because their heads are known: they imply the size of a head, which the
         number of key heads follows from. Norms and latent keys are left out, but checked as well.
@@ -448,12 +458,32 @@ class HeadDivision:
         raise ParameterError("rotary_dim", "missing", rule, advice)
 
     def _wrong_rows(self, weight: Input, kind: str, count: int, size: int) -> ParameterError:
-        """Return the error for a projection whose rows are not `count` heads of `size` rows."""
+        """Return the error for a projection whose rows are not `count` heads of `size` rows.
+
+        Sizes that the command line gives are named, so that none is taken for the model's: «config.json
+        with `kv_heads` 1 has 6 q, k and v heads of 8, that is 48 rows».
+        """
         contents = {"qkv": "q, k and v heads", "q": "heads", "k": "key heads"}[kind]
         rule = f"{count} {contents} of {size}, that is {count * size} rows"
-        if self.model:
+        advice = self._advice
+        given = self._given_sizes(kind)
+        if given:
+            options = " and ".join(f"`{name}` {size}" for name, size in given.items())
+            names = " and ".join(f"`{name}`" for name in given)
+            rule = f"{self.model} with {options} has {rule}"
+            advice = f"check {names}, or {advice}"
+        elif self.model:
             rule = f"{self.model} has {rule}"
-        return weight.wrong(rule, self._advice)
+        return weight.wrong(rule, advice)
+
+    def _given_sizes(self, kind: str) -> dict[str, int | None]:
+        """Return the sizes that the command line gives in place of the model's, by their names.
+
+        Args:
+            kind: The kind of a projection, on whose rows the sizes bear.
+        """
+        sizes = {"heads": self.heads, "kv_heads": self.kv_heads, "head_dim": self.head_dim}
+        return {name: sizes[name] for name in _SIZES_OF_ROWS[kind] if name in self.given}
 
 
 def _rows(weight: Input) -> int:

@@ -50,21 +50,27 @@ class Input:
     def check_floating(self) -> None:
         floating(self.label, self.array, FLOATS)
 
-    def check_sequence(self, seq_axis: int = SEQ_AXIS) -> SequenceShape:
-        """Return L and D of a floating tensor (…, L, D), or with L on another axis.
+    def checked_sequence_shape(self, seq_axis: int = SEQ_AXIS) -> SequenceShape:
+        """Return the lengths L of the axis of positions and D of the last axis.
 
-        Of (2, 8, 10, 64) they are 10 and 64; with the axis 1 for positions, 8 and 64.
+        For the shape (2, 8, 10, 64), they are 10 and 64. With `seq_axis` 1, they are 8 and 64.
+
+        Raises:
+            ParameterError: The tensor has fewer than two axes, or `seq_axis` is the last one or none.
+            KindError: Its dtype is not a floating one.
         """
         self.check_floating()
         axis_count = len(self.shape)
         if axis_count < 2:
             raise self.wrong("it must be (…, L, D)", "positions are the axis before the last")
         last_axis = axis_count - 1
-        exists = -axis_count <= seq_axis <= last_axis
-        is_last = seq_axis in (-1, last_axis)
-        if not exists or is_last:
-            choice = f"whose positions are on one of the axes 0 … {last_axis - 1}"
-            rule = f"{self.label} is of shape {self.shape}, {choice}"
+        axis_exists = -axis_count <= seq_axis <= last_axis
+        is_last_axis = seq_axis in (-1, last_axis)
+        if not axis_exists or is_last_axis:
+            rule = (
+                f"{self.label} is of shape {self.shape},"
+                f" whose positions are on one of the axes 0 … {last_axis - 1}"
+            )
             raise ParameterError("seq_axis", seq_axis, rule)
         return SequenceShape(length=self.shape[seq_axis], dim=self.shape[-1])
 

@@ -14,9 +14,9 @@ from pecli.errors import ParameterError
 
 KERNELS = {"linear": 1, "cubic": 2}
 """The kernels, and how many rows they reach to each side."""
-COPIES = ("nearest", "slice", "crop")
+COPYING_METHODS = ("nearest", "slice", "crop")
 """Methods that copy rows instead of weighting them."""
-METHODS = (*KERNELS, *COPIES)
+METHODS = (*KERNELS, *COPYING_METHODS)
 CUBIC = -0.75  # torch's coefficient of Keys's cubic kernel
 ANTIALIASED_CUBIC = -0.5  # its coefficient with antialias
 SCALE_OFFSET = 0.1
@@ -109,7 +109,7 @@ class Interpolation:
         _FLAG.check("antialias", self.antialias)
         _FLAG.check("align_corners", self.align_corners)
         _OFFSET.check("scale_offset", self.scale_offset)
-        if self.method in COPIES:
+        if self.method in COPYING_METHODS:
             self._refuse_kernel_options()
         if self.align_corners and self.scale_offset:
             rule = "align_corners states the ratio of the sizes"
@@ -149,27 +149,33 @@ class Interpolation:
             raise ParameterError("method", self.method, rule, "choose linear or cubic")
 
     def taps(self, old: int, new: int, part: slice = slice(None)) -> Taps:
-        """Return the old rows that each new row is a sum of, with their weights (its taps).
+        """Return the taps of each new row: the old rows that it is a sum of, and their weights.
+
+        If linear interpolation makes 2 rows of 4, each new row is the mean of two old rows:
+
+        >>> Interpolation("linear").taps(4, 2).rows.tolist()
+        [[0, 1], [2, 3]]
+        >>> Interpolation("linear").taps(4, 2).weights.tolist()
+        [[0.5, 0.5], [0.5, 0.5]]
 
         Args:
             old: The number of rows now.
             new: The number of rows after resampling.
-            part: Only these of the new rows.
-
-        >>> Interpolation("linear").taps(4, 2).weights.tolist()
-        [[0.5, 0.5], [0.5, 0.5]]
+            part: The new rows whose taps are returned.
         """
         new_rows = np.arange(*part.indices(new))
-        if self.method in COPIES:
+        if self.method in COPYING_METHODS:
             return Taps.copies(self._copied_rows(new_rows, old, new))
         # An offset shifts the rows even if their number stays.
         changes_nothing = old == new and not self.scale_offset
         if changes_nothing:
             return Taps.copies(new_rows)
-        old_per_new = self._ratio(old, new)
-        centres = self._centres(new_rows, old_per_new)
+        old_rows_per_new = self._distance_of_new_rows(old, new)
+        centres = self._centres(new_rows, old_rows_per_new)
         if self.antialias:
-            return self._antialiased_taps(centres, old, stretch=max(old_per_new, 1.0))
+            # If the table shrinks, the kernel is as much wider as new rows are apart.
+            stretch = max(old_rows_per_new, 1.0)
+            return self._antialiased_taps(centres, old, stretch)
         return self._plain_taps(centres, old)
 
     def _centres(self, new_rows: Indices, old_per_new: float) -> Floats:
@@ -201,7 +207,7 @@ class Interpolation:
         last_row = old - 1
         return np.asarray(np.minimum(nearest, last_row))
 
-    def _ratio(self, old: int, new: int) -> float:
+    def _distance_of_new_rows(self, old: int, new: int) -> float:
         """Return the distance of two new rows, in units of old rows.
 
         4 rows that become 2 have the ratio 2; if the first and the last row stay where they are

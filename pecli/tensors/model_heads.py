@@ -15,7 +15,7 @@ from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import class_defaults, variants
 from pecli.models.find import Model, describe
 from pecli.models.heads import head_size
-from pecli.models.key_names import HEADS, TEXTS
+from pecli.models.key_names import HEAD_COUNT_KEYS, TEXTS
 from pecli.models.keys import Keys, value_of
 
 KV_HEADS = (
@@ -122,13 +122,10 @@ class ModelHeads:
 
 
 def attention_of(model: Model | None, layer_type: str | None = None) -> ModelHeads:
-    """Return how the attention of a model is divided into heads, by its configuration.
-
-    The sizes of heads are those of its rotary encoding, if it has one; otherwise they are computed
-    from the hidden size.
+    """Return the numbers of query and key heads of a model, and the channels of a head.
 
     Args:
-        model: The model.
+        model: The model, whose configuration states the heads.
         layer_type: The layers of a model whose heads differ by layer, as Gemma 4's do.
 
     Raises:
@@ -136,16 +133,18 @@ def attention_of(model: Model | None, layer_type: str | None = None) -> ModelHea
     """
     description = describe(model)
     encodings = description.encodings()
-    part = _language_part(Keys(description.values, description.label), encodings)
+    keys = Keys(description.values, path=description.label)
+    # A multimodal model has other heads for images or sound, which do not count here.
+    language_part = _language_part(keys, encodings)
+    head_counts = _heads_without_sizes(language_part, model=encodings.file)
     rope = _rope_of_layers(encodings, layer_type)
-    head_counts = _heads_without_sizes(part, encodings.file)
     if rope is None:
-        return _with_computed_sizes(head_counts, part, encodings)
+        return _with_size_from_width(head_counts, language_part, encodings)
     return replace(
         head_counts,
         head_dim=rope.head_dim,
         rotary_dim=rope.rotary_dim,
-        trailing=rope.trailing,
+        trailing=rope.trailing,  # True if the last channels of a head rotate, not the first.
     )
 
 
@@ -165,7 +164,7 @@ class LanguagePart(NamedTuple):
 
 def _heads_without_sizes(part: LanguagePart, model: str) -> ModelHeads:
     """Return the numbers of heads and the order of q, k and v; the channels of a head are left out."""
-    heads = _whole(part.keys, (*HEADS, "attention.head_count"))
+    heads = _whole(part.keys, (*HEAD_COUNT_KEYS, "attention.head_count"))
     return ModelHeads(
         model=model,
         heads=heads,
@@ -175,7 +174,7 @@ def _heads_without_sizes(part: LanguagePart, model: str) -> ModelHeads:
     )
 
 
-def _with_computed_sizes(
+def _with_size_from_width(
     head_counts: ModelHeads, part: LanguagePart, encodings: ModelEncodings
 ) -> ModelHeads:
     """Return the heads of a model without a known rope, with their size by its hidden size.

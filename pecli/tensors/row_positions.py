@@ -37,6 +37,25 @@ class TensorPositions(NamedTuple):
     is_token: Mask  #: (batch, L): False for padding
 
 
+def count_of_tokens(elements: int, is_token: Mask) -> int:
+    """Return how many elements of a tensor belong to tokens, and not to padding.
+
+    >>> count_of_tokens(30, np.array([[False, True, True], [True, True, True]]))
+    25
+
+    Args:
+        elements: The elements of the tensor, as many for each row.
+        is_token: False for rows of padding, (batch, L); batch may be 1.
+    """
+    return elements * int(np.count_nonzero(is_token)) // max(1, is_token.size)
+
+
+def note_on_padding(is_token: Mask) -> str:
+    """Return the note on rows that are not compared, «7 rows of padding not compared»; empty without any."""
+    row_count = np.count_nonzero(~is_token)
+    return f"{row_count:,} rows of padding not compared" if row_count else ""
+
+
 @dataclass(frozen=True, eq=False)
 class RowPositions:
     """Positions from `offset` on, or those in `ids`.

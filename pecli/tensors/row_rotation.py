@@ -55,26 +55,27 @@ class RowRotation:
         Its last axis needs as many channels as rotate, and its rows must be as many as the stated
         positions.
         """
-        length, dim = tensor.check_sequence(self.seq_axis)
+        length, dim = tensor.checked_sequence_shape(self.seq_axis)
         rope = self.rope
         if self.shift is not None and self.inverse:
+            # A shift by −3 undoes one by 3, so that `inverse` is not needed.
             rule = "a shift goes either way"
             raise ParameterError("inverse", "given", rule, "change the sign of `shift`")
         if dim < rope.rotary_dim:
             rule = f"the rotary dimension is {rope.rotary_dim}"
             raise tensor.wrong(rule, f"D, the last axis, is {dim}")
-        has_listed_positions = not rope.is_range  # a list or a grid, instead of 0, 1, 2, …
-        if has_listed_positions:
-            self._check_own_positions(tensor, length)
+        rope_lists_positions = not rope.is_range  # The rope has a list or a grid, not 0, 1, 2, …
+        if rope_lists_positions:
+            self._check_positions_of_rope(tensor, length)
         if self.shift is None:  # A shift turns rows by the same angle at any positions.
-            self._refuse_unfitting_positions(tensor)
+            self._check_position_ids(tensor)
 
-    def _refuse_unfitting_positions(self, tensor: Input) -> None:
-        """Raise a ParameterError if position ids are given that are not those of a tensor's rows."""
+    def _check_position_ids(self, tensor: Input) -> None:
+        """Raise a ParameterError if position ids are given whose shape does not fit a tensor."""
         self.rows.positions_of(tensor, self.seq_axis, self.rope.position_axes)
 
-    def _check_own_positions(self, tensor: Input, length: int) -> None:
-        """Check a scheme with positions of its own: no others may be given, and L must agree.
+    def _check_positions_of_rope(self, tensor: Input, length: int) -> None:
+        """Check a tensor for a rope that lists its positions: L must agree, and no others be given.
 
         They are a list (`positions`) or those of a `grid`, which the message names.
         """
@@ -86,15 +87,16 @@ class RowRotation:
             raise tensor.wrong(f"{source} has {self.rope.seq_len} rows", f"L is {length}")
 
     def apply(self, tensor: Input) -> Array:
-        """Return the tensor rotated: one product in float64, rounded once to its dtype.
+        """Return the rotated tensor, computed in float64 and rounded once to its dtype.
 
-        Each pair of channels is a complex number that is multiplied by cos θ + i·sin θ of its
-        position. If each sequence of a batch has positions of its own, they rotate one by one.
+        Each pair of channels is a complex number. It is multiplied by a factor, cos θ + i·sin θ of
+        its position. If the sequences of a batch have different positions, they rotate one by one.
         """
         self.check(tensor)
         x = tensor.array
         out = new_array(x.shape, x.dtype.newbyteorder("="))
-        # Counted from the end, the axis is the same in a single sequence, which has one axis less.
+        # The axis of positions, counted from the end: −2 for axis 2 of (batch, heads, L, D). One
+        # sequence of the batch, (heads, L, D), has it at −2 as well.
         axis_from_end = self.seq_axis % x.ndim - x.ndim
         length = x.shape[axis_from_end]
         factors = self._factors_for(x, length)
@@ -219,42 +221,41 @@ def model_rotation(
     length: int | None = None,
     **rope_parameters: object,
 ) -> RowRotation:
-    """Return the rotation that the layers of a model apply to tensors.
+    """Return the rotation of queries and keys in the layers of a model.
 
-    A scaling that depends on the length (dynamic, longrope) is read at the last position of the
-    longest tensor.
+    What the user states, such as a base or a layout, replaces what the model has.
 
     Args:
-        inputs: the tensors.
+        inputs: the queries and keys.
         file: the model's name in errors.
-        encoding: the model's encoding.
+        encoding: the model's encoding, with its frequencies.
         rows: the positions of the rows.
         heads: the model's numbers of heads. An axis of such a length is not taken for positions
             unless `seq_axis` is given.
-        rotation_fields: fields of the RowRotation that the user states, such as its layout. They
-            replace the model's.
-        length: the context at which dynamic and longrope are read, instead of that last position.
-        rope_parameters: parameters of the rope that the user states, such as its base. They replace
-            the model's as well.
+        rotation_fields: fields of the RowRotation that the user states, such as its layout.
+        length: the context length for a scaling that depends on it (dynamic, longrope). The default
+            is the last position of the longest tensor.
+        rope_parameters: parameters of the rope that the user states, such as its base.
     """
-    if _are_places_in_image(encoding, rows):
-        # Flux's ids (L, 3) are a parameter of the rope, which then has a table with L rows.
+    if _are_rows_patches_of_image(encoding, rows):
+        # The places of patches, such as Flux's ids (L, 3), are a parameter of the rope. Its table
+        # has a row for each, so that rows need no other positions.
         rope_parameters = {**rope_parameters, "positions": rows.ids}
         rows = RowPositions()
     _require_known_rotation(file, encoding, rope_parameters)
     seq_axis = rotation_fields.get("seq_axis", SEQ_AXIS)
-    longest = max(tensor.check_sequence(seq_axis).length for tensor in inputs)
-    # The table goes up to the last position. If the rope lists its positions, this is None.
-    table_rows = rows.table_rows(longest, rope_parameters)
-    rope = encoding.rope(table_rows, length=length, **rope_parameters)
-    _check_head(inputs[0], file, encoding, rope, rotation_fields)
-    if _is_axis_assumed(encoding, rotation_fields):
+    longest = max(tensor.checked_sequence_shape(seq_axis).length for tensor in inputs)
+    # The table ends after the last position. A rope that lists its positions needs no number: None.
+    row_count = rows.table_rows(longest, rope_parameters)
+    rope = encoding.rope(row_count, length=length, **rope_parameters)
+    _require_channels_of_head(inputs[0], file, encoding, rope, rotation_fields)
+    if _may_axis_be_heads(encoding, rotation_fields):
         _refuse_heads_as_positions(inputs, file, heads)
-    model_fields = {"layout": encoding.layout or "halves", "trailing": encoding.trailing}
-    return RowRotation(rope, rows, **{**model_fields, **rotation_fields})
+    fields_of_model = {"layout": encoding.layout or "halves", "trailing": encoding.trailing}
+    return RowRotation(rope, rows, **{**fields_of_model, **rotation_fields})
 
 
-def _are_places_in_image(encoding: Encoding, rows: RowPositions) -> bool:
+def _are_rows_patches_of_image(encoding: Encoding, rows: RowPositions) -> bool:
     """Return True if ids state the places of patches in an image, not the positions of a text.
 
     Ids that follow from an attention mask count the tokens of a text.
@@ -263,7 +264,7 @@ def _are_places_in_image(encoding: Encoding, rows: RowPositions) -> bool:
     return encoding.takes_places and are_ids_given
 
 
-def _is_axis_assumed(encoding: Encoding, rotation_fields: NamedValues) -> bool:
+def _may_axis_be_heads(encoding: Encoding, rotation_fields: NamedValues) -> bool:
     """Return True if an axis is taken for positions that could be the model's heads instead."""
     is_axis_stated = "seq_axis" in rotation_fields
     turns_all_rows_alike = "shift" in rotation_fields  # It does not matter which axis counts them.
@@ -312,7 +313,7 @@ def _places_not_stated(encoding: Encoding, shown_layer_type: str) -> ParameterEr
     return ParameterError("layer_type", shown_layer_type, rule, advice)
 
 
-def _check_head(
+def _require_channels_of_head(
     tensor: Input, file: str, encoding: Encoding, rope: Rope, rotation_fields: NamedValues
 ) -> None:
     """Raise ParameterError unless the last axis of a tensor, D, fits the heads of a model.

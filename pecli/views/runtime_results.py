@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pecli.checks.extension import SAME_WAVELENGTH, Extension
 from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
 from pecli.errors import counted, number, spanned
+from pecli.models.runtime_rope import describe_rows
 from pecli.views import screen
 from pecli.views.screen import Styled
 
@@ -53,7 +54,7 @@ def _reasons(result: RuntimeResult) -> list[str]:
     reasons = [result.lacks] if result.lacks else []
     reasons += result.causes
     if result.rows is not None:
-        reasons.append(f"its table ends at position {result.rows - 1:,}")
+        reasons.append(describe_rows(result.rows))
     reasons += result.notes
     return reasons
 

@@ -665,16 +665,12 @@ def test_each_method_has_these_flags_of_llama_cpp(method: str, flags: str) -> No
     assert command == f"llama-server -m MODEL.gguf -c 256 {flags}"
 
 
-def test_dynamic_scaling_has_a_command_for_vllm_but_none_for_llama_cpp() -> None:
+def test_dynamic_scaling_has_a_command_for_no_runtime() -> None:
     """The values of llama.cpp's flag `--rope-scaling` are «none», «linear» and «yarn», so none of its
-    commands can state dynamic scaling. The Llama goes from 64 positions to 256, by a factor of 4.
+    commands can state dynamic scaling. vLLM's source reads it as factor 1, and SGLang's has one base
+    for prompts of all lengths. The Llama goes from 64 positions to 256, by a factor of 4.
     """
-    overrides = (
-        '{"rope_parameters": {"rope_theta": 10000.0, "rope_type": "dynamic", "factor": 4.0}}'
-    )
-    assert extended_to_256_by("dynamic").commands == {
-        "vllm": f"vllm serve MODEL --hf-overrides '{overrides}' --max-model-len 256"
-    }
+    assert extended_to_256_by("dynamic").commands == {}
 
 
 def test_dynamic_scaling_leaves_short_prompts_alone() -> None:

@@ -4,6 +4,7 @@ The tables of layer k are `layers.k.cos` and `layers.k.sin`, NumPy's for 12 posi
 channels, with another base where a mistake is planted.
 """
 
+import numpy as np
 import pytest
 
 import pecli
@@ -75,6 +76,54 @@ def test_tables_of_the_other_layer_type_need_no_search() -> None:
     """
     result = pecli.verify(tables_of(BASE, BASE, SLIDING_BASE, BASE), FOUR_LAYERS, reasons=False)
     assert result.diagnosis == ("layers.0.cos, layers.0.sin: right for full_attention layers",)
+
+
+FAR_AWAY = 70_000
+"""A position at which angles of float32 are off by up to 0.004."""
+
+
+def frequencies_in(dtype: type) -> Array:
+    """Return 1 / base^(2i/16), computed in a dtype as transformers does it."""
+    exponents = np.arange(0, 16, 2, dtype=dtype) / dtype(16)
+    return dtype(1) / dtype(BASE) ** exponents
+
+
+def cosines_and_sines_far_away(angle_dtype: type) -> dict[str, Array]:
+    """Return tables from position FAR_AWAY on, in float32, of angles that are computed in a dtype."""
+    frequencies = frequencies_in(angle_dtype)
+    positions = FAR_AWAY + np.arange(LENGTH, dtype=angle_dtype)
+    angles = np.outer(positions, frequencies)
+    cosines = np.cos(angles.astype(float)).astype(np.float32)
+    sines = np.sin(angles.astype(float)).astype(np.float32)
+    return {"cos": cosines, "sin": sines}
+
+
+def recipes_advised_for(tables: dict[str, Array]) -> list[str]:
+    """Return the lines of advice on a recipe for tables that fail."""
+    tolerance = pecli.Tolerance(atol=1e-5)
+    lines = pecli.verify(tables, CONFIG, offset=FAR_AWAY, tolerance=tolerance).diagnosis
+    return [line for line in lines if line.startswith("verify with --recipe")]
+
+
+def test_a_recipe_of_all_tables_is_advised() -> None:
+    """Cosines, sines and frequencies are all made in float32."""
+    tables = cosines_and_sines_far_away(np.float32)
+    tables["inv_freq"] = frequencies_in(np.float32)
+    assert recipes_advised_for(tables) == ["verify with --recipe float32"]
+
+
+def test_a_recipe_of_one_table_among_exact_ones_is_not_advised() -> None:
+    """Only the sines have angles of float32: with `--recipe float32`, the cosines would fail."""
+    tables = cosines_and_sines_far_away(np.float64)
+    tables["sin"] = cosines_and_sines_far_away(np.float32)["sin"]
+    assert recipes_advised_for(tables) == []
+
+
+def test_a_recipe_of_one_table_is_not_advised_beside_a_table_with_a_mistake() -> None:
+    """The sines have angles of float32, and the cosines are negated."""
+    tables = cosines_and_sines_far_away(np.float32)
+    tables["cos"] = -cosines_and_sines_far_away(np.float64)["cos"]
+    assert recipes_advised_for(tables) == []
 
 
 def test_a_bias_of_zeros_needs_no_search() -> None:

@@ -96,6 +96,19 @@ def test_a_part_of_a_bias_that_is_reversed_and_doubled_fails(name: str) -> None:
     assert not pecli.verify(wrong, BLOOM_OF_16_HEADS, atol=1e-5, reasons=False).passed
 
 
+def test_a_flipped_sign_is_the_only_mistake_of_a_bias_in_another_form() -> None:
+    """BLOOM's slope · key is right, and −slope · key has a wrong sign. It is nearer to slope · (key −
+    last key), but would be of the wrong form as well.
+    """
+    result = pecli.verify({"bias": -bias("key")}, BLOOM_OF_16_HEADS, atol=1e-5)
+    (tensor,) = result.tensors
+    (sentence,) = result.diagnosis
+
+    assert sentence.startswith("bias: the sign is flipped;")
+    assert result.readings["bias"] == "in the key form"
+    assert tensor.mismatched == HEADS * (LENGTH - 1)
+
+
 @pytest.mark.parametrize("form", ["causal", "symmetric"])
 def test_the_bias_of_bloom_is_named_where_each_query_has_a_row_of_its_own(form: str) -> None:
     """BLOOM adds slope · key to all queries alike, so that its bias is (heads, 1, keys). The paper's

@@ -18,7 +18,7 @@ import pecli
 from pecli.checks.runtime_departures import compared_positions
 from pecli.checks.runtimes import RuntimeResult
 from pecli.engine.runtimes import EMULATED
-from pecli.engine.schemes.rope import as_read
+from pecli.engine.schemes.rope import as_read_by_runtime
 from tests.checks.small_models import CONFIG, TWO_LAYER_TYPES
 from tests.checks.waves import inverse_frequencies
 from tests.engine.runtimes.test_runtimes import COMPUTED_BY_RUNTIMES
@@ -705,7 +705,9 @@ def errors_of_llama_cpp(config: Any, positions: np.ndarray[Any, Any]) -> np.ndar
     """Return the largest error of cosines and sines at each position, apart from float32 arithmetic."""
     encoding = pecli.load_config(config).one()
     expected = encoding.rope(1).at(positions)
-    read_by_llama_cpp = as_read(encoding.rope(1, runtime="llama.cpp"))  # its limits, in float64
+    read_by_llama_cpp = as_read_by_runtime(
+        encoding.rope(1, runtime="llama.cpp")
+    )  # its limits, in float64
     found = read_by_llama_cpp.at(positions)
     errors = [np.abs(found[part].astype(float) - expected[part]) for part in ("cos", "sin")]
     return np.max(errors, axis=(0, 2))

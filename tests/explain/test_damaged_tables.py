@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.edits import Parameter
+from pecli.engine.edits import ElementsWrong, Parameter
 from pecli.engine.schemes.scheme import Scheme
 from tests.checks.waves import Array
 
@@ -231,6 +231,40 @@ def test_the_pattern_of_wrong_positions_is_named(positions: Array, words: str) -
     """
     answer = pecli.verify(at_positions(positions), pecli.Rope(len(positions), 16), atol=1e-6)
     assert words in answer.diagnosis[0]
+
+
+@pytest.mark.parametrize("name", ["cos", "sin"])
+@pytest.mark.parametrize(
+    ("first", "by", "words"),
+    [
+        (
+            30,
+            -1,
+            "positions are 0 … 29, then 29 … 62; expected 0 … 63: from row 30 on, all 1 too low",
+        ),
+        (8, 2, "positions are 0 … 7, then 10 … 65; expected 0 … 63: from row 8 on, all 2 too far"),
+    ],
+)
+def test_rows_of_one_function_that_are_shifted_are_named(
+    name: str, first: int, by: int, words: str
+) -> None:
+    """Only the cosines, or only the sines, are at other positions from a row on; the other table is right."""
+    rows = np.arange(64)
+    found = at_positions(rows)
+    found[name] = at_positions(rows + by * (rows >= first))[name]
+    answer = pecli.verify(found, pecli.Rope(64, 16), atol=1e-6)
+
+    assert answer.diagnosis[0] == f"{name}: {words}; exact"
+
+
+def test_rows_of_sines_that_are_shifted_beside_a_wrong_element_are_not_named_without_it() -> None:
+    """Sines are one row too low from row 30 on, and one of their elements is overwritten."""
+    rows = np.arange(64)
+    found = at_positions(rows)
+    found["sin"] = at_positions(rows - (rows >= 30))["sin"]
+    found["sin"][50, 3] = 5
+    for explanation in pecli.verify(found, pecli.Rope(64, 16), atol=1e-6).explanations:
+        assert ElementsWrong(((50, 3),)) in explanation.edits
 
 
 NUMBERS_OF_ROWS = [0, 1, 5, 9, 100, 1000, 4096]

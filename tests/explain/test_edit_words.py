@@ -72,6 +72,14 @@ EDITS_AND_THEIR_WORDS: list[tuple[edits.Edit, str]] = [
     (edits.UninitialisedValues(), "values were never initialised"),
     (edits.UninitialisedValues((3,)), "row 3 was never initialised"),
     (edits.UninitialisedValues((3, 4, 5, 9)), "rows 3–5, 9 were never initialised"),
+    (
+        edits.MemoryOrder(expected=(8, 40, 128), found=(40, 8, 128)),
+        "lies as (40, 8, 128) in memory, not (8, 40, 128)",
+    ),
+    (
+        edits.MemoryOrder(expected=(8, 40, 128), found=(40, 8, 128), which="both"),
+        "the tensors before and after the rotation lie as (40, 8, 128) in memory, not (8, 40, 128)",
+    ),
     (edits.SomeRows((1, 5, 7)), "only rows 1, 5, 7 are there"),
     (edits.SomeRows((4, 12, 20)), "only every 8th row is there, from row 4 on"),
     (edits.SomeRows((9, 2, 4)), "only rows 9, 2, 4 are there, in this order"),

@@ -54,8 +54,8 @@ def test_an_explanation_is_copied_with_other_names_of_tensors() -> None:
 
 
 def test_an_explanation_is_copied_without_the_scheme_of_its_command() -> None:
-    """`made_by` states the scheme by which a command makes the table; None if no command does."""
-    assert FOR_COS.made_by(None).scheme is None
+    """`with_scheme_of_command` states the scheme by which a command makes the table; None if no command does."""
+    assert FOR_COS.with_scheme_of_command(None).scheme is None
 
 
 def test_an_explanation_of_a_search_that_ran_out_of_time_is_marked_in_a_copy() -> None:

@@ -15,9 +15,9 @@ from pecli.explain.explanation import Explanation
 from pecli.explain.first_choice import explain_by_first, explain_by_plain_or_exact_schedule
 from pecli.explain.frequency_schedule import schedule_of
 from pecli.explain.schedule_priors import SchedulePrior
-from pecli.explain.wave_tables import wave_table
+from pecli.explain.wave_tables import wave_parameters
 
-WAVES = wave_table(pecli.Rope(4, 8))
+WAVES = wave_parameters(pecli.Rope(4, 8))
 assert WAVES is not None
 SCHEDULE = schedule_of(WAVES)  # Which one it is does not matter to the choice.
 LARGEST_EXACT_RESIDUAL = 1e-9

@@ -5,14 +5,18 @@ A frequency is fitted to how cos + i·sin turns from row to row, with an estimat
 rows are NumPy's cosines and sines of three frequencies (1, 0.1, 0.01), rounded to float16.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import pecli
 from pecli.engine.scalings.llama3 import Llama3
 from pecli.explain import wave_measurement
 from pecli.explain.frequency_schedule import FrequencySchedule
 from pecli.explain.measure import MeasuredFrequencies, fit_number, frequencies_of
 from pecli.explain.observations import Observations
+from pecli.explain.subject import computation_of
 
 FREQUENCIES = np.array([1.0, 0.1, 0.01])
 RUN = range(40)
@@ -149,3 +153,16 @@ def test_a_number_below_1_is_fitted_from_starts_below_1() -> None:
 
     assert fit is not None
     assert fit.value == pytest.approx(0.5, rel=1e-6)
+
+
+@pytest.mark.parametrize("holds", ["frequencies", "wavelengths"])
+def test_a_vector_of_doubled_frequencies_shows_the_frequencies_themselves(holds: str) -> None:
+    """By mistake, all four frequencies 10000^(−i/4) are doubled. Their wavelengths are then halved."""
+    frequencies = 10000.0 ** (-np.arange(4) / 4)
+    numbers = {"frequencies": 2 * frequencies, "wavelengths": 2 * np.pi / (2 * frequencies)}
+    computation = computation_of(pecli.Rope(16, 8), ("inv_freq",))
+    doubled = replace(computation, holds=holds, amplitude=2.0)
+    measured = doubled.measured_frequencies(numbers[holds][np.newaxis], np.array([0]))
+
+    assert measured is not None
+    np.testing.assert_allclose(measured.values, frequencies, rtol=1e-15)

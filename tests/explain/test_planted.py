@@ -21,7 +21,7 @@ from pecli.explain.catalogue.used_rows import PaddedRows
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import explain_by_kind
 from pecli.explain.hypothesis import Mistake, Stage
-from pecli.explain.planting import Planted, planted
+from pecli.explain.planting import WrongTensors, wrong_tensors
 from pecli.explain.tables import cases_of
 from pecli.explain.words import MAX_COMMAND
 from pecli.golden.mistake_cases import SCHEMES, slug
@@ -75,7 +75,7 @@ OTHER_KINDS = [kind for kind in catalogue.every_kind() if kind not in KINDS_OF_P
 class Cell(NamedTuple):
     """A planted mistake, as a storage keeps it."""
 
-    planted: Planted
+    planted: WrongTensors
     storage: str
 
     @property
@@ -88,7 +88,7 @@ class Cell(NamedTuple):
 def cells(storages: tuple[str, ...]) -> Iterator[Cell]:
     """Yield all mistakes but those of storage and arithmetic, which another storage hides."""
     for scheme in SCHEMES:
-        for mistake in planted(scheme, OTHER_KINDS, tensor_names(scheme)):
+        for mistake in wrong_tensors(scheme, OTHER_KINDS, tensor_names(scheme)):
             for storage in storages:
                 yield Cell(mistake, storage)
 
@@ -97,7 +97,7 @@ def tensor_names(scheme: Scheme) -> list[str]:
     return [name for name in named_tensors(scheme) if name not in scheme.derived_tensors]
 
 
-def is_named(explanation: Explanation, planted: Planted) -> bool:
+def is_named(explanation: Explanation, planted: WrongTensors) -> bool:
     """Return True if an explanation is the planted mistake, or as short and makes the same tables."""
     mistakes = tuple(edit for edit in explanation.edits if not edit.storage)
     if mistakes == planted.edits or (planted.edits, mistakes) in EQUIVALENT:
@@ -153,7 +153,7 @@ def verification_of(cell: Cell) -> Verification:
     return pecli.verify(tensors, cell.planted.scheme, atol=1e-6)
 
 
-def assert_mistake_is_first(answer: Verification, mistake: Planted) -> None:
+def assert_mistake_is_first(answer: Verification, mistake: WrongTensors) -> None:
     assert answer.explanations, answer.diagnosis
     assert is_named(answer.explanations[0], mistake), answer.diagnosis
 
@@ -162,13 +162,13 @@ def assert_commands_are_short(answer: Verification) -> None:
     assert all(len(command) <= MAX_COMMAND for command in commands(answer.diagnosis))
 
 
-def one_planted_in_each_scheme(kind: type[Mistake]) -> Iterator[Planted]:
+def one_planted_in_each_scheme(kind: type[Mistake]) -> Iterator[WrongTensors]:
     """Yield one mistake of a kind in the tables of every scheme that can have it.
 
     One will do: a sixth digit of π is as good as a fifth one.
     """
     for scheme in SCHEMES:
-        yield from islice(planted(scheme, [kind], tensor_names(scheme)), 1)
+        yield from islice(wrong_tensors(scheme, [kind], tensor_names(scheme)), 1)
 
 
 def explanations_by_kind(
@@ -219,7 +219,7 @@ def test_padding_rows_are_planted_unless_the_scheme_has_a_padding_row(
     planted.
     """
     scheme = pecli.Sinusoidal(40, 16, padding_idx=padding_idx)
-    mistakes = [*planted(scheme, [PaddedRows], ["pe"])]
+    mistakes = [*wrong_tensors(scheme, [PaddedRows], ["pe"])]
 
     assert len(mistakes) == count
 

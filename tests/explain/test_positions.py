@@ -132,6 +132,8 @@ def test_no_more_than_six_runs_of_positions_are_written() -> None:
 ROW_NUMBERS = np.arange(24.0)
 ALL_AT_POSITION_5 = np.full(24, 5.0)
 PACKED = np.r_[np.arange(12.0), np.arange(12.0)]
+SHUFFLED_SLOTS = np.array([3.0, 0.0, 2.0, 5.0, 1.0, 4.0])
+SLOT_NUMBERS = np.arange(6.0)
 ONE_ROW_AT_7 = np.array([7.0])
 MISTAKEN_POSITIONS = [
     (ROW_NUMBERS, 0 * ROW_NUMBERS, "nothing is rotated"),
@@ -139,6 +141,8 @@ MISTAKEN_POSITIONS = [
     (ROW_NUMBERS[:2], ALL_AT_POSITION_5[:2], "every row is at one position"),
     (ROW_NUMBERS, -ROW_NUMBERS, "the direction is reversed"),
     (PACKED, ROW_NUMBERS, "positions are not reset where a packed sequence begins"),
+    (PACKED + 5, ROW_NUMBERS + 5, "positions are not reset where a packed sequence begins"),
+    (SHUFFLED_SLOTS, SLOT_NUMBERS, "the row number is used as position"),
     (ROW_NUMBERS, PACKED, "positions restart, as those of packed sequences"),
     (ROW_NUMBERS, np.r_[ROW_NUMBERS[:12], ROW_NUMBERS[12:] - 9], "from row 12 on, all 9 too low"),
     (ROW_NUMBERS, np.r_[ROW_NUMBERS[:12], ROW_NUMBERS[12:] + 1], "from row 12 on, all 1 too far"),
@@ -176,7 +180,8 @@ def test_a_known_mistake_of_positions_is_stated_in_words(
     """`expected` are the right positions of the rows, and `used` those that were found. For example,
     0, 0, 1, 2, … instead of 0, 1, 2, 3, … is «each row has the position of the row before», and
     0, 1, …, 9, 9, 9 is «they are clamped at 9». If all are expected at 5, a cached key was to be
-    moved by 5. The words of each case in MISTAKEN_POSITIONS are written by hand.
+    moved by 5. SHUFFLED_SLOTS are six tokens in slots of a cache, 3 0 2 5 1 4. The words of each
+    case in MISTAKEN_POSITIONS are written by hand.
     """
     mistake = find_position_mistake(expected, used)
     assert mistake is not None
@@ -206,6 +211,7 @@ def test_a_known_mistake_of_positions_is_stated_in_words(
         pytest.param(ALL_AT_POSITION_5, ROW_NUMBERS, id="counted, and all at 5 expected"),
         pytest.param(PACKED, 3 * ROW_NUMBERS, id="three times each, and a restart expected"),
         pytest.param(LEFT_PADDED_BY_9, ROW_NUMBERS, id="padding counted"),
+        pytest.param(SHUFFLED_SLOTS, SLOT_NUMBERS + 3, id="slots counted from 3 on"),
     ],
 )
 def test_other_differences_of_positions_are_no_known_mistake(

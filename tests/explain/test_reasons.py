@@ -33,6 +33,10 @@ FACTORS = tuple(1 + 0.05 * k for k in range(DIM // 2))
 LONG_ROPE = pecli.Rope(LENGTH, DIM)
 SHORT_ROPE = pecli.Rope(SHORT_LENGTH, DIM)
 YARN = pecli.Rope(LENGTH, DIM, scaling="yarn", factor=4.0, original_max_position_embeddings=256)
+LLAMA_31 = pecli.Rope(
+    LENGTH, 128, 500000.0, scaling="llama3", factor=8.0, original_max_position_embeddings=8192,
+    low_freq_factor=1.0, high_freq_factor=4.0,
+)  # fmt: skip
 DYNAMIC = pecli.Rope(
     LENGTH, DIM, scaling="dynamic", factor=4.0, max_position_embeddings=256, length=1024
 )
@@ -135,6 +139,24 @@ def frequencies_with_swapped_betas() -> np.ndarray:
     return INV_FREQ / 32 * ramp + INV_FREQ * (1 - ramp)
 
 
+def sinusoids_per_column(exponents: np.ndarray) -> np.ndarray:
+    """Return sin(p · 10000^−e) in even columns and cos of it in odd ones, with an exponent e per column."""
+    angles = np.outer(np.arange(SHORT_LENGTH), BASE**-exponents)
+    is_even = np.arange(len(exponents)) % 2 == 0
+    return np.where(is_even, np.sin(angles), np.cos(angles)).astype(np.float32)
+
+
+def frequencies_times_llama3_factors() -> np.ndarray:
+    """Return frequencies, base 500000 and 128 channels, times rope_freqs.weight of Llama 3.1.
+
+    The converter of llama.cpp writes 1 for wavelengths below 8192/4, 8 for those above 8192, and
+    1/((1 − s)/8 + s) between, s = (8192/wavelength − 1)/3. llama.cpp divides by them.
+    """
+    frequencies = 500000.0 ** (-np.arange(64) / 64)
+    share = np.clip((8192 * frequencies / (2 * np.pi) - 1) / 3, 0, 1)
+    return np.asarray(frequencies / ((1 - share) / 8 + share))
+
+
 other_base = rotary_tables(1e5 ** (-2 * INDEX / DIM))
 sines = rotary_tables()["sin"]
 drawn = pecli.LearnedInit(max_len=200, dim=64, seed=3)
@@ -198,6 +220,13 @@ WRONG_FREQUENCIES: dict[str, WrongTables] = {
         np.sin(np.outer(np.arange(40), INV_FREQ * (INDEX < 16))).astype(np.float16),
         pecli.Rope(40, DIM, dtype="float16"), "rotating_pairs is 16 (the spec says 32)"),
     "reversed": WrongTables(rotary_tables(INV_FREQ[::-1]), LONG_ROPE, "cos, sin: channels are in reverse order; exact"),
+    # The exponent of column i should be 2⌊i/2⌋/64, the same for a sine and its cosine.
+    "i/dim of each column": WrongTables(sinusoids_per_column(np.arange(DIM) / DIM), pecli.Sinusoidal(SHORT_LENGTH, DIM),
+        "pe: exponent of column i is i/dim (the spec says 2⌊i/2⌋/dim); exact"),
+    "2i/dim of each column": WrongTables(sinusoids_per_column(2 * np.arange(DIM) / DIM), pecli.Sinusoidal(SHORT_LENGTH, DIM),
+        "pe: exponent of column i is 2i/dim (the spec says 2⌊i/2⌋/dim); exact"),
+    "2i/dim of each of 15 columns": WrongTables(sinusoids_per_column(2 * np.arange(15) / 15), pecli.Sinusoidal(SHORT_LENGTH, 15),
+        "pe: exponent of column i is 2i/dim (the spec says 2⌊i/2⌋/dim); exact"),
     # The frequencies of 128 channels, over 64, in two copies, where 64 channels should be.
     "another dimension": WrongTables(
         {name: np.tile(table, 2) for name, table in rotary_tables(BASE ** (-2 * np.arange(64) / DIM)).items()},
@@ -223,6 +252,8 @@ WRONG_SCALING: dict[str, WrongTables] = {
     "YaRN of exponents over 128 channels": WrongTables(
         rotary_tables(blended(BASE ** (-2 * INDEX / (2 * DIM))), 0.1 * math.log(4) + 1), YARN,
         "cos, sin: frequencies are over 128 channels (the spec says 64);"),
+    "llama3, multiplied": WrongTables(rotary_tables(frequencies_times_llama3_factors()), LLAMA_31,
+        "frequencies are multiplied by the llama3 factors, not divided; exact"),
 }  # fmt: skip
 """Tables that lack the scaling of their frequencies for a longer context, or have another one."""
 
@@ -503,8 +534,8 @@ def test_an_attention_factor_without_its_scaling_is_stated_before_the_command() 
     tables = short_rotary_tables(frequencies, height=0.1 * math.log(32) + 1)
     reason, command = diagnosis_of(tables, SHORT_YARN)
 
-    assert "attention factor is 1.346574, as the spec says" in reason
-    assert "apart from that (" in command
+    assert "; attention factor is 1.346574, as the spec says; exact" in reason
+    assert "apart from that (attention factor is 1.346574), reproduce with" in command
 
 
 @pytest.mark.parametrize("rows", [8, 16, 24])

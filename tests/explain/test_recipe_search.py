@@ -45,8 +45,8 @@ def config_of_case(case: str) -> dict[str, Any]:
 
 
 def dump_of_runtime(case: str, runtime: str) -> dict[str, np.ndarray]:
-    cos, sin = tables_computed_by(case, runtime)
-    return {"cos": cos[:ROWS], "sin": sin[:ROWS]}
+    tables = tables_computed_by(case, runtime)
+    return {"cos": tables.cos[:ROWS], "sin": tables.sin[:ROWS]}
 
 
 EVERY = [

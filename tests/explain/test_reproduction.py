@@ -28,6 +28,7 @@ LONGROPE: Any = {
 YARN: Any = {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
 ROPE = pecli.Rope(seq_len=48, dim=32)
 MAE = pecli.Sinusoidal(dim=32, grid=(7, 6), style="mae")
+DYNAMIC: Any = {"scaling": "dynamic", "factor": 2.0, "max_position_embeddings": 64}
 WEIGHTS = [
     [0.346, 0.822],
     [0.33, -1.303],
@@ -49,6 +50,8 @@ CHANGES_WITH_A_COMMAND: dict[str, Changed] = {
     "cosines before sines": (MAE, {"cos_first": True}),
     "amplitude": (MAE, {"amplitude": 2.0}),
     "attention factor of YaRN": (replace(ROPE, positions=POSITIONS, seq_len=None, **YARN), {"attention_factor": 2.0}),
+    "original length of YaRN": (replace(ROPE, seq_len=128, **YARN), {"original_max_position_embeddings": 256}),
+    "length of dynamic NTK": (replace(ROPE, seq_len=128, **DYNAMIC), {"length": 100}),
     "base in float16": (replace(ROPE, seq_len=64, dtype="float16"), {"base": 1e6}),
     "first position": (replace(ROPE, seq_len=64, layout="interleaved"), {"offset": 5}),
     "rule of ALiBi's slopes": (pecli.Alibi(12, 32), {"rule": "naive"}),

@@ -536,6 +536,84 @@ def test_values_that_were_only_rounded_are_named_as_such() -> None:
     assert edits_found_in(rounded) == [(Dtype("bfloat16"),)]
 
 
+FAR = 70_000
+"""A position at which the angles of float32 are off by up to 0.004, so that cosines are as well."""
+
+
+def inv_freq_of_torch() -> Array:
+    """Return 1 / base**(2i/d) as transformers computes it: the power in float32, then its reciprocal."""
+    powers = (1e4 ** (np.arange(DIM // 2) / (DIM // 2))).astype(np.float32)
+    return np.float32(1) / powers
+
+
+def rotated_in_float32(
+    first_position: int, inv_freq: Array | None = None, queries: Array = QUERIES
+) -> Array:
+    """Rotate queries from a position on, with every number in float32."""
+    if inv_freq is None:
+        inv_freq = inv_freq_of_torch()
+    places = (first_position + ROW_NUMBERS).astype(np.float32)
+    angles = places[:, None] * inv_freq  # (rows, pairs) in float32
+    cos, sin = (function(angles.astype(float)).astype(np.float32) for function in (np.cos, np.sin))
+    return in_steps(queries.astype(np.float32), cos, sin)
+
+
+@pytest.mark.parametrize(
+    "options", [{"offset": FAR}, {"positions": FAR + ROW_NUMBERS}], ids=["offset", "stated"]
+)
+def test_queries_that_float32_explains_are_named_as_such(options: dict[str, Any]) -> None:
+    after = rotated_in_float32(FAR)
+    result = pecli.verify(after, CONFIG, before=QUERIES, atol=1e-4, **options)
+
+    assert not result.passed
+    assert [explanation.edits for explanation in result.explanations] == [(Recipe("float32"),)]
+    assert result.reasons[1:] == ("verify with --recipe float32",)
+    assert pecli.verify(
+        after, CONFIG, before=QUERIES, atol=1e-4, recipe="float32", **options
+    ).passed
+
+
+def test_float32_is_named_near_position_0_if_no_tolerance_allows_it() -> None:
+    """The angles of positions up to 63 are off by up to 2e-6 in float32, and the products by 5e-7."""
+    after = rotated_in_float32(0)
+    result = pecli.verify(after, CONFIG, before=QUERIES, atol=0)
+
+    assert result.reasons[1:] == ("verify with --recipe float32 --atol 1e-6",)
+    assert pecli.verify(after, CONFIG, before=QUERIES, atol=1e-6, recipe="float32").passed
+
+
+def test_queries_in_bfloat16_do_not_show_tables_in_bfloat16() -> None:
+    """The angles are in float32, and only the result is rounded to bfloat16."""
+    before = QUERIES.astype(BF16)
+    after = rotated_in_float32(FAR, queries=before).astype(BF16)
+
+    assert edits_found_in(after, before, offset=FAR, atol=1e-3) == [(Recipe("float32"),)]
+
+
+def test_float32_is_not_claimed_of_other_frequencies_than_those_of_the_recipe() -> None:
+    """The frequencies are computed in float64 and rounded once, as some ports in C++ do. Such angles
+    are within the errors of float32 arithmetic, but `--recipe float32` does not make them.
+    """
+    after = rotated_in_float32(FAR, frequencies().astype(np.float32))
+
+    assert edits_found_in(after, offset=FAR) == []
+
+
+def test_a_mistake_beside_float32_is_named_alone() -> None:
+    """All queries are rotated one position too far, in float32."""
+    after = rotated_in_float32(FAR + 1)
+
+    assert edits_found_in(after, offset=FAR) == [(Parameter("offset", FAR, FAR + 1),)]
+
+
+def test_float32_is_not_claimed_of_a_shift_since_verify_computes_it_exactly() -> None:
+    """Keys of a cache are moved by 70,000 positions: every row is turned by the angles of that."""
+    angles = np.float32(FAR) * inv_freq_of_torch()
+    after = rotated_in_layouts(QUERIES, angles).astype(np.float32)
+
+    assert edits_found_in(after, shift=FAR) == []
+
+
 @pytest.mark.parametrize("heads", [[1], [0, 6]])
 def test_other_positions_of_some_heads_are_named(heads: list[int]) -> None:
     """Of 8 heads, some are rotated at positions 7 to 70, and the others rightly at 0 to 63."""
@@ -547,6 +625,110 @@ def test_other_positions_of_some_heads_are_named(heads: list[int]) -> None:
 
     assert explanation.tensors == (f"sequence 0, {names[tuple(heads)]}",)
     assert explanation.edits == (Positions("0 … 63", "7 … 70", "all 7 too far"),)
+
+
+def test_heads_are_named_without_a_sequence_if_there_is_no_axis_of_sequences() -> None:
+    """Head 1 of (heads, positions, channels) is rotated at positions 7 to 70 instead of 0 to 63."""
+    before = QUERIES[0]
+    after = rotated_in_layouts(before, angles_at())
+    after[1] = rotated_in_layouts(before[1], angles_at(ROW_NUMBERS + 7))
+    result = pecli.verify(after.astype(np.float32), CONFIG, before=before, atol=1e-4)
+    (explanation,) = result.explanations
+
+    assert explanation.tensors == ("head 1",)
+
+
+def with_odd_heads(after: Array, odd: Array, heads: list[int]) -> Array:
+    """Return queries in which some heads are taken from others."""
+    mixed = after.copy()
+    mixed[:, heads] = odd[:, heads]
+    return mixed
+
+
+INTERLEAVED = rotated_in_layouts(QUERIES, angles_at(), "interleaved", "interleaved")
+OF_BASE_3000 = rotated_in_layouts(QUERIES, angles_at(base=3000.0))
+BACKWARDS = rotated_in_layouts(QUERIES, -angles_at())
+WITHOUT_MINUS = np.concatenate([A * COS + B * SIN, B * COS + A * SIN], axis=-1)
+
+
+@pytest.mark.parametrize(
+    ("after", "odd_heads", "edits"),
+    [
+        pytest.param(
+            with_odd_heads(
+                INTERLEAVED,
+                rotated_in_layouts(
+                    QUERIES, angles_at(ROW_NUMBERS + 1), "interleaved", "interleaved"
+                ),
+                [7],
+            ),
+            (7,),
+            (Layout("halves", "interleaved"),),
+            id="interleaved, and one head a position too far",
+        ),
+        pytest.param(
+            with_odd_heads(OF_BASE_3000, QUERIES.astype(np.float64), [0]),
+            (0,),
+            (Parameter("base", 1e4, 3000.0),),
+            id="another base, and the first head not rotated",
+        ),
+        pytest.param(
+            with_odd_heads(OF_BASE_3000, BACKWARDS, [0, 1]),
+            (0, 1),
+            (Parameter("base", 1e4, 3000.0),),
+            id="another base, and the first two heads backwards",
+        ),
+        pytest.param(
+            with_odd_heads(1.1 * INTERLEAVED, 1.1 * QUERIES.astype(np.float64), [3]),
+            (3,),
+            (Layout("halves", "interleaved"), Scaled(1.1)),
+            id="two mistakes, and one head not rotated",
+        ),
+        pytest.param(
+            with_odd_heads(WITHOUT_MINUS, BACKWARDS, [5]),
+            (5,),
+            (Rotation("no minus"),),
+            id="a wrong formula, and one head backwards",
+        ),
+    ],
+)
+def test_a_mistake_of_most_heads_is_named_beside_the_others(
+    after: Array, odd_heads: tuple[int, ...], edits: tuple[Edit, ...]
+) -> None:
+    """Of 8 heads, `odd_heads` have a mistake of their own. The other heads have the mistakes `edits`."""
+    places = tuple((0, head) for head in odd_heads)
+    ((*edits_of_most_heads, edit_of_others),) = edits_found_in(after)
+
+    assert set(edits_of_most_heads) == set(edits)
+    assert edit_of_others == HeadsWrong(places)
+
+
+def test_heads_of_which_half_are_rotated_differently_have_no_common_reason() -> None:
+    """Heads 0 to 3 have base 3000, and heads 4 to 7 turn backwards."""
+    assert edits_found_in(with_odd_heads(OF_BASE_3000, BACKWARDS, [4, 5, 6, 7])) == []
+
+
+def test_a_wrong_element_beside_odd_heads_is_no_part_of_a_reason_without_it() -> None:
+    """All heads have base 3000 except head 7, which turns backwards, and two elements of heads 2 and 4
+    are wrong: each of these is named, or there is no reason.
+    """
+    after = with_odd_heads(OF_BASE_3000, BACKWARDS, [7])
+    after[0, 2, 11, 5] += 1
+    after[0, 4, 40, 50] += 1
+    for edits in edits_found_in(after):
+        assert ElementsWrong(((0, 2, 11, 5), (0, 4, 40, 50))) in edits
+
+
+def test_other_pairs_another_base_and_a_factor_are_three_mistakes() -> None:
+    """All heads agree on interleaved pairs, so that two mistakes are left to be searched."""
+    after = 2 * rotated_in_layouts(QUERIES, angles_at(base=3000.0), "interleaved", "interleaved")
+    ((*edits,),) = edits_found_in(after)
+
+    assert set(edits) == {
+        Layout("halves", "interleaved"),
+        Parameter("base", 1e4, 3000.0),
+        Scaled(2.0),
+    }
 
 
 PARTIAL_HEADS = {"hidden_size": 32, "num_attention_heads": 2}

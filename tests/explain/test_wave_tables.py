@@ -1,7 +1,7 @@
 """Sinusoidal and rotary schemes described as waves, in common parameters, and schemes made from
 such a description.
 
-A WaveTable has a base, a denominator (frequencies are base^(−i/denominator)), a scale, an
+WaveParameters have a base, a denominator (frequencies are base^(−i/denominator)), a scale, an
 amplitude, a scaling, and the order of columns; the search for reasons changes these. Expected
 values are the scheme that was described, or arithmetic in the docstrings.
 """
@@ -17,8 +17,14 @@ from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.explain.frequency_schedule import table_at_consecutive_positions
-from pecli.explain.wave_tables import WaveEdit, WaveTable, scheme_of_waves, wave_edit, wave_table
+from pecli.explain.frequency_schedule import wave_parameters_without_position_list
+from pecli.explain.wave_tables import (
+    WaveEdit,
+    WaveParameters,
+    scheme_with_wave_parameters,
+    wave_edit,
+    wave_parameters,
+)
 
 YARN = Rope(64, 32, 500000.0, scaling="yarn", factor=8.0, original_max_position_embeddings=16)
 LONG = Rope(
@@ -44,9 +50,9 @@ LLAMA3 = Rope(
 )
 
 
-def waves_of(scheme: Scheme) -> WaveTable:
-    """Return the description of a scheme by the numbers of its waves."""
-    waves = wave_table(scheme)
+def waves_of(scheme: Scheme) -> WaveParameters:
+    """Return the description of a scheme by the parameters of its waves."""
+    waves = wave_parameters(scheme)
     assert waves is not None
     return waves
 
@@ -68,12 +74,13 @@ def waves_of(scheme: Scheme) -> WaveTable:
     ids=str,
 )
 def test_a_scheme_is_recovered_from_its_waves(scheme: Scheme) -> None:
-    """`waves_of` describes a scheme by base, denominator, scale and so on, and `scheme_of_waves` goes
-    back. The recovered scheme may have other parameters, but must make the same bytes. Without a
-    scaling, frequency i is scale · base^(−i/denominator), by the fields of the description.
+    """`waves_of` describes a scheme by base, denominator, scale and so on, and
+    `scheme_with_wave_parameters` goes back. The recovered scheme may have other parameters, but must
+    make the same bytes. Without a scaling, frequency i is scale · base^(−i/denominator), by the
+    fields of the description.
     """
     waves = waves_of(scheme)
-    recovered = scheme_of_waves(waves, dtype=scheme.dtype)
+    recovered = scheme_with_wave_parameters(waves, dtype=scheme.dtype)
 
     assert type(recovered) is type(scheme)
     assert recovered is not None
@@ -94,7 +101,7 @@ def test_a_scheme_is_recovered_from_its_waves(scheme: Scheme) -> None:
 )
 def test_schemes_without_waves_at_consecutive_positions_have_no_description(scheme: Scheme) -> None:
     """ALiBi has slopes, LearnedInit drawn weights, and the positions 5 and 1 are not consecutive."""
-    assert wave_table(scheme) is None
+    assert wave_parameters(scheme) is None
 
 
 ROTARY = waves_of(Rope(4, 8))
@@ -116,17 +123,17 @@ SINUSOIDAL = waves_of(Sinusoidal(4, 8))
         pytest.param(ROTARY._replace(base=-1.0), id="a negative base"),
     ],
 )
-def test_frequencies_that_no_scheme_has_make_none(waves: WaveTable) -> None:
+def test_frequencies_that_no_scheme_has_make_none(waves: WaveParameters) -> None:
     """Frequencies are base^(−i/denominator). A rotary scheme has its number of pairs as denominator,
     here 4. Only a sinusoidal one may have a smaller one, 4 − freq_shift, and its sines and cosines
     are in one table.
     """
-    assert scheme_of_waves(waves) is None
+    assert scheme_with_wave_parameters(waves) is None
 
 
 def test_a_smaller_denominator_in_one_table_is_the_shift_of_a_sinusoidal_scheme() -> None:
     """The denominator of 4 pairs is 4 − freq_shift: 3 is a shift of 1."""
-    scheme = scheme_of_waves(SINUSOIDAL._replace(denominator=3.0))
+    scheme = scheme_with_wave_parameters(SINUSOIDAL._replace(denominator=3.0))
     assert scheme is not None
     assert scheme.value_of("freq_shift") == 1.0
 
@@ -139,19 +146,19 @@ def test_a_smaller_denominator_in_one_table_is_the_shift_of_a_sinusoidal_scheme(
     ],
 )
 def test_one_table_of_both_functions_that_only_separate_ones_can_be_makes_none(
-    waves: WaveTable,
+    waves: WaveParameters,
 ) -> None:
     """One table of sines and cosines (separate=False) is sinusoidal. Such tables have no compact layout
     and no scaling, which rotary tables have.
     """
-    assert scheme_of_waves(waves) is None
+    assert scheme_with_wave_parameters(waves) is None
 
 
 def test_an_amplitude_without_a_scaling_is_an_attention_factor() -> None:
     """ROTARY describes Rope(4, 8), here with the amplitude 1.5: a scheme with this attention factor,
     whose frequencies are unscaled.
     """
-    louder = scheme_of_waves(ROTARY._replace(amplitude=1.5))
+    louder = scheme_with_wave_parameters(ROTARY._replace(amplitude=1.5))
     assert louder is not None
     assert louder.attention_factor_value() == 1.5
     assert louder.inverse_frequencies() == Rope(4, 8).inverse_frequencies()
@@ -169,7 +176,7 @@ def test_the_number_of_rotating_pairs_is_kept_although_its_share_is_rounded(
     for example, may fall just below 15, but 15 pairs must rotate.
     """
     waves = waves_of(Rope(2, 8, scaling="proportional", partial_rotary_factor=0.5))
-    rope = scheme_of_waves(
+    rope = scheme_with_wave_parameters(
         waves._replace(dim=2 * pairs, denominator=pairs, rotating_pairs=rotating)
     )
 
@@ -180,7 +187,7 @@ def test_the_number_of_rotating_pairs_is_kept_although_its_share_is_rounded(
 def test_a_share_of_pairs_is_a_plain_number_if_it_can_be() -> None:
     """One of the four pairs of 8 channels rotates: partial_rotary_factor is 0.25 exactly."""
     waves = waves_of(Rope(2, 8, scaling="proportional", partial_rotary_factor=0.5))
-    rope = scheme_of_waves(waves._replace(rotating_pairs=1))
+    rope = scheme_with_wave_parameters(waves._replace(rotating_pairs=1))
 
     assert rope is not None
     assert rope.value_of("partial_rotary_factor") == 0.25
@@ -261,23 +268,23 @@ def test_waves_have_the_attention_factor_that_longrope_computes_otherwise() -> N
 
 
 def test_a_scheme_at_listed_positions_has_the_waves_of_consecutive_ones() -> None:
-    """`wave_table` describes only schemes at consecutive positions, which 3, 1 and 2 are not. As the
-    frequencies do not depend on positions, `table_at_consecutive_positions` returns the description
-    of one position with the same frequencies.
+    """`wave_parameters` describes only schemes at consecutive positions, which 3, 1 and 2 are not. As
+    the frequencies do not depend on positions, `wave_parameters_without_position_list` returns the
+    description of one position with the same frequencies.
     """
     listed = Rope(positions=(3, 1, 2), dim=8, base=500.0)
-    assert wave_table(listed) is None
+    assert wave_parameters(listed) is None
 
-    one_position = wave_table(Rope(seq_len=1, dim=8, base=500.0))
+    one_position = wave_parameters(Rope(seq_len=1, dim=8, base=500.0))
     assert one_position is not None
-    assert table_at_consecutive_positions(listed) == one_position
+    assert wave_parameters_without_position_list(listed) == one_position
 
 
 def test_a_scheme_at_consecutive_positions_has_its_own_waves_there() -> None:
     """YARN is at the positions 0 to 63, so that both functions describe it in the same way."""
-    described = wave_table(YARN)
+    described = wave_parameters(YARN)
     assert described is not None
-    assert table_at_consecutive_positions(YARN) == described
+    assert wave_parameters_without_position_list(YARN) == described
 
 
 @pytest.mark.parametrize(
@@ -287,8 +294,8 @@ def test_a_scheme_at_consecutive_positions_has_its_own_waves_there() -> None:
         pytest.param(Alibi(4, 4), id="ALiBi has no waves"),
     ],
 )
-def test_a_scheme_without_waves_along_one_axis_has_no_table_at_consecutive_positions(
+def test_a_scheme_without_waves_along_one_axis_has_no_wave_parameters(
     scheme: Scheme,
 ) -> None:
-    """`table_at_consecutive_positions` describes a scheme by waves along one axis of positions."""
-    assert table_at_consecutive_positions(scheme) is None
+    """`wave_parameters_without_position_list` describes a scheme by waves along one axis of positions."""
+    assert wave_parameters_without_position_list(scheme) is None

@@ -115,6 +115,14 @@ def test_texts_that_are_not_all_complex_numbers_are_refused(text: str, message: 
         read_text(text)
 
 
+def test_pairs_in_parentheses_are_the_real_channels_of_a_row() -> None:
+    """C++ prints complex numbers so, and a loop in C may print the two channels of each pair of a query
+    in the same way. Queries are real, and a table is also checked as cosines beside sines.
+    """
+    tensors = read_text("(0.54,0.84) (0.99,0.1)\n(1,0) (0.5,0.25)\n")
+    assert tensors["array"].tolist() == [[0.54, 0.84, 0.99, 0.1], [1, 0, 0.5, 0.25]]
+
+
 def test_real_and_complex_tensors_may_stand_in_one_text() -> None:
     tensors = read_text("freqs_cis: [[1+0j, 0.5-0.25j]]\nq = [[1.5, 2.0]]\n")
     assert {name: tensor.dtype.name for name, tensor in tensors.items()} == {

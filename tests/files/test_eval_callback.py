@@ -190,8 +190,16 @@ def test_a_log_without_the_inputs_of_the_rotation_is_refused(tmp_path: Path) -> 
     log = log_of(queries)
     filtered = changed(log, "Qcur-0 (reshaped) =", "other =")
 
-    with pytest.raises(FileError, match="the elements of their inputs are not printed"):
+    with pytest.raises(FileError, match="Qcur-0 is printed without the elements of its input"):
         load_file(write_log(tmp_path / "x.log", filtered))
+
+
+def test_a_log_whose_rotation_is_printed_in_another_form_is_refused_as_such(tmp_path: Path) -> None:
+    """The line of the only ROPE in the log ends before the shape of its result."""
+    log = "ggml_debug: Qcur-0 = (f32) ROPE(Qcur-0 (reshaped){64, 4, 5, 1}, x{5, 1, 1, 1}})\n"
+
+    with pytest.raises(FileError, match="not in the form of llama-eval-callback"):
+        load_file(write_log(tmp_path / "x.log", log))
 
 
 BATCH_OF_ONE = "{64, 4, 5, 1}"
@@ -221,7 +229,8 @@ def test_a_rotation_of_another_shape_than_its_input_is_left_out(tmp_path: Path) 
     assert log.count(sides) == 2  # of the input, and then of the result
     reshaped = log.replace(sides, "}) = {32, 4, 5, 1}", 1)
 
-    with pytest.raises(FileError, match="the elements of their inputs are not printed"):
+    problem = "Qcur-0 has the shape {64, 4, 5, 1}, and its input {32, 4, 5, 1}"
+    with pytest.raises(FileError, match=problem):
         load_file(write_log(tmp_path / "x.log", reshaped))
 
 
@@ -299,11 +308,9 @@ def test_a_shape_beyond_the_printed_elements_is_refused_without_taking_memory(
 
 
 def test_a_log_of_which_all_rotations_have_several_batches_is_refused(tmp_path: Path) -> None:
-    """The only rotation in the log has a batch of 2 and is left out. Then no rotation is left whose
-    input can be read, and the message is the one for logs without any printed input.
-    """
+    """The only rotation in the log has a batch of 2 and is left out, and then none is left."""
     queries = random_queries(tokens=5, heads=4, dim=64)
     of_two = changed(log_of(queries), BATCH_OF_ONE, BATCH_OF_TWO)
 
-    with pytest.raises(FileError, match="the elements of their inputs are not printed"):
+    with pytest.raises(FileError, match="Qcur-0 has a batch of 2, and only 1 is read"):
         load_file(write_log(tmp_path / "x.log", of_two))

@@ -260,8 +260,21 @@ def test_external_data_that_are_no_file_of_the_models_folder_are_refused(
 @pytest.mark.parametrize(
     ("part", "problem"),
     [
-        pytest.param({"length": 12}, "needs 16 bytes", id="12 bytes of 16"),
-        pytest.param({"offset": 8}, "needs 16 bytes from byte 8", id="8 bytes too far"),
+        pytest.param(
+            {"length": 12},
+            "needs 16 bytes, and its entry states 12 in 'data'",
+            id="12 bytes of 16",
+        ),
+        pytest.param(
+            {"length": 20},
+            "needs 16 bytes, and its entry states 20 in 'data'",
+            id="20 bytes instead of 16",
+        ),
+        pytest.param(
+            {"offset": 8},
+            "needs 16 bytes from byte 8 of 'data', which has 16",
+            id="8 bytes too far",
+        ),
         pytest.param({"offset": -8}, "needs 16 bytes from byte -8", id="before the beginning"),
         pytest.param({"offset": 1 << 70}, "needs 16 bytes from byte 11805916207", id="at 2^70"),
         pytest.param({"offset": "x"}, "cannot be read: ", id="no number"),

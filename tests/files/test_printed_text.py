@@ -281,6 +281,19 @@ def test_rows_of_two_tensors_that_alternate_are_read_as_two_tables() -> None:
             id="words in brackets",
         ),
         pytest.param(
+            "q pos 0 head 0: 1.5 2\nq pos 0 head 1: 5 6\nq pos 1 head 0: 3 4\nq pos 1 head 1: 7 8.5\n",
+            id="words of positions before heads",
+        ),
+        pytest.param(
+            "q token=0 head=0: [1.5, 2]\nq token=0 head=1: [5, 6]\n"
+            "q token=1 head=0: [3, 4]\nq token=1 head=1: [7, 8.5]\n",
+            id="words of tokens before heads",
+        ),
+        pytest.param(
+            "q tok 0:\nhead 0: 1.5 2\nhead 1: 5 6\nq tok 1:\nhead 0: 3 4\nhead 1: 7 8.5\n",
+            id="heads below a title for each token",
+        ),
+        pytest.param(
             "q head 0:\n1.5 2\n3 4\nq head 1:\n5 6\n7 8.5\n", id="a title above each head"
         ),
         pytest.param(
@@ -319,6 +332,40 @@ def test_printed_numbers_are_placed_by_the_labels_of_their_heads_and_rows(text: 
     Path("x.log").write_text(text)
 
     assert pecli.load("x.log")["q"].tolist() == [head_0, head_1]
+
+
+def test_indices_without_words_keep_their_order() -> None:
+    """Nothing states what the two indices count: three rows of the first, and two of the second."""
+    lines = [f"q[{row}][{column}] = {row} {column}.5\n" for row in range(3) for column in range(2)]
+    Path("x.log").write_text("".join(lines))
+
+    assert pecli.load("x.log")["q"].shape == (3, 2, 2)
+
+
+def test_a_log_of_one_token_has_an_axis_of_one_position() -> None:
+    Path("x.log").write_text("".join(f"q pos 7 head {head}: 1.5 {head}\n" for head in range(3)))
+    assert pecli.load("x.log")["q"].shape == (3, 1, 2)
+
+
+def test_queries_printed_token_by_token_are_verified() -> None:
+    """A loop over 6 tokens prints both heads of each, with 64 channels. They are rotated by the usual
+    formula, at the position of their token.
+    """
+    before = np.random.default_rng(0).normal(size=(6, 2, 64))
+    angles = np.outer(np.arange(6), 1e4 ** (-np.arange(32) / 32))[:, None]  # the same for all heads
+    a, b = np.split(before, 2, axis=-1)
+    cos, sin = np.cos(angles), np.sin(angles)
+    after = np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+    for name, values in (("before", before), ("after", after)):
+        lines = []
+        for token, head in np.ndindex(6, 2):
+            numbers = " ".join(f"{number:.6f}" for number in values[token, head])
+            lines.append(f"q pos {token} head {head}: {numbers}\n")
+        Path(f"{name}.txt").write_text("".join(lines))
+
+    result = pecli.verify("after.txt", "tinyllama-1.1b", before="before.txt", atol=1e-3)
+    assert result.passed
+    assert [tensor.shape for tensor in result.tensors] == [(2, 6, 64)]
 
 
 def test_an_index_in_brackets_before_a_whole_table_counts_layers() -> None:
@@ -922,18 +969,19 @@ def test_a_print_of_llama_cpp_that_was_cut_is_named_as_such() -> None:
     [
         pytest.param("torch.Size([1, 2])\ntable = tensor([[1.5, 0.5]])\n", id="a size of torch"),
         pytest.param("const table = [_][2]f32{.{1.5, 0.5}};\n", id="Zig"),
+        pytest.param("const table = [_][_]f32{.{1.5, 0.5}};\n", id="Zig, two counted lengths"),
         pytest.param("std::vector<std::vector<float>> table = {{1.5f, 0.5f}};\n", id="C++"),
         pytest.param("export const table = [[1.5, 0.5]];\n", id="JavaScript"),
     ],
 )
 def test_words_of_languages_around_numbers_are_left_out(text: str) -> None:
     """The only tensor of each text is `table`, the row 1.5, 0.5. Types and sizes beside it hold no
-    numbers of a tensor: `[1, 2]` is a size. Of Zig's `[_]`, underscores may stay at the name.
+    numbers of a tensor: `[1, 2]` is a size, and `[_]` of Zig a length that the compiler counts.
     """
     Path("x.txt").write_text(text)
     ((name, table),) = pecli.load("x.txt").items()
 
-    assert name.rstrip("_") == "table"
+    assert name == "table"
     assert table.tolist() == [[1.5, 0.5]]
 
 
@@ -1130,12 +1178,12 @@ def test_lists_with_numbers_for_names_are_separate_tensors_with_a_note(text: str
     [
         pytest.param(
             '{"q": {"0": 1, "2": 3}}',
-            "line 1, column 15: member 1 of a list is missing$",
+            "line 1, column 16: member 1 of a list is missing$",
             id="a missing index",
         ),
         pytest.param(
             '{"q": {"0": 1, "1": "x"}}',
-            "a list does not end with its members in order$",
+            "line 1, column 16: a list does not end with its members in order$",
             id="a text for a number",
         ),
         pytest.param(
@@ -1146,8 +1194,7 @@ def test_lists_with_numbers_for_names_are_separate_tensors_with_a_note(text: str
 )
 def test_a_typed_array_with_a_hole_is_refused(text: str, problem: str) -> None:
     """JSON.stringify writes a Float32Array as {"0": …, "1": …}; every index must be there, with a
-    number, and a bracket at the end. In the first text, member 1 should begin behind the 14th
-    character, a comma.
+    number, and a bracket at the end. In the first text, the member at column 16 should be member 1.
     """
     Path("x.json").write_text(text)
     with pytest.raises(FileError, match=problem):
@@ -1224,7 +1271,7 @@ def test_long_lines_that_are_read_in_pieces_give_the_same_tensors(
     sixteen_bytes_of_a_line = rb"[^\n]{0,16}"
     rest_of_a_number = rb"[^\s,;\[\]{}]{0,16}"
     piece = re.compile(sixteen_bytes_of_a_line + rest_of_a_number + rb"\n?")
-    monkeypatch.setattr("pecli.files.number_text._LINE_OR_PART", piece)
+    monkeypatch.setattr("pecli.files.number_text._LINE_OR_BEGINNING", piece)
     in_pieces = pecli.load("x.txt")
 
     assert [*in_pieces] == [*whole]
@@ -1251,11 +1298,19 @@ def test_null_and_words_in_quotes_are_nan_and_infinities_in_json() -> None:
             "line 1, column 13: a comma is missing before the end$",
             id="an object that does not end",
         ),
-        pytest.param('{"a" [1, 2]}', "line 1, column 7: a colon is missing after", id="no colon"),
-        pytest.param('{"a": [1], "a": [2]}', "'a' is named twice$", id="a name twice"),
-        pytest.param('{"a": [1] "b": [2]}', "a comma is missing before '\"b\"'$", id="no comma"),
+        pytest.param('{"a" [1, 2]}', "line 1, column 6: a colon is missing after", id="no colon"),
         pytest.param(
-            '{"a": [1, 2], b: [3]}', "'b' is not a name in quotes$", id="a name without quotes"
+            '{"a": [1], "a": [2]}', "line 1, column 12: 'a' is named twice$", id="a name twice"
+        ),
+        pytest.param(
+            '{"a": [1] "b": [2]}',
+            "line 1, column 11: a comma is missing before '\"b\"'$",
+            id="no comma",
+        ),
+        pytest.param(
+            '{"a": [1, 2], b: [3]}',
+            "line 1, column 15: 'b' is not a name in quotes$",
+            id="a name without quotes",
         ),
         pytest.param(
             '{"a": [[1, 2], [3]]}',
@@ -1268,8 +1323,8 @@ def test_null_and_words_in_quotes_are_nan_and_infinities_in_json() -> None:
         pytest.param(
             '{"a": ["x"]}', "holds no list of numbers; write nested lists", id="a list of texts"
         ),
-        pytest.param('{"a": tru}', "'tru' is not JSON$", id="half a word"),
-        pytest.param('{"a": }', "line 1, column 8: a value is missing before '}'$", id="no value"),
+        pytest.param('{"a": tru}', "line 1, column 7: 'tru' is not JSON$", id="half a word"),
+        pytest.param('{"a": }', "line 1, column 7: a value is missing before '}'$", id="no value"),
         pytest.param(
             '{"\\ud800": [1]}', "is not a name in quotes$", id="half a character as a name"
         ),
@@ -1278,11 +1333,15 @@ def test_null_and_words_in_quotes_are_nan_and_infinities_in_json() -> None:
             "is not a .json file of tables; a .json has the form",
             id="the tables of a .json of pecli, deeper",
         ),
-        pytest.param('{"a": [1]} 2', "'2' follows the end$", id="a number after the end"),
-        pytest.param('{"a": "x', "a text does not end$", id="a text that does not end"),
+        pytest.param(
+            '{"a": [1]} 2', "line 1, column 12: '2' follows the end$", id="a number after the end"
+        ),
+        pytest.param(
+            '{"a": "x', "line 1, column 7: a text does not end$", id="a text that does not end"
+        ),
         pytest.param(
             '{"a":' * 40 + "1" + "}" * 40,
-            "is nested more than 32 levels deep$",
+            "line 1, column 166: is nested more than 32 levels deep$",
             id="40 objects in each other",
         ),
         pytest.param(
@@ -1294,8 +1353,9 @@ def test_null_and_words_in_quotes_are_nan_and_infinities_in_json() -> None:
 )
 def test_text_that_is_not_json_of_lists_is_refused_at_its_place(text: str, problem: str) -> None:
     """Each text has one mistake; the message names it. Columns count from 1: that of a word is where it
-    begins, that of a missing end is behind the text, and that of a bracket in the place of a colon
-    or a value is behind the bracket.
+    begins, also if it is a bracket in the place of a colon or a value, and that of a missing end is
+    behind the text. Of 40 objects in each other, each begins 5 columns after the one around it; the
+    value in the 33rd of them is too deep, and begins at column 33 · 5 + 1.
     """
     Path("x.json").write_text(text)
     with pytest.raises(FileError, match=problem):

@@ -702,6 +702,12 @@ def test_more_tensors_or_lists_than_the_limit_are_refused(
             id="an index with a name",
         ),
         pytest.param(
+            "a,b\n1,0.5,1\n2,0.25,2\n",
+            [[0.5, 1], [0.25, 2]],
+            "its first column, which has no name, numbers the rows",
+            id="R, or pandas with index_label=False",
+        ),
+        pytest.param(
             "0,5;1\n0,25;2\n",
             [[0.5, 1], [0.25, 2]],
             "a comma is a decimal point",
@@ -718,7 +724,9 @@ def test_more_tensors_or_lists_than_the_limit_are_refused(
 def test_a_reading_of_csv_that_the_text_does_not_state_is_noted(
     tmp_path: Path, text: str, expected: list[list[float]], note: str
 ) -> None:
-    """pandas numbers columns from 0, and has the names of its index above the rows."""
+    """pandas numbers columns from 0, and has the names of its index above the rows. R numbers rows
+    from 1, and has no name above them.
+    """
     (tmp_path / "x.csv").write_text(text)
     notes: list[str] = []
     with passed_to(notes.append):
@@ -792,6 +800,43 @@ def test_the_header_of_a_csv_is_not_read_as_a_row(
     """
     (tmp_path / "x.csv").write_bytes(text.encode())
     assert pecli.load(tmp_path / "x.csv")["array"].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "numbers"),
+    [
+        pytest.param("a,b,c\n1", "3 names", "1 number", id="more names than numbers"),
+        pytest.param("a,b\n1,0.5,3\n5,0.25,4", "2 names", "3 numbers", id="fewer names"),
+        pytest.param("0,1,2\n0.5,1", "3 names", "2 numbers", id="numbered columns"),
+        pytest.param(",0,1\n0,1.5", "3 names", "2 numbers", id="below the corner of pandas"),
+        pytest.param(",a,b\n0,1,2,3\n1,1,2,3", "3 names", "4 numbers", id="beside that corner"),
+        pytest.param("a;b;c\n1,5;2", "3 names", "2 numbers", id="semicolons"),
+        pytest.param("a,b,c,\n1,2", "3 names", "2 numbers", id="a comma at the end of the header"),
+    ],
+)
+def test_a_csv_whose_header_has_another_count_than_its_rows_is_refused(
+    tmp_path: Path, text: str, names: str, numbers: str
+) -> None:
+    """A column is missing from the rows or from the header, and nothing states which."""
+    problem = f"its first line has {names}, and the rows below it have {numbers}"
+    assert problem in refusal_of(tmp_path / "x.csv", text)
+
+
+@pytest.mark.parametrize(
+    "first_line",
+    [
+        pytest.param("# base 10000, dim 6", id="a comment"),
+        pytest.param("Table of cosines", id="a title"),
+        pytest.param("sep=,", id="the separator, as Excel reads it"),
+        pytest.param("a,b,c,", id="a comma at the end"),
+        pytest.param("a,b,", id="an empty name of the last column"),
+    ],
+)
+def test_a_first_line_that_does_not_name_each_column_of_a_csv_may_stand_above_it(
+    tmp_path: Path, first_line: str
+) -> None:
+    (tmp_path / "x.csv").write_text(f"{first_line}\n0.5,1,2\n")
+    assert pecli.load(tmp_path / "x.csv")["array"].tolist() == [[0.5, 1, 2]]
 
 
 def test_the_index_that_pandas_writes_into_a_csv_is_left_out(tmp_path: Path) -> None:

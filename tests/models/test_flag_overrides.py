@@ -70,17 +70,25 @@ def test_overriding_settings_without_a_base_are_not_warned_of_if_vllms_default_i
 @pytest.mark.parametrize(
     "flags",
     [
-        overrides(rope_parameters={**LINEAR_2, "rope_theta": 2e5}),
-        overrides(rope_parameters=LINEAR_2, rope_theta=2e5),
+        overrides(rope_parameters={**LINEAR_2, "rope_theta": 2e6}),
+        overrides(rope_parameters=LINEAR_2, rope_theta=2e6),
     ],
     ids=["in the settings", "beside them"],
 )
-def test_a_base_that_overrides_state_replaces_the_models_without_a_warning(flags: str) -> None:
-    """The model's own base is 500000; the flags state 200000 with the new settings."""
+def test_a_larger_base_that_overrides_state_replaces_the_models_without_a_warning(
+    flags: str,
+) -> None:
+    """The model's own base is 500000; the flags state 2000000 with the new settings."""
     model = served(flags, rope_theta=5e5)
 
-    assert model.one().parameters["base"] == 2e5
+    assert model.one().parameters["base"] == 2e6
     assert problems_of(model) == []
+
+
+def test_a_smaller_base_that_overrides_state_is_warned_of() -> None:
+    """The model's own base is 500000; 10000, that of Llama 2, is in many examples of the flag."""
+    model = served(overrides(rope_parameters=LINEAR_2_WITH_BASE), rope_theta=5e5)
+    assert problems_of(model) == [FlagProblem.BASE_LOST]
 
 
 def test_settings_of_each_layer_type_keep_their_own_bases() -> None:
@@ -207,3 +215,47 @@ def test_flags_of_vllm_are_refused_for_a_gguf_file() -> None:
     """
     with pytest.raises(pecli.ParameterError, match=r"tiny\.gguf is a \.gguf; name the folder"):
         pecli.load_model(TINY_GGUF, "vllm serve m --rope-theta 20000")
+
+
+DYNAMIC_4 = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 1e4}
+
+
+def test_dynamic_scaling_is_warned_of_since_vllm_ignores_it() -> None:
+    """vLLM's source has the base grow only with `max_trained_positions`, which config.json does not
+    have, and makes rows for `max_position_embeddings`, here 4,096. They are 0 … 4,095.
+    """
+    model = served(f"{overrides(rope_parameters=DYNAMIC_4)} --max-model-len 16384")
+
+    assert problems_of(model) == [FlagProblem.DEPARTS]
+    (warning,) = model.warnings
+    assert warning.startswith("vLLM (")
+    assert "its dynamic NTK is not dynamic: the base stays" in warning
+    assert warning.endswith("its table ends at position 4,095")
+
+
+def test_dynamic_scaling_is_not_warned_of_up_to_the_trained_context() -> None:
+    """Dynamic NTK changes nothing in prompts of up to 4,096 positions, which the model has; vLLM's
+    table without scaling is the same.
+    """
+    model = served(f"{overrides(rope_parameters=DYNAMIC_4)} --max-model-len 4096")
+    assert problems_of(model) == []
+
+
+def test_flags_are_warned_of_with_the_causes_that_runtimes_states() -> None:
+    """SGLang's source has one base for dynamic NTK, that of factor f² − f + 1: 13 for 4. Served with
+    8,192 positions, the model's is 4 · 2 − 3 = 5. `pecli.runtimes` states the same cause.
+    """
+    config = {
+        "model_type": "llama",
+        "hidden_size": 256,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 4096,
+        "rope_parameters": DYNAMIC_4,
+    }
+    model = pecli.load_model(config, "sglang serve --context-length 8192")
+    (result,) = pecli.runtimes(model, 8192, names=["sglang"]).layers[""]
+    (cause,) = result.causes
+
+    assert "factor 13" in cause
+    assert problems_of(model) == [FlagProblem.DEPARTS]
+    assert cause in model.warnings[-1]

@@ -16,7 +16,7 @@ import pytest
 
 import pecli
 from pecli.models.encoding import Encoding
-from pecli.models.flag_report import ParameterChange
+from pecli.models.flag_report import FlagProblem, ParameterChange
 
 DIM = 128
 YARN_ATTENTION = 1 + 0.1 * math.log(4)
@@ -352,6 +352,47 @@ def test_a_base_that_is_not_the_models_own_is_noted_with_its_alpha(
     report = pecli.load_model("llama-2-7b", f"llama-server --rope-freq-base {base}").flags
     assert report is not None
     assert report.notes == notes
+
+
+@pytest.mark.parametrize(
+    ("flags", "source"),
+    [
+        pytest.param("llama-server --rope-freq-base 10000", "--rope-freq-base", id="llama.cpp"),
+        pytest.param(
+            "llama-server --override-kv llama.rope.freq_base=float:10000",
+            "--override-kv llama.rope.freq_base",
+            id="metadata",
+        ),
+        pytest.param("koboldcpp --ropeconfig 1", "koboldcpp's default base", id="koboldcpp"),
+    ],
+)
+def test_a_base_below_the_models_is_warned_of(flags: str, source: str) -> None:
+    """Llama 3.1 has the base 500000. With a base of 10000 its slowest pair turns 47 times as fast as
+    in training: (500000 / 10000)^(126/128). koboldcpp takes 10000 if --ropeconfig has no base.
+    """
+    report = pecli.load_model("llama-3.1-8b", flags).flags
+    assert report is not None
+    sentences = [text for problem, text in report.warnings if problem is FlagProblem.BASE_LOST]
+    (sentence,) = sentences
+
+    assert sentence.startswith(f"{source} replaces the model's base 500000 by 10000")
+    assert report.notes == ()
+
+
+def test_a_base_above_the_models_is_not_warned_of() -> None:
+    """NTK scaling by hand: the larger base stretches the context of Llama 3.1, whose base is 500000."""
+    report = pecli.load_model("llama-3.1-8b", "llama-server --rope-freq-base 1e6").flags
+    assert report is not None
+    assert report.warnings == ()
+
+
+@pytest.mark.parametrize(
+    "server", ["llama-server --rope-scale 2", "koboldcpp --ropeconfig 0.5 1e4"]
+)
+def test_notes_on_keys_of_config_json_are_not_about_servers_of_gguf_files(server: str) -> None:
+    """The preset has its base only in `rope_theta`. A server of .gguf files reads no such key."""
+    assert pecli.load_model("llama-3.1-8b").notes != ()
+    assert pecli.load_model("llama-3.1-8b", server).notes == ()
 
 
 def test_tabbyapis_automatic_alpha_is_1_for_a_model_that_states_no_context() -> None:

@@ -12,7 +12,10 @@ import pytest
 from pecli import load_model
 from pecli.models import dialects
 from pecli.models.dialects import Dialect
-from pecli.models.dialects.translation import hugging_face_settings, translated_ropes
+from pecli.models.dialects.translation import (
+    ropes_by_hugging_face_rules,
+    values_by_hugging_face_name,
+)
 from pecli.models.encoding import ModelEncodings, ParsedEncodings
 from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys
@@ -23,10 +26,10 @@ CONFIG = {"toy_base": 12345.0, "hidden_size": 64, "num_attention_heads": 4}
 
 def read_toy(keys: Keys) -> ParsedEncodings:
     """Read the keys of CONFIG: toy_base stands for rope_theta, and two keys are Hugging Face's."""
-    settings = hugging_face_settings(keys, rope_theta="toy_base")
-    unrenamed_keys = ("hidden_size", "num_attention_heads")
-    return translated_ropes(
-        keys, ModelFamily("Toy"), unrenamed_keys=unrenamed_keys, settings=settings
+    settings = values_by_hugging_face_name(keys, rope_theta="toy_base")
+    shared_names = ("hidden_size", "num_attention_heads")
+    return ropes_by_hugging_face_rules(
+        keys, ModelFamily("Toy"), shared_names=shared_names, settings=settings
     )
 
 

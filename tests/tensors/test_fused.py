@@ -601,15 +601,26 @@ def test_tensors_that_have_not_the_heads_of_the_config_are_refused(
 
 def test_an_option_that_contradicts_the_fused_rows_is_refused(run_pecli, write_model) -> None:
     """Phi-3's tensor has 4 queries, 2 keys and 2 values: 8 heads of 8, that is 64 rows. With one key
-    head there would be 4 + 1 + 1 = 6 heads, that is 48 rows.
+    head there would be 4 + 1 + 1 = 6 heads, that is 48 rows. The head size is also that of the config.
     """
     write_model(FAMILIES["phi3"])
     words = (*BY_MODEL, "--head-dim", 8)
     tensor = f"the tensor '{ATTENTION_OF_LAYER_0}.qkv_proj.weight' is of shape (64, 32)"
+    rows = "config.json with --kv-heads 1 has 6 q, k and v heads of 8, that is 48 rows; check --kv-heads"
 
     assert_refused(run_pecli, (*words, "--kv-heads", 1), tensor)
-    assert_refused(run_pecli, (*words, "--kv-heads", 1), "6 q, k and v heads of 8, that is 48 rows")
+    assert_refused(run_pecli, (*words, "--kv-heads", 1), rows)
     assert run_pecli(*words, "--kv-heads", 2, "-o", "out.safetensors").exit_code == SUCCESS
+
+
+def test_every_option_that_contradicts_the_fused_rows_is_named(run_pecli, write_model) -> None:
+    """Phi-3's tensor has 64 rows. 2 queries, a key and a value of 4 rows each would have 16."""
+    write_model(FAMILIES["phi3"])
+    options = ("--heads", 2, "--kv-heads", 1, "--head-dim", 4, "--rotary-dim", 4)
+    rows = (
+        "config.json with --heads 2 and --kv-heads 1 and --head-dim 4 has 4 q, k and v heads of 4"
+    )
+    assert_refused(run_pecli, (*BY_MODEL, *options), rows)
 
 
 def test_a_config_without_an_encoding_that_is_known_needs_the_rotary_dimension(

@@ -93,6 +93,6 @@ def test_length_and_channels_are_read_from_a_sequence_on_another_axis() -> None:
     """Of the shape (2, 3, 4), the sequence is the third axis from the end: 2 positions; channels are
     always the last axis, 4.
     """
-    length, dim = Input(np.zeros((2, 3, 4)), "x").check_sequence(-3)
+    length, dim = Input(np.zeros((2, 3, 4)), "x").checked_sequence_shape(-3)
     assert length == 2
     assert dim == 4

@@ -39,7 +39,7 @@ _MORE = """
 KEYS = {
     *key_names.SIZES,
     *key_names.WIDTHS,
-    *key_names.HEADS,
+    *key_names.HEAD_COUNT_KEYS,
     *key_names.LENGTHS,
     *table_rules.ROWS,
     *_MORE.split(),

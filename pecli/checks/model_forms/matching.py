@@ -191,8 +191,7 @@ def find_expected_order(
 
     1. Some models fuse queries, keys and values head by head, q0 k0 v0 q1 k1 v1. GGUF has all
        queries, then all keys, then all values: q0 q1 k0 k1 v0 v1.
-    2. Pairs of channels may be in halves, as 0 1 2 3 with the pairs (0, 2) and (1, 3), and become
-       interleaved: 0 2 1 3.
+    2. The pairs (0, 2) and (1, 3) of channels 0 1 2 3 become neighbours: 0 2 1 3.
 
     Args:
         name: The name of the tensor in GGUF, such as `blk.3.attn_q.weight`.
@@ -200,7 +199,7 @@ def find_expected_order(
         reference: The model that defines what is right.
         checked: The model in the other format.
     """
-    role = projection(name)
+    role = projection(name)  # of queries, keys, or latent vectors; None for other weights
     heads = reference.heads
     if role is None or heads is None:
         return None
@@ -209,15 +208,12 @@ def find_expected_order(
     is_fused_by_head = role.kind == "qkv" and heads.fused
     if is_fused_by_head and _is_converted_to_gguf(reference, checked):
         order = _find_order_by_part(stored, heads)
-    has_pairs = role.kind != "latent"  # Latent vectors are compressed, and do not rotate.
-    if has_pairs and reference.layout != checked.layout:
-        second_step = _find_order_in_layout(name, stored, heads, reference.layout, checked.layout)
-        # The second step moves rows that the first has moved: if the first gives the rows 6 7 8 9 of
-        # the reference, and the second takes 0 2 1 3 of those, the result is 6 8 7 9.
-        order = order[second_step]
-    if (order == rows).all():
-        return None
-    return order
+    is_rotated = role.kind != "latent"  # Latent vectors are compressed keys and values.
+    if is_rotated and reference.layout != checked.layout:
+        second_move = _find_order_in_layout(name, stored, heads, reference.layout, checked.layout)
+        order = order[second_move]  # Rows 6 7 8 9 after the first step become 6 8 7 9.
+    is_unchanged = (order == rows).all()
+    return None if is_unchanged else order
 
 
 def _is_converted_to_gguf(reference: ModelFiles, checked: ModelFiles) -> bool:

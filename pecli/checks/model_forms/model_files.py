@@ -41,7 +41,7 @@ NOT_WEIGHTS = re.compile(
 PACKED = re.compile(r"(?:_blocks|_scales|\.qweight|\.qzeros|\.scales|\.g_idx|_scale_inv|_scale)$")
 """Suffixes of tensors that hold weights in a packed form: gpt-oss (MXFP4), GPTQ, AWQ, float8."""
 LAYER_COUNTS = ("block_count", "num_hidden_layers", "n_layers", "n_layer", "num_layers")
-HEAD_COUNTS = ("attention.head_count", *key_names.HEADS)
+HEAD_COUNTS = ("attention.head_count", *key_names.HEAD_COUNT_KEYS)
 
 
 Settings = NamedValues
@@ -115,16 +115,33 @@ def find_source(given: str | os.PathLike[str]) -> Source | None:
     path = os.fspath(given)
     if not os.path.exists(path):
         return None
-    folder = os.path.dirname(path) or os.curdir
-    is_weight_file = os.path.isfile(path) and path.endswith(WEIGHT_FILES)
-    # Weights are beside their configuration.
-    config = config_files.config_file(folder if is_weight_file else path)
+    config = _find_config(path)
     model_format = _find_format(config)
     if model_format is None:
         return None
+    return Source(format=model_format, path=_find_weights(path), config=config)
+
+
+def _find_config(path: str) -> str:
+    """Return the file that describes a model: `llama/config.json` for `llama/model.safetensors`.
+
+    A .gguf file describes itself. The result is empty if there is none.
+    """
+    is_weight_file = os.path.isfile(path) and path.endswith(WEIGHT_FILES)
+    if is_weight_file:
+        return config_files.config_file(_find_folder(path))
+    return config_files.config_file(path)
+
+
+def _find_weights(path: str) -> str:
+    """Return the file or folder that holds a model's tensors: `llama` for `llama/config.json`."""
     is_config_file = os.path.basename(path) in CONFIG_FILES
-    weights = folder if is_config_file else path
-    return Source(format=model_format, path=weights, config=config)
+    return _find_folder(path) if is_config_file else path
+
+
+def _find_folder(file: str) -> str:
+    """Return the folder that holds a file."""
+    return os.path.dirname(file) or os.curdir
 
 
 def _find_format(config: str) -> ModelFormat | None:

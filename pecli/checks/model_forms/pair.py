@@ -174,7 +174,7 @@ class Pair(NamedTuple):
         """Return which rows have errors that neither rounding nor the tolerance explains.
 
         Rows of the same dtype have to be equal. In two dtypes, each element may be off by rounding. Rows
-        of a quantised format are judged as a whole, since a quantiser rounds elements of a block together.
+        of a quantised format are judged as a whole: a quantiser rounds the elements of a block together.
 
         Args:
             expected: What the values should be, (rows, columns); the columns may be a sample. Their
@@ -184,16 +184,17 @@ class Pair(NamedTuple):
             stored_rows: The bytes of these rows as they are stored, if all columns are there. Those of
                 Q8_0 state the step of each block.
         """
-        # The tolerated errors are a share of the expected values, so that they are computed first.
+        # A share of the expected values may be tolerated: it is computed before these are overwritten.
         tolerated = _find_tolerated_errors(expected, tolerance)
         error = np.subtract(expected, values, out=expected)
         must_be_equal = tolerated is None and not self.differs_by_rounding
         if must_be_equal:
             return RowErrors.of_equal_rows(_find_largest_errors(error))
-        if self.is_quantised:
-            steps_by_format = self._find_allowed_errors(values, tolerated, stored_rows)
-            return _judge_quantised_rows(error, steps_by_format)
-        return self._judge_elements(error, values, tolerated)
+        if not self.is_quantised:
+            return self._judge_elements(error, values, tolerated)
+        # Quantised values are multiples of a step, which is the error that rounding may make.
+        steps_by_format = self._find_allowed_errors(values, tolerated, stored_rows)
+        return _judge_quantised_rows(error, steps_by_format)
 
     def _judge_elements(
         self, error: AnyArray, values: AnyArray, tolerated: AnyArray | None
@@ -306,28 +307,26 @@ def _find_tolerated_errors(expected: AnyArray, tolerance: Tolerance) -> AnyArray
 def _judge_quantised_rows(error: AnyArray, steps_by_format: list[AnyArray]) -> RowErrors:
     """Return which rows of a quantised tensor differ by more than quantising explains.
 
-    A quantised format holds multiples of a step, such as 0.01, with one step per block of 32
-    elements. A row is good if two rules hold:
+    A block of 32 elements holds multiples of one step, such as 0.01. A row is good if two rules hold:
 
-    1. The sum of its squared errors is at most the sum of the squared steps of its elements, as if
-       each were off by one step.
+    1. The sum of its squared errors is at most what it is if each element is off by one step.
     2. Its largest error is at most MAX_STEPS times the largest step of the row.
 
     Args:
         error: The differences, (rows, columns).
-        steps_by_format: The steps of every format that is quantised, (rows, blocks). A tolerance is
-            added to the step of each element: the steps are (rows, columns) then.
+        steps_by_format: The steps of every format that is quantised: one per block, (rows, blocks),
+            or one per element, (rows, columns), if a tolerance is added to them.
 
     Returns:
-        The rows that are bad, and the largest error of each row. If all rows are good, lower bounds
-        of these errors may take their place, so that no error is reported that may not be there.
+        The bad rows, and the largest error of each row. If no row is bad, lower bounds take the place
+        of these errors, so that a report never shows a larger error than there is.
     """
-    block_sums = sum_of_squares(error.reshape(-1, BLOCK)).reshape(len(error), -1)  # (rows, blocks)
-    allowed_sums = _sum_squared_steps(steps_by_format, error.shape[1])
-    obeys_rule_1 = block_sums.sum(axis=1) <= allowed_sums  # (rows,)
+    block_sums = _sum_squares_by_block(error)  # (rows, blocks)
+    allowed_sums = _sum_squared_steps(steps_by_format, error.shape[1])  # (rows,)
+    obeys_rule_1 = block_sums.sum(axis=1) <= allowed_sums
     largest_allowed = MAX_STEPS * _find_largest_step(steps_by_format)  # (rows,)
-    # To find the largest errors takes longer than all of the above. In most tensors, upper bounds
-    # that follow from the sums are small enough already; then the errors themselves are as well.
+    # To find the largest errors takes longer than all of the above. But √sum is an upper bound of the
+    # errors of a block. In most tensors, all of these bounds obey rule 2 already.
     bounds = _ErrorBounds.of(block_sums)
     is_surely_good = obeys_rule_1 & _are_at_most(largest_allowed, bounds.upper)
     if is_surely_good.all():
@@ -335,6 +334,12 @@ def _judge_quantised_rows(error: AnyArray, steps_by_format: list[AnyArray]) -> R
     largest_errors = _find_largest_errors(error)  # (rows,)
     is_good = obeys_rule_1 & _are_at_most(largest_allowed, largest_errors)
     return RowErrors(~is_good, largest_errors)
+
+
+def _sum_squares_by_block(error: AnyArray) -> AnyArray:
+    """Return the sum of the squared errors of each block of 32 columns, (rows, blocks)."""
+    rows = len(error)
+    return sum_of_squares(error.reshape(-1, BLOCK)).reshape(rows, -1)
 
 
 class _ErrorBounds(NamedTuple):

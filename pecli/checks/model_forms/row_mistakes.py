@@ -29,8 +29,8 @@ def find_row_mistakes(
 ) -> Iterator[ConverterRowMistake]:
     """Yield the orders of rows that a wrong converter may have made, the likeliest first.
 
-    From Hugging Face to GGUF, a converter permutes the rows of a Llama's queries and keys within each
-    head: 0 1 2 3 becomes 0 2 1 3. It may forget that, or do it twice or with the wrong tensors.
+    Hugging Face rotates the pairs (0, 2) and (1, 3) of 4 rows of a head. GGUF has pairs side by side,
+    so that a right converter permutes 0 1 2 3 to 0 2 1 3. A wrong one may forget that, or do it twice.
 
     Args:
         pair: A tensor in both formats; its `order` is the permutation by a right converter, None if
@@ -54,9 +54,10 @@ def find_row_mistakes(
     if is_permuted_by_right_converter:
         yield from _find_wrong_permutations(reference_order, right_order, heads, are_keys=are_keys)
         return
-    # A right converter copies these rows. In a .gguf file that is made from another one, they are
-    # permuted already: a wrong converter may have taken them back.
-    if checked.layout == "interleaved":
+    # A right converter copies these rows, as both files have the same order of pairs. If pairs are side
+    # by side, 0 2 1 3, a wrong converter may have moved them back to 0 1 2 3.
+    has_pairs_side_by_side = checked.layout == "interleaved"
+    if has_pairs_side_by_side:
         yield from _find_undone_permutation(reference_order, heads, are_keys=are_keys)
     yield from _find_needless_permutations(reference_order, heads, are_keys=are_keys)
 

@@ -24,34 +24,29 @@ class CallTokens:
     """
 
     def __init__(self, call: RecordedCall, axes: int) -> None:
-        """Take the positions that tokens should have, and those that the model's code used, from a call.
-
-        Tokens should have the positions that the arguments of the call require. Those of images also
-        depend on image sizes, which are not recorded: in a call with images, the used positions count
-        as right.
+        """Take the right positions of the tokens from a call, and those that the model's code used.
 
         Args:
-            call: The required positions, the mask, and the used positions if they were recorded.
+            call: The call. `positions` are those that its arguments require, `position_ids` those that
+                the model's code used, if they were recorded.
             axes: The axes of a position in the model's encoding.
         """
         assert call.positions is not None  # Runs without positions are refused before.
-        required_ids = _arrange_by_axis(call.positions, axes)
         self.axes = axes
-        self.used_ids: Indices = required_ids
-        if call.position_ids is not None:
-            self.used_ids = _arrange_by_axis(call.position_ids, axes)
-        # A token of text has the same time, row and column, which are arranged as one axis. So ids on
-        # several axes are those of an image.
-        self.has_images = call.position_ids is not None and len(self.used_ids) > 1
-        self.right_ids: Indices
-        self.is_token: Flags
+        self.right_ids: Indices = _arrange_by_axis(call.positions, axes)
+        self.is_token: Flags = _find_tokens(call.attention_mask, self.right_ids[0].shape)
+        self.used_ids: Indices = self.right_ids
+        self.has_images = False
+        if call.position_ids is None:
+            return
+        self.used_ids = _arrange_by_axis(call.position_ids, axes)
+        # Text has the same id on all axes. Patches of an image differ in time, row and column.
+        self.has_images = len(self.used_ids) > 1
         if self.has_images:
-            # The ids of padding count as right as well, so that nothing has to be left out.
+            # Their positions depend on image sizes, which are not recorded. So all used ids count as
+            # right, also those of padding, which then need not be left out.
             self.right_ids = self.used_ids
             self.is_token = np.ones(self.used_ids[0].shape, bool)
-        else:
-            self.right_ids = required_ids
-            self.is_token = _find_tokens(call.attention_mask, required_ids[0].shape)
 
     @property
     def positions(self) -> Indices:
@@ -123,10 +118,11 @@ class CallTokens:
         An id is the position that the model's code used. With left padding, mask 0 0 1 1 1, the three
         tokens need the ids 0, 1, 2; code that ignores the mask uses 2, 3, 4. Padding may have any ids.
         """
-        # Ids have an axis for time, row and column first, along which those of text are the same.
-        # Those of images count as right, so that the first of them is enough.
-        ids_on_first_axis = self.used_ids[0]  # (batch, L), or (1, L) for all sequences
-        used_ids = np.broadcast_to(ids_on_first_axis, self.positions.shape)
+        if self.has_images:
+            return  # All ids count as right.
+        # Text has the same ids on all axes: (batch, L), or (1, L) for all sequences.
+        ids_of_text = self.used_ids[0]
+        used_ids = np.broadcast_to(ids_of_text, self.positions.shape)
         for sequence, is_token in enumerate(self.is_token):
             used = used_ids[sequence, is_token]
             expected = self.positions[sequence, is_token]

@@ -22,7 +22,7 @@ from pecli.checks.recorded.run_tensors import AFTER, BEFORE, ROWS, RecordedRun, 
 from pecli.checks.verification import Verification
 from pecli.checks.verify.tensor_pairs import pair_tensors
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.arrays import Array, Floats, Indices, widened
+from pecli.engine.arrays import Array, Flags, Floats, Indices, widened
 from pecli.engine.grouping import grouped
 from pecli.engine.named_values import NamedValues
 from pecli.errors import ParameterError, PecliError, number
@@ -62,10 +62,10 @@ class CheckedModules(NamedTuple):
     unchecked: list[str]
 
 
-class _ExpectedValuesKey(NamedTuple):
-    """The layers, call and length on which the expected values of a module's tables depend.
+class _CacheKey(NamedTuple):
+    """All that the expected values of a module's tables depend on: layers, call and length.
 
-    Tables with equal values that are expected for the same are compared once.
+    Many layers have equal tables. If their keys are equal as well, they are compared once.
 
     Attributes:
         layer_type: The layers that they belong to; None if it is not known.
@@ -101,9 +101,9 @@ class ModuleChecker:
         self.encodings = encodings
         self.tolerance = tolerance
 
-        # Comparisons of tables by what decides the expected values and by the values found, since
-        # many layers have the same.
-        self._verifications: dict[object, Verification] = {}
+        # Answers of earlier comparisons, by the expected values and by the values found, since many
+        # layers have the same tables.
+        self._answers_by_key: dict[object, Verification] = {}
 
     def check_all(self) -> CheckedModules:
         """Check all modules in all calls, in the order in which they were recorded."""
@@ -141,17 +141,17 @@ class ModuleChecker:
             case Kind.UNKNOWN:
                 raise ParameterError(module, "recorded", "its tensors have no known role")
 
-    def _require_text(self, module: str) -> None:
+    def _require_text_tokens(self, module: str) -> None:
         """Raise ParameterError for a tower of images or audio: no position of its patches is recorded.
 
         It is also raised if the model has no rotary encoding at all.
         """
-        self._require_rope(module)
+        self._require_rotary_model(module)
         layer_type = self.encodings.layer_named(module)
         if layer_type is not None and self.encodings.one(layer_type).part:
             raise ParameterError("module", module, "its tokens are not those of the text")
 
-    def _require_rope(self, module: str) -> None:
+    def _require_rotary_model(self, module: str) -> None:
         """Raise ParameterError if the model has no rotary encoding."""
         if not self.encodings.ropes():
             raise ParameterError("module", module, "the model's encoding is not rotary")
@@ -170,7 +170,7 @@ class ModuleChecker:
     def _check_frequencies(
         self, call: int, module: str, tensors: Mapping[str, Array]
     ) -> TableCheck:
-        """Return a comparison of frequencies that a module holds with those of the model.
+        """Compare the frequencies that a module holds with those of the model.
 
         Args:
             call: The number of the call, whose length some scalings depend on.
@@ -180,7 +180,7 @@ class ModuleChecker:
         Raises:
             ParameterError: If the model has no rotary encoding.
         """
-        self._require_rope(module)
+        self._require_rotary_model(module)
         (name,) = tensors  # Each vector of frequencies is checked by itself.
         layer_type = self._find_layer_type(f"{module}.{name}")
         length = self._find_length_of_frequencies(call)
@@ -190,12 +190,11 @@ class ModuleChecker:
             tolerance=self.tolerance,
             options={"layer_type": layer_type, "length": length},
         )
-        # Modules of the same layers, for the same length, should have the same frequencies.
-        decided_by = _ExpectedValuesKey(layer_type, length=length)
-        answer = self._compare_unless_known(recorded, decided_by)
+        # Modules with equal frequencies, for the same layers and length, are compared once.
+        answer = self._compare_or_reuse(recorded, _CacheKey(layer_type, length=length))
         check = _make_table_check(call, module, layer_type, recorded, answer)
-        # Memory that no program has written is a reason by itself: no other is searched for then.
-        return replace(check, known_reason=_explain_uninitialised(name, tensors[name]))
+        # If the frequencies are memory that no program has written, no other reason is searched for.
+        return replace(check, known_reason=_describe_uninitialised_memory(name, tensors[name]))
 
     def _find_length_of_frequencies(self, call: int) -> int | None:
         """Return the length of a prompt for which a call computes frequencies; None if it does not matter.
@@ -209,9 +208,10 @@ class ModuleChecker:
         return None
 
     def _check_tables(self, call: int, module: str, tensors: Mapping[str, Array]) -> TableCheck:
-        """Return a comparison of cosines and sines with those at the positions of the call's tokens.
+        """Compare cosines and sines of a module with the right ones for the tokens of a call.
 
-        If a second call decodes one token after a prompt of 7, its tables have one row, position 7.
+        After a prompt of 7 tokens, a second call may decode one token: its tables have one row, for
+        position 7.
 
         Args:
             call: The number of the call.
@@ -221,21 +221,20 @@ class ModuleChecker:
         Raises:
             ParameterError: If the tokens of the module are not those of the text.
         """
-        self._require_text(module)
+        self._require_text_tokens(module)
         layer_type = self._find_layer_type(module)
         options = {**self._position_options(call, tensors), "layer_type": layer_type}
         recorded = RecordedTables(
             tensors=tensors,
             encodings=self.encodings,
-            tolerance=self._allow_noise_of_tables(call, tensors),
+            tolerance=self._tolerate_float32_noise(call, tensors),
             options=options,
         )
-        # Modules of the same layers, in the same call, should have the same tables.
-        decided_by = _ExpectedValuesKey(layer_type, call=call)
-        answer = self._compare_unless_known(recorded, decided_by)
+        # Modules with equal tables, for the same layers and call, are compared once.
+        answer = self._compare_or_reuse(recorded, _CacheKey(layer_type, call=call))
         return _make_table_check(call, module, layer_type, recorded, answer)
 
-    def _allow_noise_of_tables(self, call: int, tensors: Mapping[str, Array]) -> Tolerance:
+    def _tolerate_float32_noise(self, call: int, tensors: Mapping[str, Array]) -> Tolerance:
         """Return the errors that pass in cosines and sines: the user's, or else those of float32 angles."""
         last_position = self.tokens[call].last
         return self.tolerance.or_absolute(bound_table_noise(tensors.values(), last_position))
@@ -245,24 +244,21 @@ class ModuleChecker:
         first_table = next(iter(tensors.values()))  # Cosines and sines have the same shape.
         return self.tokens[call].options(first_table)
 
-    def _compare_unless_known(
-        self, recorded: RecordedTables, decided_by: _ExpectedValuesKey
-    ) -> Verification:
-        """Compare tables with the model, unless equal ones of another module were compared before.
+    def _compare_or_reuse(self, recorded: RecordedTables, cache_key: _CacheKey) -> Verification:
+        """Compare tables with the model, or return the answer about equal tables of another module.
 
-        GPT-J gathers the rows of its table in every layer anew, so that all 28 layers have the
-        same.
+        All 28 layers of GPT-J have equal tables: each gathers the same rows anew.
 
         Args:
             recorded: The tables.
-            decided_by: What decides which values they should have.
+            cache_key: All that their expected values depend on.
         """
         contents = tuple((name, array.tobytes()) for name, array in recorded.tensors.items())
-        key = (decided_by, contents)
-        if key not in self._verifications:
+        key = (cache_key, contents)
+        if key not in self._answers_by_key:
             # Reasons for a failure take long to find: `TableCheck.explain` searches for them.
-            self._verifications[key] = recorded.verify(reasons=False)
-        return self._verifications[key]
+            self._answers_by_key[key] = recorded.verify(reasons=False)
+        return self._answers_by_key[key]
 
     def _check_rotation(
         self, call: int, module: str, tensors: Mapping[str, Array]
@@ -272,7 +268,7 @@ class ModuleChecker:
         Raises:
             ParameterError: If they are not those of the text's tokens.
         """
-        self._require_text(module)
+        self._require_text_tokens(module)
         name = _name_vector(next(iter(tensors)))
         before = tensors[name + BEFORE]
         after = tensors[name + AFTER]
@@ -302,10 +298,14 @@ class ModuleChecker:
         )
 
     def _check_rows(self, call: int, module: str, rows: Array) -> TableCheck:
-        """Compare rows (batch, L, D) that a learned table gave with those at the positions of the tokens.
+        """Compare the rows that tokens received from a learned table with the right ones.
 
-        GPT-2 adds row 5 of `wpe` to the token at position 5, and OPT row 7: its first two rows are
-        those of padding.
+        In GPT-2, the token at position 5 should receive row 5 of the table.
+
+        Args:
+            call: The number of the call.
+            module: The path of the module that holds the table, such as `wpe`.
+            rows: The rows that tokens received, (batch, L, D), or (L, D) for all sequences.
 
         Raises:
             ParameterError: If there are not as many rows as tokens.
@@ -316,13 +316,12 @@ class ModuleChecker:
             raise ParameterError(module, f"of shape {rows.shape}", "it has other positions")
         row_numbers = self._find_row_numbers(tokens, len(weight))  # (batch, L)
         # Rows that all sequences share must be right for each of them.
-        rows_per_sequence = np.broadcast_to(rows, (*row_numbers.shape, rows.shape[-1]))
+        received = np.broadcast_to(rows, (*row_numbers.shape, rows.shape[-1]))
         if tokens.has_padding:
-            # Any row is right for padding: the expected one takes its place, so that it never differs.
-            is_token = tokens.is_token[..., None]
-            rows_per_sequence = np.where(is_token, rows_per_sequence, weight[row_numbers])
+            right_rows = weight[row_numbers]
+            received = _replace_rows_of_padding(received, right_rows, tokens.is_token)
         recorded = RecordedRows(
-            rows=rows_per_sequence, weight=weight, row_numbers=row_numbers, tolerance=self.tolerance
+            rows=received, weight=weight, row_numbers=row_numbers, tolerance=self.tolerance
         )
         # Reasons for a failure take long to find: `TableCheck.explain` searches for them.
         answer = recorded.verify(reasons=False)
@@ -331,13 +330,27 @@ class ModuleChecker:
     def _find_row_numbers(self, tokens: CallTokens, row_count: int) -> Indices:
         """Return the row of a learned table that each token needs; the last one if there is no such row.
 
-        OPT's offset is 2: the token at position 0 needs row 2.
+        OPT's offset is 2, since its first two rows are those of padding: position 0 needs row 2.
         """
         row_of_position_0 = max((encoding.offset or 0 for encoding in self.encodings), default=0)
         return np.minimum(tokens.positions + row_of_position_0, row_count - 1)
 
 
-def _explain_uninitialised(name: str, frequencies: Array) -> str:
+def _replace_rows_of_padding(rows: Array, right_rows: Array, is_token: Flags) -> Array:
+    """Return rows with the right one for each token of padding, which may have received any row.
+
+    So padding never differs in a comparison.
+
+    Args:
+        rows: The rows that tokens received, (batch, L, D).
+        right_rows: Those that they should have received.
+        is_token: False for padding, (batch, L).
+    """
+    is_token_for_all_columns = is_token[..., None]
+    return np.where(is_token_for_all_columns, rows, right_rows)
+
+
+def _describe_uninitialised_memory(name: str, frequencies: Array) -> str:
     """Return a reason for frequencies that are memory which was never written; empty for all others.
 
     The reason quotes the first three. No mistake in a parameter of the model explains such values.

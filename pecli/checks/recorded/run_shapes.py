@@ -50,14 +50,14 @@ class _RunTensor(NamedTuple):
             problem = f"{self.name} is {array}; it must be {rule}"
             raise FileError(self.label, problem, ADVICE)
 
-    def require_floats(self, is_shaped: bool, rule: str) -> None:
+    def require_floats(self, has_right_shape: bool, rule: str) -> None:
         """Raise FileError unless the tensor has such a shape, and holds floats."""
         is_float = dtype_name(self.array.dtype) in FLOATS
-        self.require(is_shaped and is_float and self.array.size > 0, rule)
+        self.require(has_right_shape and is_float and self.array.size > 0, rule)
 
-    def require_positions(self, is_shaped: bool, rule: str) -> None:
+    def require_positions(self, has_right_shape: bool, rule: str) -> None:
         """Raise FileError unless the tensor has such a shape, and holds positions that are supported."""
-        self.require(is_shaped and self._holds_positions(), f"{rule}, whole numbers ≥ 0")
+        self.require(has_right_shape and self._holds_positions(), f"{rule}, whole numbers ≥ 0")
 
     def _holds_positions(self) -> bool:
         if self.array.dtype.kind not in "iu" or not self.array.size:
@@ -84,31 +84,34 @@ class _CallRules(NamedTuple):
             self._check_role(name, array, batch=self.call.positions.shape[-2])
 
     def _tensor(self, name: str, array: Array) -> _RunTensor:
+        """Return a tensor of the call, with its name in the file for errors."""
         return _RunTensor(label=self.label, name=f"{self.prefix}{name}", array=array)
 
     def _missing(self, problem: str) -> FileError:
         return FileError(self.label, f"{self.prefix}{problem}", ADVICE)
 
     def _check_positions(self, positions: Array) -> None:
-        """Raise FileError unless positions, mask and used ids are those of the same batch of tokens.
+        """Raise FileError unless positions, mask and used ids have shapes of the same batch of tokens.
 
         Two sequences of 5 tokens have positions (2, 5), or (3, 2, 5) with M-RoPE's three axes, and a mask
-        (2, 5). Their ids, which the model's code used, are (3, 2, 5), (2, 5), (1, 5) or (5,).
+        (2, 5). The ids that the model's code used are (3, 2, 5), (2, 5), (1, 5) or (5,).
 
         Args:
-            positions: The positions that the arguments of the call require.
+            positions: The positions that tokens should have.
         """
-        required = self._tensor(POSITIONS, positions)
-        required.require_positions(positions.ndim in (2, 3), "(batch, L) or (axes, batch, L)")
+        has_batch = positions.ndim in (2, 3)
+        shape_rule = "(batch, L) or (axes, batch, L)"
+        self._tensor(POSITIONS, positions).require_positions(has_batch, shape_rule)
         batch, length = positions.shape[-2:]
         batch_shape = bracketed((batch, length))
         mask = self.call.attention_mask
         if mask is not None:
-            self._tensor(MASK, mask).require(mask.shape == (batch, length), batch_shape)
-        ids = self.call.position_ids
-        if ids is not None:
-            is_shaped = _is_shape_of_ids(ids.shape, batch, length)
-            self._tensor(USED_IDS, ids).require_positions(is_shaped, batch_shape)
+            has_shape_of_batch = mask.shape == (batch, length)
+            self._tensor(MASK, mask).require(has_shape_of_batch, batch_shape)
+        used_ids = self.call.position_ids
+        if used_ids is not None:
+            fit_batch = _is_shape_of_ids(used_ids.shape, batch, length)
+            self._tensor(USED_IDS, used_ids).require_positions(fit_batch, batch_shape)
 
     def _check_role(self, name: str, array: Array, batch: int) -> None:
         """Raise FileError if a tensor does not have the shape that its role requires.

@@ -258,13 +258,20 @@ def _find_doubts(
 ) -> Iterator[Doubt | str]:
     """Yield what a pass does not prove, such as «2 rows cannot detect a missing rotation».
 
-    Of each layer type, only the check of the most elements is examined: it proves most.
+    Args:
+        run: The recorded run.
+        tokens: The positions of the tokens of each call.
+        encodings: The model.
+        checks: All checks of the run.
     """
+    # Of each layer type, the check of the most elements proves most: the others prove nothing more.
     for check in _find_largest_checks(checks):
         yield from check.find_weaknesses()
-    has_rotations = any(map(_find_rotated_layers, run.calls))
-    if encodings.ropes() and not has_rotations:
+    # Right tables do not prove that queries and keys are rotated by them.
+    have_rotated_queries = any(_find_rotated_layers(call) for call in run.calls)
+    if encodings.ropes() and not have_rotated_queries:
         yield OnlyTables()
+    # Positions of images depend on their sizes, which are not recorded: the used ones count as right.
     if any(call_tokens.has_images for call_tokens in tokens):
         yield ImagesAsRecorded()
 

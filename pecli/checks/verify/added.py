@@ -29,16 +29,21 @@ from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import KindError, ParameterError, bracketed
 from pecli.explain import search
-from pecli.explain.array_computation import ArrayComputation, ArrayObservations, array_case
+from pecli.explain.array_computation import ArrayComputation, ArrayObservations, case_of_arrays
 from pecli.explain.array_values import ExpectedAndFound, factor_edits, plain_factor
 from pecli.explain.explanation import Explanation, merged
 from pecli.explain.hypotheses import explain_cases
 from pecli.explain.misplacements import find_position_mistake, positions_edit
 from pecli.explain.storage import half_ulp
-from pecli.explain.wave_tables import wave_table
+from pecli.explain.wave_tables import wave_parameters
 from pecli.files.load import Given
 from pecli.tensors.inputs import SEQ_AXIS, Input
-from pecli.tensors.row_positions import RowPositions, row_positions
+from pecli.tensors.row_positions import (
+    RowPositions,
+    count_of_tokens,
+    note_on_padding,
+    row_positions,
+)
 
 COMPARED_ELEMENTS = 1 << 22  #: distances between rows and table that are in memory at once
 ROUNDINGS = 4  #: roundings of a sum: of the inputs, the row, the sum and its storage
@@ -107,6 +112,7 @@ def verify_added(
         problems=problems_of(results),
         reasons=tuple(line.text for line in diagnose(explanations, results, tolerance)),
         explanations=explanations,
+        readings={check.result.name: check.note for check in checks if check.note},
         unchecked=matched.unmatched,
     )
 
@@ -144,9 +150,16 @@ class _AddedTable(NamedTuple):
 
 
 class _CheckedPair(NamedTuple):
-    """Inputs that were compared with the expected sums, and why they are wrong."""
+    """Inputs that were compared with the expected sums, and why they are wrong.
+
+    Attributes:
+        result: The comparison.
+        note: What was not compared, «7 rows of padding not compared»; empty if all was.
+        explanations: The mistakes.
+    """
 
     result: Comparison
+    note: str
     explanations: list[Explanation]
 
 
@@ -167,10 +180,11 @@ class _Addition(NamedTuple):
         """Compare the inputs after the addition with the sums that it should have made."""
         sums = _make_expected_sums(pair, self.table.rows, self.rows)
         result = _compare_sums(sums, self.tolerance)
+        note = note_on_padding(sums.is_token)
         if result.passed or result.finding is not None or not search_reasons:
-            return _CheckedPair(result, [])
+            return _CheckedPair(result, note, [])
         explanations = _explain(self.table, sums, self.tolerance.atol)
-        return _CheckedPair(result, explanations)
+        return _CheckedPair(result, note, explanations)
 
 
 def _compare_sums(sums: _Sums, tolerance: Tolerance) -> Comparison:
@@ -179,7 +193,11 @@ def _compare_sums(sums: _Sums, tolerance: Tolerance) -> Comparison:
     expected = as_dtype(sums.expected.reshape(pair.after.shape), pair.dtype)
     result = compare_arrays(expected, pair.after, tolerance, name=pair.name)
     strange = _find_strange_values(sums, result)
-    return result if strange is None else replace(result, finding=strange)
+    return replace(
+        result,
+        finding=result.finding if strange is None else strange,
+        size=count_of_tokens(result.size, sums.is_token),
+    )
 
 
 def _find_strange_values(sums: _Sums, result: Comparison) -> Problem | None:
@@ -366,7 +384,7 @@ def _explain_by_addition(
     wrong_sums = sequence.with_rows_added(addition.rows)
     # Computed numbers may be off by a rounding of float32; copied ones would have to be equal.
     computation = ArrayComputation((wrong_sums,), is_computed=True)
-    case = array_case(computation, observed, addition.edits)  # what is compared: sums and observed
+    case = case_of_arrays(computation, observed, addition.edits)
     # The addition is itself the mistake: no further one is tried.
     explanations = explain_cases([case], atol, most_mistakes=0)
     if not explanations:
@@ -463,7 +481,7 @@ def _explain_by_tables(scheme: Scheme, sums: _Sums, atol: float) -> Iterator[Exp
     known mistakes.
     """
     are_consecutive = sums.is_token.all() and (np.diff(sums.row_numbers) == 1).all()
-    if wave_table(scheme) is None or not are_consecutive:
+    if wave_parameters(scheme) is None or not are_consecutive:
         return
     limit = max(atol, _bound_rounding_of_sums(sums.pair))
     for sequence in _split_into_sequences(sums):

@@ -42,10 +42,8 @@ def verify_tables(
 ) -> Verification:
     """Compare the tables of a file with those of a model: frequencies, cosines and sines, biases.
 
-    They are found by name or by content. A file may have as many positions as it likes, in any
-    arrangement of axes and columns. With positions or a mask (batch, L), tables are (batch, L, D),
-    and rows of padding are not compared. If they fail, rows at other positions are searched for:
-    code that ignores left padding, for example, has the right table at the wrong positions.
+    The names of tensors, or their values, show which tables they are. With positions or a mask
+    (batch, L), tables are (batch, L, D), and rows of padding are not compared.
 
     Args:
         given: A file, or arrays by name.
@@ -53,9 +51,9 @@ def verify_tables(
         tolerance: The errors that pass.
         reasons: Whether reasons for failures are searched for.
         layer_type: The layers that the tables belong to; None if names or values decide.
-        options: Those of `TableSettings`, and an `attention_mask`.
+        options: `attention_mask`, and those of `TableSettings`, such as `positions` or `offset`.
     """
-    job = _Job(
+    job = _FileAndModel(
         source=opened(given),
         encodings=load_model(model),
         layer_type=layer_type,
@@ -63,15 +61,16 @@ def verify_tables(
         reasons=reasons,
     )
     if _are_per_batch(options, job.encodings.position_axes):
-        attempt = _verify_batch(job, options)
+        checked = _verify_batch(job, options)
     else:
-        attempt = _verify_sequence(job, options)
-    if not reasons or attempt.answer.passed:
-        return attempt.answer
-    return _with_solved_positions(attempt, job, model)
+        checked = _verify_sequence(job, options)
+    if not reasons or checked.answer.passed:
+        return checked.answer
+    # Code that ignores left padding, for example, has the right rows at the wrong positions.
+    return _explain_by_wrong_positions(checked, job, model)
 
 
-class _Job(NamedTuple):
+class _FileAndModel(NamedTuple):
     """A file, and the layers of a model that it is compared with."""
 
     source: Opened
@@ -98,19 +97,19 @@ class _Job(NamedTuple):
         """
         label = self.source.label
         tensors = ModelTensors.of(file, self.encodings, self.layer_type, settings)
-        assignments = tensors.guess_layers_of_tables()  # Most models need none: it is empty then.
+        assignments = tensors.guess_layers_of_tables()
         checks = [ModelCheck(label, assigned, notes) for assigned in assignments]
         best = _find_best_answer(checks, self.tolerance, search_reasons=self.reasons)
         if best is not None:
             return best
-        # Without assignments, each tensor is compared with the tables of all layers. If there were some,
-        # none had a table to compare, and neither has this check: it raises the error.
-        check = ModelCheck(label, tensors, notes)
-        return check.verify(self.tolerance, search_reasons=self.reasons)
+        # Usually names state the layers, or all layers have one table: then there are no assignments, and
+        # this check compares all tensors. If no assignment has a table, it raises the error.
+        check_without_guess = ModelCheck(label, tensors, notes)
+        return check_without_guess.verify(self.tolerance, search_reasons=self.reasons)
 
 
-class _Attempt(NamedTuple):
-    """The answer about tables, and what a search for other positions of their rows needs.
+class _CheckedRows(NamedTuple):
+    """The answer about tables, and what a search for the positions of their rows needs.
 
     If the answer is a failure, rows may be right ones at wrong positions, as if padding was ignored.
 
@@ -136,27 +135,29 @@ def _are_per_batch(options: NamedValues, axes: int) -> bool:
     return has_batch_of_ids or options.get("attention_mask") is not None
 
 
-def _with_solved_positions(attempt: _Attempt, job: _Job, model: Model) -> Verification:
+def _explain_by_wrong_positions(
+    checked: _CheckedRows, job: _FileAndModel, model: Model
+) -> Verification:
     """Return a failed answer whose reason is that rows are at other positions, if they are.
 
     A search for positions needs tables (batch, L, D), and one rotary encoding: of several, it is
     not known whose tables these are.
     """
     rotary = job.encodings.ropes_of(job.layer_type)
-    expected = attempt.expected_positions
+    expected = checked.expected_positions
     if expected is None or len(rotary) != 1 or rotary[0].no_table:
-        return attempt.answer
-    solved = solve_positions(attempt.tables, expected, model, rotary[0], job.tolerance)
+        return checked.answer
+    solved = solve_positions(checked.tables, expected, model, rotary[0], job.tolerance)
     if solved is None:
-        return attempt.answer
-    return replace(attempt.answer, reasons=solved.reasons, explanations=solved.explanations)
+        return checked.answer
+    return replace(checked.answer, reasons=solved.reasons, explanations=solved.explanations)
 
 
-def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
+def _verify_sequence(job: _FileAndModel, options: NamedValues) -> _CheckedRows:
     """Compare tables whose rows are at the same positions for all sequences.
 
     If cosines (batch, L, D) differ between sequences, these may have padding that the user did not
-    state. Then the attempt has expected positions 0, 1, 2, … for every sequence, so that others are
+    state. Then the result has expected positions 0, 1, 2, … for every sequence, so that others are
     searched for if the answer is a failure. Positions that the user states are not doubted.
 
     Args:
@@ -170,7 +171,7 @@ def _verify_sequence(job: _Job, options: NamedValues) -> _Attempt:
     expected_positions = None
     if not are_positions_stated:
         expected_positions = count_rows_per_sequence(file.tensors)
-    return _Attempt(answer=answer, tables=file.tensors, expected_positions=expected_positions)
+    return _CheckedRows(answer=answer, tables=file.tensors, expected_positions=expected_positions)
 
 
 def _without_mask(options: NamedValues) -> MutableValues:
@@ -181,14 +182,13 @@ def _without_mask(options: NamedValues) -> MutableValues:
     return {name: value for name, value in options.items() if name != "attention_mask"}
 
 
-def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
+def _verify_batch(job: _FileAndModel, options: NamedValues) -> _CheckedRows:
     """Compare tables (batch, L, D), which have a row for each token of a batch.
 
-    Tokens of all sequences become the rows of one table, and padding is left out: of 2 sequences of
-    4 tokens, the first with one of padding, 7 rows are compared at 7 positions. The tables with
-    padding are returned as well: if the answer is a failure, the positions that their rows have are
-    searched for.
+    Rows of all sequences become those of one table, without padding. Of 2 sequences of 4 tokens, one
+    of which is padding, 7 rows are compared.
     """
+    # This import is here, since few checks have a batch.
     from pecli.tensors.row_positions import row_positions
 
     label, file = job.source
@@ -196,12 +196,14 @@ def _verify_batch(job: _Job, options: NamedValues) -> _Attempt:
     tables = {name: arrange_per_batch(array) for name, array in file.tensors.items()}
     tokens = take_rows_of_tokens(label, tables, positions, job.encodings.position_axes)
     answer = _answer_about_tokens(job, tokens, options)
-    if not tokens.has_tables_per_batch:  # Then no positions can be searched for.
-        return _Attempt(answer=answer, tables=tables, expected_positions=None)
-    return _Attempt(answer=answer, tables=tables, expected_positions=positions)
+    # Without positions, the caller does not search for others: only tables (batch, L, D) show them.
+    expected_positions = positions if tokens.has_tables_per_batch else None
+    return _CheckedRows(answer=answer, tables=tables, expected_positions=expected_positions)
 
 
-def _answer_about_tokens(job: _Job, tokens: TokenTables, options: NamedValues) -> Verification:
+def _answer_about_tokens(
+    job: _FileAndModel, tokens: TokenTables, options: NamedValues
+) -> Verification:
     """Compare tables that have a row for each token of a batch with those of the model.
 
     Args:
@@ -237,18 +239,19 @@ class _Misfit(NamedTuple):
 
     @classmethod
     def measure(cls, answer: Verification) -> "_Misfit":
-        """Return how badly the tables of an answer fit.
+        """Count the failed tensors, mistakes and wrong elements of an answer.
 
-        If `cos` and `sin` fail, and one explanation names «base is 500000» for both, no tensor is
-        unexplained, and there is 1 mistake.
+        If `cos` and `sin` fail, and «base is 500000» explains both, there are 2 failed tensors, none of
+        them unexplained, and 1 mistake.
         """
-        # `mismatched` is a number of elements; None if shapes differ, so that none was compared.
+        # `mismatched` counts wrong elements. It is None if shapes differ: this is a failure as well.
         failed = [tensor for tensor in answer.tensors if tensor.mismatched != 0]
         explained_names: set[str] = set()
         for explanation in answer.explanations:
             explained_names.update(explanation.tensors)
         known_mistakes = sum(len(explanation.mistakes) for explanation in answer.explanations)
         return cls(
+            # An explanation may name more tensors than failed, but the count is never negative.
             unexplained=max(0, len(failed) - len(explained_names)),
             mistakes=len(answer.problems) + known_mistakes,
             failed=len(failed),

@@ -266,7 +266,7 @@ class _SchemeCheck:
             reading,
             self.tolerance,
             any_dtype=self.any_dtype,
-            stated_name=stated_name(self.file, name),
+            descriptive_name=stated_name(self.file, name),
         )
 
     def _fail_for_shape(self, name: str, tables: Collection[str], label: str) -> CheckedTensor:

@@ -132,25 +132,27 @@ def _join_words(*words: str) -> str:
 def _make_bias_for_queries(scheme: Scheme, shape: tuple[int, ...]) -> AlibiPart | None:
     """Return a scheme's bias with as many rows of queries as an array has; None if that cannot be.
 
-    Of a bias (heads, 16, 16), an array (heads, 2, 16) has the last 2 queries, as decoding computes
-    them. A bias in the key form, (heads, 1, 16), has the same row for any number of queries.
+    A bias (heads, 16, 16) has a row for each of 16 queries. An array (heads, 2, 16) has the last 2 of
+    them, as in decoding. A bias (heads, 1, 16) has one row, which is repeated for every query.
 
     Args:
         scheme: The scheme of a bias (heads, queries, keys), or of slopes (heads,).
         shape: The shape of the array, which may have fewer or more heads.
     """
     table = scheme.single_array()
-    has_all_queries = table.shape[1:] == shape[1:]  # True for slopes, which have no queries
-    if has_all_queries:
+    # Slopes (heads,) have nothing but heads, so that they are whole as well.
+    has_all_queries_and_keys = table.shape[1:] == shape[1:]
+    if has_all_queries_and_keys:
         return AlibiPart(widened(table.array()))
-    _, queries, *keys = shape
-    _, table_queries, *table_keys = table.shape
-    if keys != table_keys:
+    has_all_keys = table.shape[2:] == shape[2:]
+    if not has_all_keys:
         return None
-    is_key_form = table_queries == 1
-    if is_key_form:
+    queries = shape[1]
+    table_queries = table.shape[1]
+    has_one_row_for_all_queries = table_queries == 1
+    if has_one_row_for_all_queries:
         return _repeat_for_queries(widened(table.array()), queries)
-    # The last query alone is a form of its own, «key-last», with which the scheme is tried as well.
+    # A single row is left out here: the scheme has another form, «key-last», for the last query.
     if 1 < queries < table_queries:
         return _make_last_queries(scheme, queries)
     return None

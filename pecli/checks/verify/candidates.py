@@ -96,19 +96,20 @@ def grid_of(scheme: Scheme) -> tuple[int, ...]:
 def _find_cosines_and_sines(rope: Scheme) -> Iterator[CandidateTable]:
     """Yield the tables that a tensor may hold: the cosines of a rope, the sines, or both.
 
-    They have one column per frequency, c0 c1. Tensors with two are found as well, c0 c1 c0 c1 (halves)
-    or c0 c0 c1 c1 (interleaved), but must have them in the layout of the rope.
+    The tables have one column per frequency, c0 c1. A tensor may have two, c0 c1 c0 c1 (halves) or
+    c0 c0 c1 c1 (interleaved). If the rope has one of these layouts, the tensor needs the same one.
     """
     layout: str = rope.value_of("layout", "")
-    required_doubling = ""  # either
-    rope_of_single_columns = rope
     if layout in DOUBLED_LAYOUTS:
-        required_doubling = layout
-        rope_of_single_columns = _with_one_column_per_frequency(rope)
+        compact_rope = _with_one_column_per_frequency(rope)
+        required_layout = layout
+    else:
+        compact_rope = rope
+        required_layout = ""  # any
     cosines_and_sines = candidate_of(
-        make_cosines_and_sines(rope_of_single_columns),
-        rope_of_single_columns,
-        layout=required_doubling,
+        make_cosines_and_sines(compact_rope),
+        compact_rope,
+        layout=required_layout,
         grid=grid_of(rope),
     )
     yield from find_wave_candidates(cosines_and_sines)

@@ -111,32 +111,36 @@ class ModelCheck:
             if reading is None:  # Its shape is that of no table.
                 checked.append(make_shape_failure(self.tensors, name))
             else:
-                checked.append(self._check(name, reading, tolerance))
+                checked.append(self._compare_with_table(name, reading, tolerance))
         return checked
 
-    def _check(self, name: str, reading: Reading, tolerance: Tolerance) -> CheckedTensor:
+    def _compare_with_table(
+        self, name: str, reading: Reading, tolerance: Tolerance
+    ) -> CheckedTensor:
         """Compare a tensor with one table of the model, and add remarks for the user.
 
         Args:
             name: The name of the tensor in the file.
-            reading: The tensor beside the table that it should hold, and which axes match.
+            reading: The tensor, the table that it should hold, and which of their axes match.
             tolerance: The errors that pass.
         """
-        is_without_name = name == ARRAY_NAME  # as the only array of a .npy file
-        label = reading.name if is_without_name else name  # the name in the result: `cos`
+        # The array of a .npy file has no name: it is reported under the name of its table, `cos`.
+        is_without_name = name == ARRAY_NAME
+        reported_name = reading.name if is_without_name else name
         checked = CheckedTensor.from_reading(
-            name, label, reading, tolerance, stated_name=self.tensors.stated_name(name)
+            name, reported_name, reading, tolerance, descriptive_name=self.tensors.stated_name(name)
         )
         layer_type = self._find_layer_type_of_table(reading)
-        remarks = self._make_remarks(name, label, layer_type, reading)
+        remarks = self._make_remarks(name, reported_name, layer_type, reading)
         checked = replace(checked, note=", ".join(filter(None, remarks)), layer_type=layer_type)
-        return self._with_other_layers(checked, reading, tolerance)
+        # It may be the table of other layers, such as sliding instead of full attention.
+        return self._compare_with_other_layers(checked, reading, tolerance)
 
     def _find_layer_type_of_table(self, reading: Reading) -> str:
         """Return the layers that a table is for, such as sliding_attention; empty if all have the same."""
         return reading.origin.layer_type if self.tensors.has_several_layer_types else ""
 
-    def _with_other_layers(
+    def _compare_with_other_layers(
         self, checked: CheckedTensor, reading: Reading, tolerance: Tolerance
     ) -> CheckedTensor:
         """Return a check that also states if the tensor may be the table of another layer type.

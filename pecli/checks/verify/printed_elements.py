@@ -131,7 +131,7 @@ def _compare_with_nearest_rotation(label: str, pair: PrintedPair, job: RotationJ
     comparisons = []
     for encoding in job.find_encodings_for(pair.name, pair.part.shape[-1]):
         for layout in _find_layouts(encoding, job):
-            comparisons.append(_compare_with(pair, encoding, job, layout))
+            comparisons.append(_compare_printed_elements(pair, encoding, job, layout))
     best = min(comparisons, key=_rank_by_wrong_elements)  # Comparisons of no element come last.
     if not best.elements:
         problem = f"no printed element of {pair.name} has both channels of its pair"
@@ -159,15 +159,16 @@ def _find_layouts(encoding: Encoding, job: RotationJob) -> tuple[str, ...]:
     return ("interleaved", models_own) if has_permuted_weights(encoding) else (models_own,)
 
 
-def _compare_with(
+def _compare_printed_elements(
     pair: PrintedPair, encoding: Encoding, job: RotationJob, layout: str
 ) -> _Compared:
-    """Compare a tensor with the rotation of an encoding, at the elements that can be computed.
+    """Compare the printed elements of a rotated tensor with those that a rotation makes.
 
-    An element can be compared if it was printed, and if both channels of its pair were before.
+    A rotated element is computed from the two channels of its pair. It is compared if it was printed
+    after the rotation, and both channels were printed before it.
     """
-    expected = _rotate_printed(pair, encoding, job, layout)
-    is_compared = np.isfinite(expected) & _find_printed(pair)
+    expected = _rotate_printed(pair, encoding, job, layout)  # NaN if a channel was not printed
+    is_compared = np.isfinite(expected) & _mark_printed_elements(pair)
     result = compare_arrays(
         _replace_by_zero(expected, ~is_compared),
         _replace_by_zero(pair.after, ~is_compared),
@@ -175,8 +176,9 @@ def _compare_with(
         name=pair.name,
     )
     count = int(np.count_nonzero(is_compared))
-    in_whole_tensor = _translate_indices(result, pair.part, count)
-    return _Compared(in_whole_tensor, elements=count, total=pair.part.size)
+    # The arrays hold the printed heads and tokens only, but a report names those of the whole tensor.
+    result = _translate_to_whole_tensor(result, pair.part, count)
+    return _Compared(result, elements=count, total=pair.part.size)
 
 
 def _rotate_printed(pair: PrintedPair, encoding: Encoding, job: RotationJob, layout: str) -> Floats:
@@ -199,7 +201,7 @@ def _replace_by_zero(values: Array, is_left_out: Flags) -> Array:
     return as_dtype(np.where(is_left_out, 0.0, values), "float32")
 
 
-def _find_printed(pair: PrintedPair) -> Flags:
+def _mark_printed_elements(pair: PrintedPair) -> Flags:
     """Return True for each element after the rotation whose channel was printed, (heads, tokens, D)."""
     is_printed = np.zeros(pair.after.shape, bool)
     is_printed[..., pair.part.channels] = True
@@ -239,7 +241,7 @@ def _refuse_mask_and_shift(stated: Tokens) -> None:
         raise ParameterError("positions", "missing", rule, "give `positions` or `offset`")
 
 
-def _translate_indices(result: Comparison, part: PrintedPart, count: int) -> Comparison:
+def _translate_to_whole_tensor(result: Comparison, part: PrintedPart, count: int) -> Comparison:
     """Return a result with the indices of the whole tensor, and the number of elements that were compared.
 
     Of (32, 40, 128), heads and tokens 0, 1, 2 and the last three were printed: the compared arrays

@@ -9,7 +9,7 @@ import numpy as np
 from pecli.checks.doubts import AnyInterpolation
 from pecli.checks.verification import Verification
 from pecli.checks.verify.resizing import Resizing, find_resizings, read_learned_table
-from pecli.checks.verify.resizing_mistakes import find_mistake
+from pecli.checks.verify.resizing_mistakes import describe_appended_rows, find_mistake
 from pecli.checks.verify.resizing_ways import (
     MOST_ALIKE,
     describe_ways,
@@ -178,14 +178,18 @@ def _find_problem(resizings: Sequence[Resizing], columns: Array) -> _Finding:
     """Return what is wrong with a new table that no interpolation makes from the old one.
 
     The problem is a known mistake, if one makes the new table: «rows and columns are swapped: …».
-    Otherwise it is the sentence that no interpolation makes it, with the one that comes nearest. In
-    both cases, the new table is then compared with what the nearest interpolation makes.
+    Another one is that the new table begins with all rows of the old one. Otherwise the problem is
+    that no interpolation makes the new table, with the one that comes nearest. In all cases, the new table is then compared with what the nearest interpolation makes.
 
     Args:
         resizings: Both tables with each grid that the new one may have, the likeliest first. A
             known mistake is searched for with the first few only.
         columns: The columns to look at, which are enough to find a mistake.
     """
+    appended = describe_appended_rows(resizings[0])
+    if appended:
+        nearest = find_nearest_way(resizings[0].on_columns(columns))
+        return _Finding(resizings[0], nearest=nearest, problem=appended)
     for resizing in resizings[:GRIDS_WITH_MISTAKES]:
         sample = resizing.on_columns(columns)
         mistake = find_mistake(sample)

@@ -135,8 +135,9 @@ def find_resizings(
     Args:
         before: The table that was resized.
         after: The resized table.
-        grid: The grid of the old rows, such as "14x14"; None if they are along one axis.
-        to: The new grid, if the user states it.
+        grid: The grid of the old rows as the user states it, "14x14" or (14, 14); None if the rows
+            are along one axis.
+        to: The new grid in the same form, or the new number of rows; None if it is not stated.
         keep: The rows before the grid (CLS, registers), which are not resized.
 
     Raises:
@@ -144,16 +145,32 @@ def find_resizings(
     """
     _check_sizes(before, after, keep)
     old_grid = _check_old_grid(before, grid, keep)
+    limit = _bound_error_of_right_table(before, after, longer_side=max(old_grid))
     old = widened(before.rows)
     new = widened(after.rows)
     dtype = dtype_name(after.rows.dtype)
-    # Interpolations add up to twice the error that printing made in the old table.
-    printing_error = after.rounding + 2 * before.rounding
-    limit = _bound_rounding(old, max(old_grid), dtype) + printing_error
     for new_grid in _find_new_grids(after, old_grid, to, keep, is_on_grid=grid is not None):
         yield Resizing(
             old=old, new=new, grid=old_grid, to=new_grid, keep=keep, limit=limit, dtype=dtype
         )
+
+
+def _bound_error_of_right_table(
+    before: LearnedTable, after: LearnedTable, longer_side: int
+) -> float:
+    """Return the largest error of an element if the new table is right: all of it is rounding.
+
+    Both tables may be text, with a few printed digits. An element of the new table is a weighted sum
+    of old elements, whose absolute weights sum up to at most 2: it may have twice their error.
+
+    Args:
+        before: The table that was resized.
+        after: The resized table.
+        longer_side: The longer side of the old grid.
+    """
+    arithmetic = _bound_rounding(widened(before.rows), longer_side, dtype_name(after.rows.dtype))
+    printing = after.rounding + 2 * before.rounding
+    return arithmetic + printing
 
 
 def _check_sizes(before: LearnedTable, after: LearnedTable, keep: int) -> None:

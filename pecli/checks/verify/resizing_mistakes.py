@@ -10,6 +10,7 @@ import numpy as np
 from pecli.checks.verify.resizing import Resizing, size_in_words
 from pecli.checks.verify.resizing_ways import describe_ways, find_fitting_ways
 from pecli.engine.arrays import Floats
+from pecli.errors import spanned
 from pecli.tensors.interpolation import ANTIALIASED_CUBIC, CUBIC
 from pecli.tensors.resize import TableGrid
 
@@ -48,6 +49,30 @@ def find_mistake(resizing: Resizing) -> str:
         if ways:
             return f"{mistake.reason}; the interpolation is {describe_ways(ways)}"
     return _advise_on_grid(resizing)
+
+
+def describe_appended_rows(resizing: Resizing) -> str:
+    """Return that a new table begins with the old one, and what follows; empty if it does not.
+
+    A port may append new rows to 128 old ones, or repeat these, instead of resizing them: «rows 0–127
+    are the old ones, unchanged, and not resized; the rows after repeat them». All columns are
+    compared, to the last bit.
+    """
+    old_count = len(resizing.old)
+    is_longer = len(resizing.new) > old_count
+    if not is_longer or not np.array_equal(resizing.new[:old_count], resizing.old):
+        return ""
+    every_row = np.arange(len(resizing.new))
+    is_tiled = np.array_equal(resizing.new, resizing.old[every_row % old_count])
+    appended = resizing.new[old_count:]
+    rest = "are others"
+    if is_tiled:
+        rest = "repeat them"
+    elif not appended.any():
+        rest = "are zeros"
+    old_rows = spanned("row", 0, old_count - 1)
+    are = "are the old ones" if old_count > 1 else "is the old one"
+    return f"{old_rows} {are}, unchanged, and not resized; the rows after {rest}"
 
 
 def _differs_in_other_tokens_only(resizing: Resizing) -> bool:

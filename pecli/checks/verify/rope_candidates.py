@@ -56,16 +56,16 @@ def _find_cosines_and_sines(
         settings: The positions of rows: consecutive from an offset, stated one by one, or on a grid.
     """
     doubling = settings.layout or _read_doubling(encoding)
-    yield from find_wave_candidates(_describe_tables(encoding, dtype, settings, doubling))
+    yield from find_wave_candidates(_make_wave_candidate(encoding, dtype, settings, doubling))
     is_mrope_text = len(settings.position_axes) > 1 and not encoding.grid.axes
     if is_mrope_text:
         yield from _find_tables_per_axis(encoding, settings, dtype, doubling)
 
 
-def _describe_tables(
+def _make_wave_candidate(
     encoding: Encoding, dtype: str, settings: TableSettings, doubling: str
 ) -> CandidateTable:
-    """Return the shape of cosines and sines that a tensor may hold, and a function that makes them.
+    """Return the cosines and sines that a tensor may hold: their shape, and a function that makes them.
 
     At 5 stated positions, or on a grid of 5 patches, the shape is (5, pairs). At consecutive positions,
     it is (None, pairs): there may be any number of rows.
@@ -74,16 +74,18 @@ def _describe_tables(
         encoding: A rotary encoding of a model.
         dtype: The dtype of the tables.
         settings: The positions of rows.
-        doubling: How the model doubles columns, `halves` or `interleaved`; empty if either way will do.
+        doubling: The layout in which the model has each column twice, `halves` or `interleaved`; empty
+            if either will do.
     """
     # A file is read in several ways, most of which need tables with the same number of rows again.
     make_tables = cache(partial(_make_cosines_and_sines, encoding, dtype, settings))
-    # This makes one row, or those at the stated positions, whose number is not known before.
+    # The number of rows that is passed here has no effect if positions are stated.
     row_count, pairs = make_tables(1).tables["cos"].shape
-    has_stated_rows = bool(settings.stated_rows)
+    are_positions_stated = bool(settings.stated_rows)
+    expected_row_count = row_count if are_positions_stated else None
     return CandidateTable(
         names=COS_AND_SIN,
-        shape=(row_count if has_stated_rows else None, pairs),
+        shape=(expected_row_count, pairs),
         make=make_tables,
         layout=doubling,
         grid=tuple(settings.stated_rows.get("grid") or ()),
@@ -142,8 +144,8 @@ def _find_tables_per_axis(
 ) -> Iterator[CandidateTable]:
     """Yield cosines, then sines, with one table for each kind of position that a token has.
 
-    A token of M-RoPE has three: its time, row and column. So Qwen2-VL's L tokens have a tensor of
-    three tables, (3, L, D/2). Attention later takes some columns, called a section, from each.
+    A token of M-RoPE has three positions: its time, its row and its column. So L tokens of Qwen2-VL
+    have three tables of cosines, (3, L, D/2).
 
     Args:
         encoding: A rotary encoding of a model.
@@ -155,17 +157,13 @@ def _find_tables_per_axis(
     axes = len(settings.position_axes)
     length = len(settings.position_axes[0])
     rope = _make_rope_of_all_axes(encoding, settings, dtype)
-    # Sections are chosen later, so that tables that pass do not prove that sections are right.
-    note_on_sections = "one table per axis of positions: sections do not show"
+    # Attention later takes some columns (a section) from each table: nothing shows which ones.
+    note = "one table per axis of positions: sections do not show"
     for name, table in make_cosines_and_sines(rope).items():
-        # The rope's table (3·L, D/2) has the L rows of the first axis, and then those of the others.
+        # The L rows of all times come first, then those of rows and columns: (3·L, D/2) is (3, L, D/2).
         table_per_axis = replace(table, shape=(axes, length, table.width))
         yield candidate_of(
-            {name: table_per_axis},
-            rope,
-            has_frequencies=True,
-            layout=doubling,
-            words=note_on_sections,
+            {name: table_per_axis}, rope, has_frequencies=True, layout=doubling, words=note
         )
 
 

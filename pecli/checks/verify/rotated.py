@@ -170,7 +170,7 @@ def _choose_position_axis(pair: TensorPair, heads: HeadSizes, job: RotationJob) 
         ParameterError: If the tensor has no such axis as the user states.
     """
     if job.seq_axis is not None:
-        Input(pair.before, pair.label).check_sequence(job.seq_axis)
+        Input(pair.before, pair.label).checked_sequence_shape(job.seq_axis)
         return job.seq_axis
     if heads.are_folded(pair.before.shape):
         return SEQ_AXIS  # The columns of each position hold all heads.

@@ -52,7 +52,12 @@ from pecli.explain.rotated_tensors import RotatedTensor, explain_rotated, undete
 from pecli.files.tensor_roles import layer_number
 from pecli.models.encoding import Encoding
 from pecli.tensors.inputs import SEQ_AXIS, Input
-from pecli.tensors.row_positions import RowPositions, TensorPositions
+from pecli.tensors.row_positions import (
+    RowPositions,
+    TensorPositions,
+    count_of_tokens,
+    note_on_padding,
+)
 from pecli.tensors.row_rotation import RowRotation
 
 KEYS = re.compile(r"(?<![a-z])k", re.IGNORECASE)  #: the name of keys: `k_3`, not `blk.3.q`
@@ -116,7 +121,7 @@ class RotatedCheck:
         """
         settings = self.job.settings
         after = Input(self.tensor.after, self.tensor.pair.label)
-        after.check_sequence(self.tensor.axis)
+        after.checked_sequence_shape(self.tensor.axis)
         return self.job.make_rotation(
             after,
             self.encoding,
@@ -204,6 +209,7 @@ class RotatedCheck:
             comparison,
             finding=self._find_problem(comparison),
             where=self._where_in_file(comparison.where, stored_expected),
+            size=count_of_tokens(comparison.size, self.is_token),
         )
 
     def _where_in_file(self, where: Mapping[str, Ranges], expected: Array) -> Mapping[str, Ranges]:
@@ -303,7 +309,7 @@ class RotatedCheck:
             self.tensor.note,
             self._note_on_interleaving,
             self._note_on_position_axis,
-            self._note_on_padding,
+            note_on_padding(self.is_token),
         )
         return ", ".join(filter(None, notes))
 
@@ -313,11 +319,6 @@ class RotatedCheck:
         if self.tensor.axis == SEQ_AXIS or self.tensor.is_unfolded:
             return ""
         return f"positions along axis {self.tensor.axis + self.tensor.before.ndim}"
-
-    @property
-    def _note_on_padding(self) -> str:
-        row_count = np.count_nonzero(~self.is_token)
-        return f"{row_count:,} rows of padding not compared" if row_count else ""
 
     @cached_property
     def reasons(self) -> list[Explanation]:
@@ -399,6 +400,7 @@ class RotatedCheck:
             are_stated=self.job.tokens.are_stated,  # by the user, who may be wrong
             dtype=self.tensor.pair.dtype,
             places=ElementPlaces.of_whole(tuple(shape_of_heads), rows),
+            is_shifted=self.job.tokens.shift is not None,
         )
 
     @property

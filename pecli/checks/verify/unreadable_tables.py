@@ -10,7 +10,6 @@ from pecli.compare.problems import OtherShape
 from pecli.compare.reading import FoundTables
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Array
-from pecli.engine.schemes.rope import Rope
 from pecli.errors import spelled
 from pecli.models.encoding import Encoding
 
@@ -32,12 +31,12 @@ def make_shape_failure(tensors: ModelTensors, name: str) -> CheckedTensor:
     encodings = tensors.find_likely_encodings(name)
     possible_shapes = dict.fromkeys(map(_describe_possible_shapes, encodings))
     problem = OtherShape(shape, " or ".join(possible_shapes), _fits_transposed(tensors, name))
-    to_explain = _find_table_and_scheme_to_explain(tensors, name)
+    found = _find_table_and_scheme(tensors, name)
     return CheckedTensor(
         tensor=name,
         result=Comparison.impossible(name, shape, problem),
-        scheme=to_explain.scheme,
-        found_tables=to_explain.tables,
+        scheme=found.scheme,
+        found_tables=found.tables,
         has_length=False,  # The number of rows of the scheme is a guess.
     )
 
@@ -51,25 +50,25 @@ def _fits_transposed(tensors: ModelTensors, name: str) -> bool:
     return reading.is_learned or reading.is_near
 
 
-def _find_table_and_scheme_to_explain(tensors: ModelTensors, name: str) -> FoundTables:
-    """Return a tensor of a wrong shape, and the scheme that should make it, to search for the mistake.
+def _find_table_and_scheme(tensors: ModelTensors, name: str) -> FoundTables:
+    """Return a tensor of a wrong shape, and the rotary scheme that should have made it.
 
-    The search changes parameters of the scheme until it makes a table of this shape: 128 columns
-    instead of 64 are those of another rotary dimension. The result is empty if no rotary encoding of
-    the model makes tables, since only these can be searched.
+    A search for the mistake needs both: 128 columns instead of 64 may be those of another rotary
+    dimension. The result is empty if no rotary encoding of the model makes tables.
     """
     array = tensors.tensors[name]
     settings = tensors.choose_settings(name)
-    has_grid = "grid" in settings.stated_rows
+    is_grid_stated = "grid" in settings.stated_rows
     encodings = tensors.find_likely_encodings(name)
-    ropes = [encoding for encoding in encodings if _makes_table(encoding, has_grid=has_grid)]
+    ropes = [encoding for encoding in encodings if _makes_table(encoding, has_grid=is_grid_stated)]
     if not ropes or not array.size:
-        return FoundTables(None, {})
+        return FoundTables(scheme=None, tables={})
     likeliest = ropes[0]
-    # The layout depends on the widths of tables, which are known once the scheme is made.
     compact = settings.rope(likeliest, _most_rows(array), layout="compact")
-    scheme = replace(compact, layout=_guess_layout(likeliest, compact, array))
-    return FoundTables(scheme, {_name_of_table(tensors.role(name)): array})
+    pairs = compact.rotary_dim // 2
+    scheme = replace(compact, layout=_guess_layout(likeliest, pairs, array))
+    table_name = _name_of_table(tensors.role(name))
+    return FoundTables(scheme=scheme, tables={table_name: array})
 
 
 def _makes_table(encoding: Encoding, *, has_grid: bool) -> bool:
@@ -92,18 +91,16 @@ def _name_of_table(role: str | None) -> str:
     return "cos_sin"
 
 
-def _guess_layout(encoding: Encoding, compact: Rope, array: Array) -> str:
+def _guess_layout(encoding: Encoding, pairs: int, array: Array) -> str:
     """Return the layout that a table has most likely, judging by its width and the model.
-
-    On a grid, a compact table has a column for each pair of channels of all axes: 16 of the height
-    and 16 of the width.
 
     Args:
         encoding: The encoding of the model.
-        compact: Its scheme in the compact layout.
+        pairs: The number of its pairs of channels, each of which has one column in a compact table.
+            On a grid, these are the pairs of all axes: 16 of the height and 16 of the width.
         array: The table.
     """
-    if compact.rotary_dim // 2 in array.shape:
+    if pairs in array.shape:
         return "compact"
     return LAYOUTS[encoding.layout or "halves"].after
 
@@ -122,11 +119,17 @@ def _describe_possible_shapes(encoding: Encoding) -> str:
     if encoding.is_rotary:
         pairs = _count_pairs(encoding)
         return f"({pairs}), (positions, {pairs}) or (positions, {2 * pairs})"
-    if "heads" in parameters:
+    has_bias_per_head = "heads" in parameters  # ALiBi, for example: slopes, or a bias
+    if has_bias_per_head:
         return f"({parameters['heads']}) or ({parameters['heads']}, …, positions)"
-    if {"grid", "dim"}.issubset(parameters):
-        rows = math.prod(parameters["grid"]) + parameters.get("keep", 0)
+    is_on_grid = {"grid", "dim"}.issubset(parameters)
+    if is_on_grid:
+        patches = math.prod(parameters["grid"])
+        other_tokens = parameters.get("keep", 0)  # such as CLS, whose rows come first
         grid = spelled(parameters["grid"])
-        return f"({rows}, {parameters['dim']}) of the grid {grid} (or give --grid)"
+        return (
+            f"({patches + other_tokens}, {parameters['dim']}) of the grid {grid} (or give --grid)"
+        )
     rows = parameters.get("max_len", "positions")
-    return f"({rows}, {parameters.get('dim', rows)})"
+    columns = parameters.get("dim", rows)  # Without a width, it is a matrix of pairs of positions.
+    return f"({rows}, {columns})"

@@ -96,7 +96,7 @@ class Scaling:
                 declarations[parameter.name] = parameter.metadata[_DECLARATION]
         return declarations
 
-    def complete(self) -> Self:
+    def with_defaults(self) -> Self:
         """Return the scaling with defaults instead of None."""
         missing = {
             name: value for name, value in self.defaults.items() if getattr(self, name) is None

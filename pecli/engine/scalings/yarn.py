@@ -99,8 +99,8 @@ class Yarn(Scaling):
     def frequency_parameters(cls) -> tuple[str, ...]:
         return ("factor", "original_max_position_embeddings", *DEFAULTS)
 
-    def complete(self) -> Self:
-        return replace(super().complete(), factor=float(self.divisor()))
+    def with_defaults(self) -> Self:
+        return replace(super().with_defaults(), factor=float(self.divisor()))
 
     def divisor(self) -> Fraction:
         """Return f, or M/O if f is not given."""

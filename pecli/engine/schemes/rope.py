@@ -442,7 +442,7 @@ def tables_at(rope: Rope, position_ids: ArrayLike) -> list[Table]:
     return tables
 
 
-def as_read(rope: Rope) -> Rope:
+def as_read_by_runtime(rope: Rope) -> Rope:
     """Return a rope without its runtime, and with the scaling that the runtime reads.
 
     SGLang reads dynamic NTK as NTK with a constant factor, for example: the result has that. It is

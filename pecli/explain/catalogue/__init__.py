@@ -16,6 +16,7 @@ from pecli.explain.catalogue.biases import (
 )
 from pecli.explain.catalogue.coarse_storage import Stored
 from pecli.explain.catalogue.columns import (
+    ExponentOfColumn,
     InvertedFrequencies,
     NegatedFunctions,
     OtherLayout,
@@ -59,6 +60,7 @@ from pecli.explain.catalogue.rotation_mistakes import (
 from pecli.explain.catalogue.runtimes import ComputedByRuntime
 from pecli.explain.catalogue.scalings import (
     MissingScaling,
+    MultipliedByFactors,
     OtherBetaFast,
     OtherBetaSlow,
     OtherFactor,
@@ -92,6 +94,7 @@ from pecli.explain.catalogue.used_rows import (
     PaddedRows,
     ReversedRows,
     RolledRows,
+    ShiftedRowsOfOneFunction,
     UsedPositions,
     Wrapped,
 )
@@ -108,11 +111,11 @@ ROTATIONS: tuple[type[Mistake], ...] = (
 
 MISTAKES: list[type[Mistake]] = [
     *ROTATIONS,
-    OtherLayout, SwappedFunctions, NegatedFunctions, OtherPaddingRow, PaddedRows, ReversedRows, OtherStart, Wrapped,
-    RolledRows, OnePosition, Overflowed, Clamped, LeftPadded, MissingScaling, ScalingTwice, ScalingReadDifferently, OtherFactor,
+    OtherLayout, ExponentOfColumn, SwappedFunctions, NegatedFunctions, OtherPaddingRow, PaddedRows, ReversedRows, OtherStart, Wrapped,
+    RolledRows, OnePosition, Overflowed, Clamped, LeftPadded, MissingScaling, ScalingTwice, MultipliedByFactors, ScalingReadDifferently, OtherFactor,
     OtherLength, OtherOriginalLength, OtherTrainedLength, OtherBetaFast, OtherBetaSlow, OtherLowFactor,
     OtherHighFactor, OtherBase, OtherExponentDim, OtherScaling, OtherScalingNumber, OtherScale, FewerPairs, OtherTwoNumbers, OtherAmplitude, ReversedPairs,
-    ReversedAlongAxes, InvertedFrequencies, RoundedSteps, CoarsePi, ComputedByRuntime, UsedPositions, OnlyInRows,
+    ReversedAlongAxes, InvertedFrequencies, RoundedSteps, CoarsePi, ComputedByRuntime, UsedPositions, ShiftedRowsOfOneFunction, OnlyInRows,
     OtherRule, OtherMaxBias, OtherShard, OtherForm, DistanceOffByOne, ReorderedHeads, NegatedBias, ScaledBias, RoundedSlopes,
     OtherMask, Unmasked, OtherSchemeParameter, OtherPlacement, OtherSections, OtherAxes, OtherGridSpan, OtherGridBase,
     OtherAxisFactors, OtherPlacementAndBase,

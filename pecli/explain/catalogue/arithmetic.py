@@ -5,9 +5,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
+import numpy as np
+
+from pecli.engine.arrays import Floats
 from pecli.engine.edits import Edit, Parameter, Recipe
+from pecli.engine.schemes.rope import Rope
 from pecli.explain.catalogue.kinds import WaveMistake
 from pecli.explain.catalogue.needs import are_right_near_zero, has_angles, is_inexact
+from pecli.explain.changed_schemes import permitted
 from pecli.explain.computation import FLOAT32, Arithmetic, WaveComputation
 from pecli.explain.hypothesis import Case, Stage
 
@@ -84,3 +89,36 @@ class CoarsePi(WaveMistake):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter("pi", f"{math.pi:.9g}", f"{self.pi:.9g}"),)
+
+
+@dataclass(frozen=True, eq=False)
+class Float32Recipe(WaveMistake):
+    """The recipe float32, with the very frequencies that it computes.
+
+    It is no mistake that a search tries, since nearly every model computes in float32. Once a search has
+    found this, it confirms that `--recipe float32` makes the numbers.
+    """
+
+    frequencies: Floats
+    """The frequencies of all pairs, to the last bit."""
+    summary = "every step is computed in float32, as in PyTorch"
+    stage = Stage.ARITHMETIC
+
+    @classmethod
+    def of_scheme(cls, scheme: Rope) -> Self | None:
+        """Return the recipe with the frequencies of a scheme; None if the scheme refuses a recipe.
+
+        A scheme with a runtime refuses it, since the runtime has arithmetic of its own. Places in an image
+        have no recipe here, as they may be fractions of a turn.
+        """
+        in_float32 = permitted(scheme, recipe="float32")
+        if in_float32 is None or not in_float32.is_range:
+            return None
+        return cls(np.array(in_float32.inverse_frequencies()))
+
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
+        arithmetic = replace(FLOAT32, has_given_frequencies=True)
+        return replace(waves, frequencies=self.frequencies, arithmetic=arithmetic)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Recipe("float32"),)

@@ -247,20 +247,23 @@ class OtherShard(BiasMistake):
         The second GPU of two has heads 8 to 15 of 16. A program that counts only these 8 heads gives
         them the slopes of a model of 8 heads. One that mixes up the GPUs gives them the slopes of
         heads 0 to 7 of 16.
+
+        Args:
+            bias: Not needed here, since the scheme states the shard.
+            scheme: The scheme of the shard.
         """
         shard = scheme.head_range
         assert shard is not None  # It is what this mistake needs.
-        slopes_of_small_model = cls(
-            first_head=0, model_heads=shard.size, rule=scheme.rule, max_bias=scheme.max_bias
-        )
-        yield slopes_of_small_model
-        shard_count = scheme.heads // shard.size
-        for other_shard in shard.shards(shard_count):
-            if other_shard == shard:
-                continue
-            yield replace(
-                slopes_of_small_model, first_head=other_shard.start, model_heads=scheme.heads
-            )
+        yield cls(first_head=0, model_heads=shard.size, rule=scheme.rule, max_bias=scheme.max_bias)
+        start_of_last_shard = scheme.heads - shard.size
+        for first_head in range(0, start_of_last_shard + 1, shard.size):
+            if first_head != shard.start:
+                yield cls(
+                    first_head=first_head,
+                    model_heads=scheme.heads,
+                    rule=scheme.rule,
+                    max_bias=scheme.max_bias,
+                )
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         alibi = alibi_of(case.scheme)
@@ -356,12 +359,13 @@ class ReorderedHeads(BiasMistake):
         """Yield heads in reverse order, then in the order that their measured slopes show.
 
         Expected slopes of 1/2, 1/4, 1/8 and measured ones of 1/8, 1/2, 1/4 show the order 2 0 1.
+        Nothing is yielded if a slope is NaN or infinite, as no slope of a right bias is.
         """
         slopes = measured_slopes(case, bias)
         if not np.isfinite(slopes).all():
-            return  # Heads without a slope cannot be put in order.
+            return
         right_order = tuple(range(len(slopes)))
-        # The usual mistake comes first: it needs no slopes, of which rounding may exchange some.
+        # The usual mistake is always tried. Coarse rounding may make measured slopes show another order.
         yield cls(tuple(reversed(right_order)))
         order = _order_of_slopes(slopes, bias.slopes)
         if order != right_order:

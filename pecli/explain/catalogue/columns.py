@@ -8,8 +8,9 @@ import numpy as np
 
 from pecli.engine.edits import Channels, Edit, Layout, Negated, Parameter, Swapped
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.catalogue.kinds import WaveMistake
+from pecli.explain.catalogue.kinds import WaveMistake, schedule_of_waves
 from pecli.explain.catalogue.needs import (
+    has_schedule,
     is_table,
     is_table_or_vector,
     is_vector,
@@ -134,6 +135,62 @@ class NegatedFunctions(WaveMistake):
         if form.cos_first:
             column_names = {"all": "all", "cos": "first", "sin": "second"}
         return (Negated(column_names[self.which]),)
+
+
+def has_one_interleaved_table(waves: WaveComputation) -> bool:
+    """Return True for a sinusoidal table s0 c0 s1 c1 …, whose pairs lie in neighbouring columns."""
+    columns = columns_of(waves)
+    is_interleaved = columns.tensors == ("pe",) and columns.layout == "interleaved"
+    return is_interleaved and not columns.has_pair_per_column
+
+
+COLUMN_EXPONENTS = {"i/dim": 2.0, "2i/dim": 1.0}
+"""Exponents of column i, and their denominators over that of the pairs.
+
+The paper's exponent of pair k is 2k/dim = k / (dim/2). That of column i is i / (2 · dim/2) for i/dim,
+and i / (1 · dim/2) for 2i/dim.
+"""
+
+
+@dataclass(frozen=True)
+class ExponentOfColumn(WaveMistake):
+    """An exponent that counts columns instead of pairs: a sine and its cosine differ in frequency."""
+
+    exponent: str
+    summary = "the exponent counts columns instead of pairs, so that each has its own frequency"
+    seen_in = (
+        "SamLynnEvans/Transformer (2i/dim)",
+        "tutorials with a loop over columns",
+    )
+    stage = Stage.FORM
+    rank = 0
+    changes_reading = True
+    computation_needs = (is_table, has_schedule, has_one_interleaved_table)
+
+    def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
+        """Return the waves with the frequencies f0 f1 f2 f3 in the columns s0 c1 s2 c3, for s0 c0 s1 c1."""
+        columns = columns_of(waves)
+        schedule = schedule_of_waves(waves)
+        schedule_of_columns = replace(
+            schedule,
+            pairs=columns.dim,
+            denominator=schedule.denominator * COLUMN_EXPONENTS[self.exponent],
+        )
+        return replace(
+            with_form(waves, pairs=columns.dim, has_pair_per_column=True),
+            schedule=schedule_of_columns,
+            frequencies=schedule_of_columns.frequencies,
+            axes=np.zeros(columns.dim, np.intp),
+        )
+
+    @classmethod
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
+        """Yield both exponents; a single pair of columns is no evidence of either."""
+        if columns_of(waves).dim > 2:
+            yield from map(cls, COLUMN_EXPONENTS)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Parameter("exponent of column i", "2⌊i/2⌋/dim", self.exponent),)
 
 
 @dataclass(frozen=True)

@@ -454,10 +454,10 @@ def _axis_factors(scheme: Scheme) -> tuple[float, ...]:
 def _fitted_axis_factor(
     scheme: Positioned, axis: int, measured: MeasuredFrequencies, axis_of_pair: Indices
 ) -> Fit:
-    """Return the NTK factor of one axis with which a scheme has the measured frequencies; NO_FIT if there is none.
+    """Return the NTK factor of one axis that gives its measured frequencies; NO_FIT if none does.
 
-    On a grid, some pairs follow the height and others the width. NTK scaling by a factor makes the
-    frequencies of one axis lower.
+    In a table of images, some pairs turn with the height and others with the width. Each axis has a
+    factor of its own, which lowers the frequencies of its pairs.
 
     Args:
         scheme: The scheme on the grid, with the expected factors.
@@ -471,14 +471,15 @@ def _fitted_axis_factor(
         factors = (*expected[:axis], factor, *expected[axis + 1 :])
         return _frequencies_after_change(scheme, axis_factors=factors)
 
-    measured_on_axis = _with_infinite_errors(measured, axis_of_pair != axis)
-    # The fit needs two guesses: frequencies that are equal for both do not depend on the factor.
+    # Pairs of other axes say nothing about this factor.
+    measured_on_axis = _to_be_ignored_by_fits(measured, axis_of_pair != axis)
+    # From two guesses, the fit learns which pairs the factor changes: the others have to be right.
     first_guesses = (expected[axis], 2 * expected[axis])
     return fitted_number(frequencies_of_factor, measured_on_axis, first_guesses)
 
 
-def _with_infinite_errors(measured: MeasuredFrequencies, is_ignored: Flags) -> MeasuredFrequencies:
-    """Return measured frequencies in which some pairs have infinite errors, so that a fit ignores them."""
+def _to_be_ignored_by_fits(measured: MeasuredFrequencies, is_ignored: Flags) -> MeasuredFrequencies:
+    """Return measured frequencies of which some get infinite errors, so that a fit ignores them."""
     return measured._replace(errors=np.where(is_ignored, np.inf, measured.errors))
 
 

@@ -405,18 +405,14 @@ class ScaledHeads(RotationMistake):
     def proposals_for_rotation(cls, case: Case, rotated: RotatedComputation) -> Iterator[Self]:
         """Yield the factors by which queries may have been multiplied, such as 1/√d, 2 or −1.
 
-        They are numbers near the factor that fits best. Attention scores are divided by √d for heads of
-        d channels, and some models divide the queries instead. For d = 128, the factor is 0.0884.
+        The factor is fitted to some rows of the file. Numbers near it that programs are likely to
+        have are yielded.
         """
-        found = case.observations.sample  # (rows, channels of the first few heads)
-        rotated_rows = rotated.rendered(case.observations.sampled_rows)  # of all heads
-        expected = rotated_rows[:, : found.shape[1]]
-        fitted = least_squares_factor(expected, found)
-        error = SCALE_ERROR * abs(fitted)
-        channels_per_head = float(rotated.heads.before.channels)
-        inverse_root_nearby = numbers_near([channels_per_head**-0.5], fitted, error)
-        without_duplicates = dict.fromkeys((*inverse_root_nearby, *plain_numbers(fitted, error)))
-        for factor in without_duplicates:
+        rows_of_file = case.observations.sample  # (rows, channels of the first few heads)
+        rotated_rows = rotated.rendered(case.observations.sampled_rows)  # channels of all heads
+        expected_rows = rotated_rows[:, : rows_of_file.shape[1]]
+        fitted = least_squares_factor(expected_rows, rows_of_file)
+        for factor in _likely_factors(fitted, channels=rotated.heads.before.channels):
             if factor != 1:
                 yield cls(factor)
 
@@ -427,6 +423,23 @@ class ScaledHeads(RotationMistake):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Scaled(float(f"{self.by:.7g}")),)
+
+
+def _likely_factors(fitted: float, channels: int) -> list[float]:
+    """Return the numbers near a fitted factor that programs multiply queries by, the likeliest first.
+
+    Attention scores are divided by √d for heads of d channels, and some programs divide the queries
+    instead. 1/√128 = 0.08838835 comes before numbers with fewer digits, which are less likely.
+
+    Args:
+        fitted: The factor that fits the data best.
+        channels: The number of channels of each head.
+    """
+    error = SCALE_ERROR * abs(fitted)
+    inverse_root = float(channels) ** -0.5
+    inverse_root_if_near = numbers_near([inverse_root], fitted, error)
+    without_duplicates = dict.fromkeys((*inverse_root_if_near, *plain_numbers(fitted, error)))
+    return [*without_duplicates]
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from pecli.explain.catalogue.schedule_numbers import (
 from pecli.explain.computation import WaveComputation
 from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule
 from pecli.explain.hypothesis import Case
-from pecli.explain.measure import Fit, MeasuredFrequencies, fit_numbers
+from pecli.explain.measure import Fit, MeasuredFrequencies, fit_several_numbers
 from pecli.explain.numbers import plain_numbers
 
 COMMON_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
@@ -185,7 +185,7 @@ def _fit_two_numbers(
         return changed.frequencies
 
     expected = [float(schedule.value(first_name)), float(schedule.value(second_name))]
-    fits = fit_numbers(frequencies_with, measured, start=expected)
+    fits = fit_several_numbers(frequencies_with, measured, start=expected)
     if fits is None:
         return None
     fitted_frequencies = frequencies_with([fit.value for fit in fits])
@@ -349,6 +349,35 @@ class ScalingTwice(ScheduleMistake):
         return (Parameter("scaling", name, applied_twice(name)),)
 
 
+def has_factors_in_gguf(waves: WaveComputation) -> bool:
+    """Return True for llama3 scaling, whose factors are the tensor rope_freqs.weight of a .gguf."""
+    return schedule_of_waves(waves).scaling_name == "llama3"
+
+
+@dataclass(frozen=True)
+class MultipliedByFactors(ScheduleMistake):
+    """Frequencies multiplied by llama3's factors, which divide: rope_freqs.weight of a .gguf.
+
+    LongRoPE's lists of factors are read in that way by `ScalingReadDifferently`.
+    """
+
+    summary = "frequencies are multiplied by the factors of a .gguf's rope_freqs, which divide"
+    seen_in = ("ports that read rope_freqs.weight",)
+    rank = 3
+    computation_needs = (has_schedule, has_factors_in_gguf)
+
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+        return replace(schedule, applied="multiplied")
+
+    @classmethod
+    def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+        yield cls()
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        name = case.expected_schedule.scaling_name
+        return (Parameter("divisors", f"the {name} factors", "multiplied"),)
+
+
 def have_specified_scaling(case: Case) -> bool:
     """Return True unless a supposed mistake has another scaling, or none.
 
@@ -374,7 +403,7 @@ class OtherScaling(ScheduleMistake):
 
     def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
         scaled = replace(schedule.unscaled(), scaling=self.scaling).having("factor", self.factor)
-        return replace(scaled, scaling=scaled.scaling.complete())
+        return replace(scaled, scaling=scaled.scaling.with_defaults())
 
     @property
     def cost(self) -> float:
@@ -394,19 +423,19 @@ class OtherScaling(ScheduleMistake):
     def _with_fitted_factor(
         cls, scaling: Scaling, measured: MeasuredFrequencies, schedule: FrequencySchedule
     ) -> Iterator[Self]:
-        """Yield a scaling with the factors that make frequencies as they were measured.
+        """Yield this mistake with each plain factor that gives the measured frequencies.
 
-        If a model has no scaling, and all measured frequencies are a fourth of its own, the factor
-        of linear scaling is fitted as 4.0003 ± 0.001. Then 4 is yielded first.
+        Linear scaling by 4 divides all frequencies by 4. If they are measured as a fourth of the
+        expected ones, the fitted factor may be 4.0003 ± 0.001. Then 4 is yielded first.
 
         Args:
             scaling: The scaling; only its factor is replaced.
             measured: The frequencies of the table, and how far each may be off.
             schedule: The formula of the expected frequencies, whose own scaling is replaced.
         """
-        # Hundreds of factors are tried, so all other numbers get their defaults once, before.
-        scaled_schedule = replace(schedule.unscaled(), scaling=scaling.complete())
-        fit = fitted_parameter(scaled_schedule, "factor", measured, USUAL_FACTORS)
+        # The fit tries hundreds of factors. Numbers that were not given get their defaults here, once.
+        with_this_scaling = replace(schedule.unscaled(), scaling=scaling.with_defaults())
+        fit = fitted_parameter(with_this_scaling, "factor", measured, USUAL_FACTORS)
         # Scalings extend the context, so that a factor is above 1; it is NaN if none fits.
         is_possible = 1 < fit.value < MAX_FACTOR
         if not is_possible:
@@ -453,7 +482,7 @@ class ScalingReadDifferently(ScheduleMistake):
     weight = 0.9
 
     def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
-        return replace(schedule, scaling=self.scaling.complete())
+        return replace(schedule, scaling=self.scaling.with_defaults())
 
     @classmethod
     def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
@@ -464,7 +493,7 @@ class ScalingReadDifferently(ScheduleMistake):
         expected = case.expected_schedule.scaling
         if isinstance(expected, LongRope) and isinstance(self.scaling, LongRope):
             return (divisors_edit(case.scheme, expected.divisors, self.scaling.divisors),)
-        found = self.scaling.complete()  # with its defaults, as the expected one is
+        found = self.scaling.with_defaults()  # as the expected one is
         edits = []
         for name in expected.frequency_parameters():
             expected_value = getattr(expected, name)

@@ -183,7 +183,9 @@ class ParameterMistake(ScheduleMistake):
         return (self.value,)
 
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
-        return permitted(scheme, **{self.name: self.value})
+        # Schemes refuse a length of 131072.0.
+        value = int(self.value) if self.is_whole else self.value
+        return permitted(scheme, **{self.name: value})
 
 
 class OtherBase(ParameterMistake):

@@ -19,7 +19,7 @@ from pecli.explain.catalogue.needs import (
     show_positions,
 )
 from pecli.explain.changed_schemes import permitted
-from pecli.explain.computation import WaveComputation
+from pecli.explain.computation import Columns, WaveComputation
 from pecli.explain.hypothesis import MAX_LOST, Case, Needs, Stage
 from pecli.explain.misplacements import NARROW_DTYPES, find_position_mistake, positions_edit
 from pecli.explain.position_runs import count_runs
@@ -28,6 +28,9 @@ RUN_COST = 0.3
 """Cost of each further run of listed positions: rows that were overwritten are the shorter answer
 than three runs.
 """
+
+SHIFTS_OF_ONE_FUNCTION = (-1, 1, -2, 2)
+"""Rows by which sines alone may be off: loops that begin one row too early or too late, or end so."""
 
 MAX_LISTED_POSITIONS = 64
 """Positions in a list that may fit a command of 200 letters."""
@@ -356,9 +359,12 @@ class UsedPositions(RowMistake):
     positions: Floats  # (axes, rows)
     known_mistake: PositionMistake | None = None
     summary = "other positions: restarts of packed sequences, repeated or skipped ones"
-    seen_in = ("packed sequences without reset positions", "sliding caches")
+    seen_in: ClassVar[tuple[str, ...]] = (
+        "packed sequences without reset positions",
+        "sliding caches",
+    )
     example_needs = (has_many_rows, has_one_axis)
-    data_needs = (show_positions, are_all_located)
+    data_needs: ClassVar[Needs] = (show_positions, are_all_located)
 
     def used(self, expected: Floats) -> Floats:
         return np.asarray(self.positions[0])
@@ -439,6 +445,46 @@ class UsedPositions(RowMistake):
             return positions_of_axes
         (positions,) = positions_of_axes
         return positions
+
+
+def show_no_phase(case: Case) -> bool:
+    """Return True if the data are only cosines, or only sines: the position of a row is not measured."""
+    return case.measured_phasors is None
+
+
+def may_be_one_function(waves: WaveComputation) -> bool:
+    """Return True for tables of columns that each hold a cosine or a sine; rotated heads hold both."""
+    return isinstance(waves.form, Columns)
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftedRowsOfOneFunction(UsedPositions):
+    """Sines, or cosines, whose rows are too far or too low by one or two from some row on.
+
+    Cosines and sines together show the position of each row. One of them alone does not, so that a few
+    shifts are tried, from the first wrong row on.
+    """
+
+    summary = "only sines, or only cosines, are a row too low or too far from some row on"
+    seen_in: ClassVar[tuple[str, ...]] = ()
+    computation_needs = (places_rows, may_be_one_function)
+    data_needs: ClassVar[Needs] = (show_no_phase,)
+
+    @classmethod
+    def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
+        """Yield shifts by one and two of all rows from the first wrong one on, after right ones."""
+        is_wrong = case.wrong_elements.any(axis=1)
+        first_wrong = int(is_wrong.argmax())  # 0 if no row is wrong
+        if first_wrong == 0:
+            return
+        is_shifted = np.arange(waves.rows) >= first_wrong
+        for by in SHIFTS_OF_ONE_FUNCTION:
+            yield cls.at(waves.positions + by * is_shifted, waves)
+
+    @classmethod
+    def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
+        """Yield nothing: an example has both functions, whose positions `UsedPositions` measures."""
+        yield from ()
 
 
 def _with_rows(scheme: Scheme, name: str, value: object) -> Scheme | None:

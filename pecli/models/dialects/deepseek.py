@@ -1,17 +1,17 @@
 """DeepSeek's own inference configurations, up to V3.2."""
 
 from pecli.models.dialects.translation import (
-    hugging_face_settings,
+    ropes_by_hugging_face_rules,
     softmax_warnings,
-    translated_ropes,
+    values_by_hugging_face_name,
     with_defaults,
 )
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.keys import Keys, Setting, Settings
 
-#: Keys that have the same name and meaning in Hugging Face's config.json.
-UNRENAMED_KEYS = ("qk_rope_head_dim", "qk_nope_head_dim", "rope_theta")
+#: Keys with the same name and meaning in Hugging Face's config.json.
+NAMES_SHARED_WITH_HUGGING_FACE = ("qk_rope_head_dim", "qk_nope_head_dim", "rope_theta")
 INDEX_HEAD_DIM = Setting(128, "class default of DeepSeek's ModelArgs.index_head_dim")
 
 
@@ -34,8 +34,12 @@ def read(keys: Keys) -> ParsedEncodings:
         warnings = softmax_warnings(factor, mscale)
     family = ModelFamily("DeepSeek's inference code", layout=INTERLEAVED, has_indexer=True)
     settings = _indexer_settings(keys)
-    parsed = translated_ropes(
-        keys, family, unrenamed_keys=UNRENAMED_KEYS, scaling=scaling, settings=settings
+    parsed = ropes_by_hugging_face_rules(
+        keys,
+        family,
+        shared_names=NAMES_SHARED_WITH_HUGGING_FACE,
+        scaling=scaling,
+        settings=settings,
     )
     return parsed.with_earlier_warnings(warnings)
 
@@ -60,7 +64,7 @@ def _yarn_settings(keys: Keys, length: Setting[int], original: Setting[int]) -> 
         length: Its `max_seq_len`, such as 16384.
         original: Its `original_seq_len`, such as 4096.
     """
-    parameters = hugging_face_settings(
+    parameters = values_by_hugging_face_name(
         keys,
         factor="rope_factor",
         original_max_position_embeddings="original_seq_len",

@@ -2,14 +2,14 @@
 beside them.
 """
 
-from pecli.models.dialects.translation import llama3_scaling, translated_ropes
+from pecli.models.dialects.translation import llama3_scaling, ropes_by_hugging_face_rules
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import INTERLEAVED, ModelFamily
 from pecli.models.key_names import ORIGINAL
-from pecli.models.keys import Keys, Setting, Settings, value_of
+from pecli.models.keys import Keys, Setting, Settings
 
-#: Keys that have the same name and meaning in Hugging Face's config.json.
-UNRENAMED_KEYS: tuple[str, ...] = (
+#: Keys with the same name and meaning in Hugging Face's config.json.
+NAMES_SHARED_WITH_HUGGING_FACE: tuple[str, ...] = (
     "dim",
     "n_heads",
     "head_dim",
@@ -23,30 +23,36 @@ HUGGING_FACE_KEYS = ("partial_rotary_factor", "max_position_embeddings", ORIGINA
 
 
 def read(keys: Keys) -> ParsedEncodings:
-    """Return the encodings of an executorch config.
+    """Return the rotary encodings of an executorch config.
 
-    `use_hf_rope` selects Hugging Face's way: pairs are halves of a head, and longrope is possible.
-    Otherwise pairs are neighbouring channels as in Meta's code, with Llama 3.1's scaling.
+    `use_hf_rope: true` rotates pairs (i, i + d/2) of a head, as Hugging Face does, with longrope if
+    its factors are given. Otherwise neighbouring channels are pairs, as in Meta's code, and Llama
+    3.1's scaling is possible.
     """
     family = ModelFamily("executorch's code", layout=INTERLEAVED, scales_all_layers=True)
-    uses_hugging_face = keys.flag("use_hf_rope")
     settings: dict[str, Setting[object] | None] = {
-        "num_hidden_layers": keys.whole_number("n_layers")
+        "rope_interleave": _interleaving(keys),
+        "num_hidden_layers": keys.whole_number("n_layers"),
     }
-    if uses_hugging_face is not None:
-        is_interleaved = not uses_hugging_face.value
-        settings["rope_interleave"] = uses_hugging_face.with_value(is_interleaved)
-    if value_of(uses_hugging_face):
-        unrenamed_keys = (*UNRENAMED_KEYS, *HUGGING_FACE_KEYS)
+    if keys.is_true("use_hf_rope"):
+        shared_names = (*NAMES_SHARED_WITH_HUGGING_FACE, *HUGGING_FACE_KEYS)
         scaling = _longrope_settings(keys)
     else:
-        unrenamed_keys = UNRENAMED_KEYS
+        shared_names = NAMES_SHARED_WITH_HUGGING_FACE
         scaling = llama3_scaling(
             keys, factor="rope_scale_factor", high_freq_factor="high_freq_factor"
         )
-    return translated_ropes(
-        keys, family, unrenamed_keys=unrenamed_keys, scaling=scaling, settings=settings
+    return ropes_by_hugging_face_rules(
+        keys, family, shared_names=shared_names, scaling=scaling, settings=settings
     )
+
+
+def _interleaving(keys: Keys) -> Setting[bool] | None:
+    """Return whether neighbouring channels are pairs, if `use_hf_rope` states it; else None."""
+    uses_hugging_face = keys.flag("use_hf_rope")
+    if uses_hugging_face is None:
+        return None
+    return uses_hugging_face.with_value(not uses_hugging_face.value)
 
 
 def _longrope_settings(keys: Keys) -> Settings:

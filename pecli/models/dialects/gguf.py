@@ -335,7 +335,7 @@ def _merged_if_equal(encodings: list[Encoding]) -> list[Encoding]:
 
 def _warnings_of_file(model: Model, scaling: Settings) -> list[str]:
     """Return warnings about divisors in a tensor, and about an unknown architecture."""
-    warnings = _warnings_about_tensors(model.keys, scaling)
+    warnings = _warnings_about_divisors(model.keys, scaling)
     if not model.is_known:
         warnings.append(
             f"architecture {model.architecture[:60]!r} is unknown:"
@@ -344,24 +344,24 @@ def _warnings_of_file(model: Model, scaling: Settings) -> list[str]:
     return warnings
 
 
-def _warnings_about_tensors(keys: Keys, scaling: Settings) -> list[str]:
-    """Return a warning if a tensor of the file divides its frequencies; mostly none.
+def _warnings_about_divisors(keys: Keys, scaling: Settings) -> list[str]:
+    """Return a warning if a tensor divides frequencies and another setting contradicts it.
 
-    It states that a factor scales the model once more, or that rope_freqs.weight counts instead of
-    `rope.scaling.type`.
+    A factor such as `rope.scaling.factor` then divides once more. The tensor `rope_freqs.weight`
+    replaces `rope.scaling.type`, whatever that is.
     """
-    divisors = scaling.get("long_factor")  # These come from a tensor only.
+    divisors = scaling.get("long_factor")  # In a .gguf, only a tensor holds them.
     if divisors is None:
         return []
-    has_rope_freqs = ROPE_FREQS_TENSOR in divisors.stated_by
+    is_rope_freqs = ROPE_FREQS_TENSOR in divisors.stated_by
     factor = _factor_beside_tensors(keys)
     if factor is not None:
-        tensors = ROPE_FREQS_TENSOR if has_rope_freqs else f"{SHORT_TENSOR} or {LONG_TENSOR}"
+        tensors = ROPE_FREQS_TENSOR if is_rope_freqs else f"{SHORT_TENSOR} or {LONG_TENSOR}"
         return [
             f"llama.cpp scales twice: it divides frequencies by the tensor {tensors},"
             f" and positions by {factor.source} {factor.value:g}"
         ]
-    if has_rope_freqs:
+    if is_rope_freqs:
         return [
             f"frequencies are divided by the tensor {ROPE_FREQS_TENSOR}, whatever rope.scaling.type says"
         ]
@@ -498,14 +498,14 @@ def _scaling_by_type(model: Model, stated: _ScalingKeys) -> Settings:
     is_linear_without_factor = stated.type.value == "linear" and stated.factor is None
     if stated.type.value == "none" or is_linear_without_factor:
         return _no_scaling(keys, stated.type)
-    known_type = keys.checked_word(stated.type, "none", "linear", "yarn", "longrope")
+    keys.require_one_of(stated.type, "none", "linear", "yarn", "longrope")
     _refuse_longrope_without_tensors(keys, stated.type)
     scaling: dict[str, Setting[object] | None] = {
         "rope_type": stated.type,
         "factor": stated.factor,
         ORIGINAL: stated.original,
     }
-    if known_type == "yarn":
+    if stated.type.value == "yarn":
         scaling |= _yarn_parameters(model, stated.attention_factor, stated.factor)
     return scaling
 
@@ -674,14 +674,20 @@ _USUAL_MSCALES = _Mscales(Setting(1.0, "YaRN"), Setting(0.0, "YaRN"))
 def _attention_factor_of_yarn(
     attn_factor: Setting[float] | None, factor: Setting[float] | None, mscales: _Mscales | None
 ) -> Setting[float] | None:
-    """Return the number that cos and sin are multiplied by; None for YaRN's own.
+    """Return the number that cos and sin are multiplied by; None if YaRN's formula gives it.
 
-    YaRN's own is 1 + 0.1 ln factor, unless the file states mscales. llama.cpp multiplies it by
-    `attn_factor`: 0.5 and a factor of 4 make 0.5 · (1 + 0.1 ln 4) = 0.5693. A factor up to 1
-    stretches nothing.
+    YaRN's formula is 1 + 0.1 · ln factor. llama.cpp multiplies it by the key `attn_factor`: 0.5 and
+    a factor of 4 make 0.5 · (1 + 0.1 · ln 4) = 0.5693.
+
+    Args:
+        attn_factor: The key of the file; None if it is absent, so that YaRN's formula is unchanged.
+        factor: The factor by which the context is extended.
+        mscales: Two numbers that change the formula; None if the file has none.
     """
-    if attn_factor is None or factor is None or factor.value <= 1:
+    if attn_factor is None:
         return None
+    if factor is None or factor.value <= 1:
+        return None  # The context is not extended: YaRN changes nothing.
     if mscales is None:
         product = attn_factor.value * _USUAL_MSCALES.magnitude(factor.value)
         return computed(product, "{} · (1 + 0.1 ln factor)", attn_factor)
@@ -690,10 +696,11 @@ def _attention_factor_of_yarn(
 
 
 def _mscales_of_multiplier(model: Model) -> _Mscales | None:
-    """Return YaRN's numbers mscale and mscale_all_dim; None if the file has no multiplier.
+    """Return the numbers mscale and mscale_all_dim, by which YaRN multiplies cos and sin.
 
-    A config.json has both numbers. In a .gguf, the key `yarn_log_multiplier` stands for
-    mscale_all_dim, and llama.cpp's code has mscale.
+    The multiplier is g(mscale) / g(mscale_all_dim), with g(m) = 1 + 0.1 · m · ln factor. The key
+    `yarn_log_multiplier` gives mscale_all_dim; without it, the result is None. llama.cpp's code
+    gives mscale.
     """
     log_multiplier = nonzero(model.keys.number("rope.scaling.yarn_log_multiplier"))
     if log_multiplier is None:
@@ -701,7 +708,7 @@ def _mscales_of_multiplier(model: Model) -> _Mscales | None:
     mscale_all_dim = _mscale_all_dim(model.architecture, log_multiplier.value)
     mscale = 1.0
     if model.architecture == "deepseek2":
-        mscale = mscale_all_dim  # The quotient is then 1: cos and sin stay as they are.
+        mscale = mscale_all_dim  # Both g are then equal: cos and sin stay as they are.
     return _Mscales(
         mscale=Setting(mscale, f"as llama.cpp has it for {model.architecture}"),
         mscale_all_dim=log_multiplier.with_value(mscale_all_dim),

@@ -3,15 +3,20 @@
 from dataclasses import replace
 
 from pecli.models.dialects.hyphens import plain_keys
-from pecli.models.dialects.translation import translated_ropes
+from pecli.models.dialects.translation import ropes_by_hugging_face_rules
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys
 from pecli.models.non_rotary import project_rules
 from pecli.models.table_rules import EncodingRule, LearnedRule
 
-#: Keys that have the same name and meaning in Hugging Face's config.json.
-UNRENAMED_KEYS = ("hidden_size", "num_attention_heads", "rotary_emb_base", "rotary_pct")
+#: Keys with the same name and meaning in Hugging Face's config.json.
+NAMES_SHARED_WITH_HUGGING_FACE = (
+    "hidden_size",
+    "num_attention_heads",
+    "rotary_emb_base",
+    "rotary_pct",
+)
 
 
 def read(keys: Keys) -> ParsedEncodings:
@@ -22,17 +27,19 @@ def read(keys: Keys) -> ParsedEncodings:
     """
     keys, warnings = plain_keys(keys)
     rules_by_kind = project_rules("gpt-neox")
-    stated_kind = keys.word_or("learned", "pos_emb")
-    kind = keys.checked_word(stated_kind, *rules_by_kind, "rotary", "none")
-    if kind == "rotary":
-        rope = translated_ropes(keys, ModelFamily("GPT-NeoX"), unrenamed_keys=UNRENAMED_KEYS)
+    kind = keys.word_or("learned", "pos_emb")
+    keys.require_one_of(kind, *rules_by_kind, "rotary", "none")
+    if kind.value == "rotary":
+        rope = ropes_by_hugging_face_rules(
+            keys, ModelFamily("GPT-NeoX"), shared_names=NAMES_SHARED_WITH_HUGGING_FACE
+        )
         return rope.with_earlier_warnings(warnings)
-    if kind == "none":
-        warnings.append(f"{stated_kind.source} is none: the model has no positional encoding")
+    if kind.value == "none":
+        warnings.append(f"{kind.source} is none: the model has no positional encoding")
         return ParsedEncodings(encodings=[], warnings=warnings)
     if "pos_emb" not in keys:
         warnings.append("pos_emb is not given: GPT-NeoX then adds a learned table")
-    rule = _with_padding_rows_of_opt(rules_by_kind[kind], keys)
+    rule = _with_padding_rows_of_opt(rules_by_kind[kind.value], keys)
     return ParsedEncodings(rule.encodings(keys), warnings)
 
 

@@ -1,20 +1,24 @@
 """OpenAI's own config.json of gpt-oss."""
 
-from pecli.models.dialects.translation import hugging_face_settings, translated_ropes, with_defaults
+from pecli.models.dialects.translation import (
+    ropes_by_hugging_face_rules,
+    values_by_hugging_face_name,
+    with_defaults,
+)
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys, Setting, Settings
 
-#: Keys that have the same name and meaning in Hugging Face's config.json.
-UNRENAMED_KEYS = ("hidden_size", "num_attention_heads", "head_dim", "rope_theta")
+#: Keys with the same name and meaning in Hugging Face's config.json.
+NAMES_SHARED_WITH_HUGGING_FACE = ("hidden_size", "num_attention_heads", "head_dim", "rope_theta")
 
 
 def read(keys: Keys) -> ParsedEncodings:
     """Return the encodings of a config of OpenAI's own code for gpt-oss."""
     keys = with_defaults(keys, "gpt-oss's ModelConfig")
     family = ModelFamily("gpt-oss's code", theta=150000.0)
-    return translated_ropes(
-        keys, family, unrenamed_keys=UNRENAMED_KEYS, scaling=_yarn_settings(keys)
+    return ropes_by_hugging_face_rules(
+        keys, family, shared_names=NAMES_SHARED_WITH_HUGGING_FACE, scaling=_yarn_settings(keys)
     )
 
 
@@ -24,7 +28,7 @@ def _yarn_settings(keys: Keys) -> Settings:
     Its limits are not rounded to whole pairs, and its original context is `initial_context_length`.
     """
     # All keys are read in any case, so that none is reported as a key that nothing reads.
-    yarn = hugging_face_settings(
+    yarn = values_by_hugging_face_name(
         keys,
         factor="rope_scaling_factor",
         original_max_position_embeddings="initial_context_length",

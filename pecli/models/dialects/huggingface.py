@@ -10,7 +10,15 @@ from pecli.models import non_rotary
 from pecli.models.data import nonempty, plain_name
 from pecli.models.encoding import Encoding, ParsedEncodings, joined
 from pecli.models.families import ModelFamily, family_of, model_type_of
-from pecli.models.key_names import HEADS, ROTARY_KEYS, SETTINGS, SIZES, TEXTS, THETAS, WIDTHS
+from pecli.models.key_names import (
+    HEAD_COUNT_KEYS,
+    ROTARY_KEYS,
+    SETTINGS,
+    SIZES,
+    TEXTS,
+    THETAS,
+    WIDTHS,
+)
 from pecli.models.keys import NO_CLASS, Keys, Setting, value_of
 from pecli.models.model_parts import (
     KEYS_NAMING_ENCODING,
@@ -104,21 +112,24 @@ def _reason_for_no_encoding(part: ModelPart, rule: EncodingRule | None) -> str:
     """Return why no encoding was found: another file or code defines it, or the model has none.
 
     Args:
-        part: The part of the configuration.
-        rule: The rule that the part is known to follow, although it makes no encoding of these keys;
-            None if nothing is known about the part.
+        part: The part of the configuration, such as its `text_config`.
+        rule: What is known about models of this type: that they have no encoding. None if nothing
+            is known about them.
     """
     path = _path_of_text_model(part.keys)
     if path is not None:
         return f"{path.source} is {quoted(path.value)}, whose config.json says what it has"
-    unknown_type = _clause_on_unknown_type(part) if rule is None else ""
     # torchtune and Hydra name the class or the function that makes the model.
     code = part.keys.inner_or_empty("model").word("_component_", "_target_")
-    if code is not None:
-        return f"{code.source} is {quoted(code.value)}, whose code says what it has{unknown_type}"
-    if rule is not None:
+    is_known_model = rule is not None
+    if is_known_model and code is None:
         return "the model has none"
-    return f"no key that is read here names one{unknown_type}"
+    reason = "no key that is read here names one"
+    if code is not None:
+        reason = f"{code.source} is {quoted(code.value)}, whose code says what it has"
+    if is_known_model:
+        return reason
+    return reason + _clause_on_unknown_type(part)
 
 
 def _clause_on_unknown_type(part: ModelPart) -> str:
@@ -202,7 +213,7 @@ def _has_layers(part: ModelPart) -> bool:
     keys = part.keys
     if keys.defaults.model_type != plain_name(part.model_type):
         keys = replace(keys, defaults=NO_CLASS)
-    return keys.has_value(*WIDTHS) and keys.has_value(*HEADS, *SIZES)
+    return keys.has_value(*WIDTHS) and keys.has_value(*HEAD_COUNT_KEYS, *SIZES)
 
 
 def _read_inner(part: ModelPart, label: str, max_depth: int) -> ParsedEncodings:
@@ -215,7 +226,7 @@ def _read_inner(part: ModelPart, label: str, max_depth: int) -> ParsedEncodings:
         max_depth: How many levels of parts within it are read.
     """
     encodings, warnings = _read_part(part, max_depth)
-    if not encodings and part.keys.has_any(*HEADS):
+    if not encodings and part.keys.has_any(*HEAD_COUNT_KEYS):
         warnings += _warnings_of_no_encoding(part)
     labelled = [_with_label(encoding, part, label) for encoding in encodings]
     return ParsedEncodings(labelled, [f"{part.label}: {warning}" for warning in warnings])
@@ -317,11 +328,12 @@ def _gather_evidence(part: ModelPart) -> Evidence:
     """
     keys = part.keys
     family = family_of(part.model_type, vision=part.vision)
+    # Tables in the Python class of the model, which it may have instead of rope or beside it. The
+    # caller may need them even if the keys lead to another rule.
     tables_of_class = non_rotary.rule_of_class_tables(part.model_type)
     non_rotary_rule = _non_rotary_rule(keys, part.model_type)
     if non_rotary_rule is None and not family.is_known:
-        # Neither the keys nor the model type lead to an encoding. The tables that the model's class
-        # in transformers has are then all that is known.
+        # Nothing else is known about the model.
         non_rotary_rule = tables_of_class
     named_encoding = keys.word(*KEYS_NAMING_ENCODING) or NO_NAMED_ENCODING
     return Evidence(
@@ -426,27 +438,32 @@ def _word_of_position_embedding_type(keys: Keys) -> str:
 
 
 def _non_rotary_rule(keys: Keys, model_type: str | None) -> EncodingRule | None:
-    """Return the rule for an encoding other than rope; None if nothing points to one.
+    """Return the rule that reads ALiBi or a table of positions; None if nothing points to one.
 
-    A rule reads an encoding from keys, such as ALiBi or a learned table. What the file states, such
-    as `alibi: true` or the word «none», counts more than the rule of its model type. Other words
-    count only for model types without a rule.
+    ALiBi, «none» and «relative» count more than the rule of the model type, if the file states them.
+    The other words of `position_embedding_type` count only for model types without a rule.
     """
-    rule_of_family = _rule_of_family(keys, model_type)
+    rule_of_type = _rule_of_model_type(keys, model_type)
     word = _word_of_position_embedding_type(keys)
-    # The flags are read in any case, so that they are not reported as keys that nothing reads.
+    # Flags such as `use_alibi` are read before the first return. Keys that nothing reads would be
+    # reported to the user.
     states_alibi = _states_alibi(keys, word)
-    if isinstance(rule_of_family, AlibiRule):
-        return rule_of_family  # The family's slopes may differ from the usual ones.
+    if isinstance(rule_of_type, AlibiRule):
+        return rule_of_type  # The slopes of this model type may differ from the usual ones.
     if states_alibi:
         return AlibiRule()
-    return _rule_without_table(keys, word) or rule_of_family or _rule_of_word(keys, word)
+    stated_rule = _rule_if_none_or_relative(keys, word)
+    if stated_rule is not None:
+        return stated_rule
+    if rule_of_type is not None:
+        return rule_of_type
+    return _rule_of_word(keys, word)
 
 
-def _rule_without_table(keys: Keys, word: str) -> EncodingRule | None:
-    """Return the rule that makes no encoding, if a file states one that has no table; else None.
+def _rule_if_none_or_relative(keys: Keys, word: str) -> EncodingRule | None:
+    """Return a rule without tables if a file states «none» or «relative»; else None.
 
-    The word is then «none», or «relative», for which pecli has no scheme and the rule has a note.
+    pecli has no scheme for «relative», so that its rule has only a note.
     """
     states_no_encoding = keys.is_true("mla_use_nope") or word in ("nope", "none")
     if states_no_encoding:
@@ -456,7 +473,7 @@ def _rule_without_table(keys: Keys, word: str) -> EncodingRule | None:
     return None
 
 
-def _rule_of_family(keys: Keys, model_type: str | None) -> EncodingRule | None:
+def _rule_of_model_type(keys: Keys, model_type: str | None) -> EncodingRule | None:
     """Return the rule of a model type; for some types, keys choose among several rules."""
     rule = non_rotary.FAMILIES.get(plain_name(model_type))
     if isinstance(rule, ChoiceRule):

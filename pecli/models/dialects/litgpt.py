@@ -2,17 +2,17 @@
 
 from pecli.errors import FileError
 from pecli.models.dialects.translation import (
-    hugging_face_settings,
     linear_scaling,
-    translated_ropes,
+    ropes_by_hugging_face_rules,
+    values_by_hugging_face_name,
     with_defaults,
 )
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys, Settings, setting_from_key
 
-#: Keys that have the same name and meaning in Hugging Face's config.json.
-UNRENAMED_KEYS = (
+#: Keys with the same name and meaning in Hugging Face's config.json.
+NAMES_SHARED_WITH_HUGGING_FACE = (
     "n_embd",
     "n_head",
     "head_size",
@@ -33,10 +33,14 @@ def read(keys: Keys) -> ParsedEncodings:
     # Keys that nothing reads are reported. These two only repeat others: the number of channels that
     # rotate follows from `rotary_percentage`, and the table of each layer from the layer's type.
     keys.mark_as_read("rope_n_elem", "rope_indices")
-    settings = hugging_face_settings(keys, partial_rotary_factor="rotary_percentage")
+    settings = values_by_hugging_face_name(keys, partial_rotary_factor="rotary_percentage")
     family = ModelFamily("litgpt")
-    return translated_ropes(
-        keys, family, unrenamed_keys=UNRENAMED_KEYS, scaling=scaling, settings=settings
+    return ropes_by_hugging_face_rules(
+        keys,
+        family,
+        shared_names=NAMES_SHARED_WITH_HUGGING_FACE,
+        scaling=scaling,
+        settings=settings,
     )
 
 
@@ -56,10 +60,13 @@ def _scaling(keys: Keys) -> Settings:
 
 
 def _scaling_of_adjustments(adjustments: Keys) -> Settings:
-    """Return the scaling of `rope_adjustments`, which has no type: its keys decide which one it is.
+    """Return the scaling that litgpt's object `rope_adjustments` states, by Hugging Face's names.
 
-    `{"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_seq_len": 8192}`
-    is Llama 3.1's, and `{"factor": 8.0}` divides all positions (Gemma 3).
+    The object has no type. With a `low_freq_factor`, it is Llama 3.1's scaling. With a `factor`
+    only, as Gemma 3 has it, all positions are divided by it.
+
+    Raises:
+        FileError: The object has YaRN's keys.
     """
     if adjustments.has_any("beta_fast", "beta_slow"):
         problem = (
@@ -68,9 +75,10 @@ def _scaling_of_adjustments(adjustments: Keys) -> Settings:
         )
         raise FileError(adjustments.path, problem, "read the model's own config.json")
     kind = "llama3" if "low_freq_factor" in adjustments else "linear"
+    # Hugging Face's names are on the left, litgpt's on the right. Absent keys are left out.
     return {
         "rope_type": setting_from_key(kind, "rope_adjustments"),
-        **hugging_face_settings(
+        **values_by_hugging_face_name(
             adjustments,
             factor="factor",
             low_freq_factor="low_freq_factor",

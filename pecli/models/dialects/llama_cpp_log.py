@@ -62,7 +62,7 @@ ZERO_IS_NONE = frozenset(("attention.sliding_window", "attention.max_alibi_bias"
 LONGROPE_WARNING = (
     "rope scaling is longrope: a log does not show its factors, which the .gguf holds"
 )
-#: The base of a model whose file states none.
+#: The base that llama.cpp has for a model whose file states none.
 _BASE_WITHOUT_KEY = 10000.0
 #: A log prints six digits of a number.
 PRINTED_RTOL = 1e-5
@@ -95,31 +95,29 @@ def is_log(data: bytes) -> bool:
 
 
 def parse_log(data: bytes) -> LoadLog:
-    """Return the metadata of a model from llama.cpp's log of loading it, the first in the log.
+    """Return the metadata of the first model that llama.cpp's log of loading it shows.
 
-    The log lists the keys of the .gguf (`- kv` lines), and the numbers that llama.cpp uses
-    (`print_info` lines), which take precedence. Warnings state what the log does not show, such as
-    tensors of factors, and flags of the server that replace the model's numbers.
+    The log repeats the keys of the .gguf file in `- kv` lines. The numbers that llama.cpp computes
+    with are in `print_info` lines, and replace them.
     """
     all_lines = data.decode("utf-8", "replace").splitlines()
     log = "\n".join(_lines_of_first_model(all_lines))
-    stored = _stored_values(log)
-    shown = _shown_values(log)
-    architecture = shown.get("arch") or _stored_architecture(stored)
+    values_of_file = _values_of_kv_lines(log)
+    print_info = _texts_of_print_info(log)
+    architecture = print_info.get("arch") or _stored_architecture(values_of_file)
     prefix = f"{architecture}."  # GGUF's keys begin with it: `llama.rope.freq_base`.
-    values: MutableValues = {**stored, "general.architecture": architecture}
+    values: MutableValues = {**values_of_file, "general.architecture": architecture}
+    # A LoadLog has values by whole keys, as a .gguf file has, but origins without the prefix.
     origins: dict[str, Origin] = {}
-    for setting in _settings_shown(shown):
+    for setting in _settings_of_print_info(print_info):
         values[prefix + setting.key] = setting.value
         origins[setting.key] = setting.origin
-    warnings = []
-    is_longrope = values.get(prefix + SCALING_TYPE) == "longrope"
-    if is_longrope:
+    warnings = _warnings_about_flags(log, values, prefix)
+    if values.get(prefix + SCALING_TYPE) == "longrope":
         # Without the factors, which no log shows, the model can only be read as unscaled.
         del values[prefix + SCALING_TYPE]
-        warnings.append(LONGROPE_WARNING)
-    warnings += _warnings_about_flags(log, values, prefix)
-    layout = LAYOUTS.get(shown.get("rope type", ""), "")
+        warnings.insert(0, LONGROPE_WARNING)
+    layout = LAYOUTS.get(print_info.get("rope type", ""), "")
     return LoadLog(values=values, origins=origins, layout=layout, warnings=tuple(warnings))
 
 
@@ -164,8 +162,8 @@ def _lines_of_first_model(lines: list[str]) -> list[str]:
     return lines
 
 
-def _stored_values(log: str) -> MutableValues:
-    """Return the keys of `- kv` lines; lists that are cut with dots are left out."""
+def _values_of_kv_lines(log: str) -> MutableValues:
+    """Return the values of `- kv` lines by key; lists that are cut with dots are left out."""
     values: MutableValues = {}
     for key, type_name, text in KEY_VALUE.findall(log):
         value = text.strip() if type_name == "str" else _number_or_list(text)
@@ -174,8 +172,8 @@ def _stored_values(log: str) -> MutableValues:
     return values
 
 
-def _shown_values(log: str) -> dict[str, str]:
-    """Return the texts of `print_info` lines; the first of a name counts."""
+def _texts_of_print_info(log: str) -> dict[str, str]:
+    """Return the texts of `print_info` lines by name; the first of a name counts."""
     shown: dict[str, str] = {}
     for name, text in INFO.findall(log):
         shown.setdefault(name, text.strip())
@@ -190,7 +188,7 @@ class ShownSetting(NamedTuple):
     origin: Origin
 
 
-def _settings_shown(shown: Mapping[str, str]) -> Iterator[ShownSetting]:
+def _settings_of_print_info(shown: Mapping[str, str]) -> Iterator[ShownSetting]:
     """Yield the settings of `print_info` lines, whose names differ from those of GGUF's keys.
 
     `n_ctx_train = 4096` is the `context_length`.
@@ -241,10 +239,9 @@ def _number_or_list(text: str) -> object:
 
 
 def _warnings_about_flags(log: str, values: MutableValues, prefix: str) -> list[str]:
-    """Return warnings about a base or a scale that the server uses instead of the model's.
+    """Return warnings if the server's base or scale differs from the model's, since its flags set it.
 
-    The log has the server's in lines such as `llama_context: freq_base = 40000.0`. Only its flags
-    change them.
+    A line such as `llama_context: freq_base = 40000.0` shows a number that the server computes with.
 
     Args:
         log: The text of the log.
@@ -253,14 +250,15 @@ def _warnings_about_flags(log: str, values: MutableValues, prefix: str) -> list[
     """
     base = _positive(values.get(f"{prefix}rope.freq_base", _BASE_WITHOUT_KEY))
     factor = _positive(values.get(f"{prefix}rope.scaling.factor", 1.0))
+    # llama.cpp prints what positions are multiplied by: 0.25 for a factor of 4.
     scale = None if factor is None else 1 / factor
-    trained_numbers = {"freq_base": base, "freq_scale": scale}
+    numbers_of_model = {"freq_base": base, "freq_scale": scale}
     warnings = []
     for name, text in SERVED_NUMBER.findall(log):
-        trained = trained_numbers.get(name)
-        served = _positive(_number_or_list(text))
-        if trained is not None and served is not None:
-            warnings += _warnings_if_changed(name, served=served, trained=trained)
+        number_of_model = numbers_of_model.get(name)
+        served_number = _positive(_number_or_list(text))
+        if number_of_model is not None and served_number is not None:
+            warnings += _warnings_if_changed(name, served=served_number, trained=number_of_model)
     return warnings
 
 

@@ -3,11 +3,11 @@
 import os
 
 from pecli.models.dialects.translation import (
-    hugging_face_settings,
     linear_scaling,
     llama3_scaling,
+    ropes_by_hugging_face_rules,
     softmax_warnings,
-    translated_ropes,
+    values_by_hugging_face_name,
     with_defaults,
     yarn_magnitude,
 )
@@ -36,27 +36,27 @@ def read(keys: Keys) -> ParsedEncodings:
 
 
 def _rotary_encodings(keys: Keys) -> ParsedEncodings:
-    """Return the rotary encodings of a MaxText config.
+    """Return the rotary encodings of a MaxText config, read as a config.json of Hugging Face.
 
-    Its keys are renamed to those of Hugging Face's config.json, and read by the rules for that.
+    MaxText's settings get Hugging Face's names first: its `rope_max_timescale` is `rope_theta`.
     """
     rope_type = keys.required(keys.word("rope_type"), "rope_type").value
-    settings_at_top = _rotary_settings(keys)
-    rope_scaling = {**_scaling_settings(keys, rope_type), **_sections(keys)}
-    defaults_of_code = _family(keys, rope_type)
-    unrenamed_keys = _keys_with_usual_names(keys)
+    bases_and_layers = _bases_and_unrotated_layers(keys)
+    rope_scaling = {**_scaling_settings(keys, rope_type), **_mrope_sections(keys)}
+    family = _family_by_code(keys, rope_type)
+    shared_names = _head_keys_shared_with_hugging_face(keys)
     warnings = _warnings_of_latent_attention(keys)
-    parsed = translated_ropes(
+    parsed = ropes_by_hugging_face_rules(
         keys,
-        defaults_of_code,
-        unrenamed_keys=unrenamed_keys,
+        family,
+        shared_names=shared_names,
         scaling=rope_scaling,
-        settings=settings_at_top,
+        settings=bases_and_layers,
     )
     return parsed.with_earlier_warnings(warnings)
 
 
-def _family(keys: Keys, rope_type: str) -> ModelFamily:
+def _family_by_code(keys: Keys, rope_type: str) -> ModelFamily:
     """Return the rules of MaxText's code for a model; sliding layers of Gemma 3 and 4 have no scaling."""
     scales_all_layers = keys.data.get("decoder_block") not in ("gemma3", *GEMMAS_4)
     layout = _layout(keys, rope_type)
@@ -78,27 +78,28 @@ def _is_gemma_4(keys: Keys) -> bool:
     return keys.data.get("decoder_block") in GEMMAS_4
 
 
-def _rotary_settings(keys: Keys) -> Settings:
-    """Return the bases and the layers without rope by Hugging Face's names.
+def _bases_and_unrotated_layers(keys: Keys) -> Settings:
+    """Return the bases of rope, and which layers have none, by Hugging Face's names.
 
-    MaxText calls a base a timescale. Layers with a sliding window (`local_rope_theta`) and those that
-    compress their keys (`compress_rope_theta`) may have their own.
+    MaxText calls a base a timescale. Layers with a sliding window and layers that compress their
+    attention keys may have bases of their own.
     """
-    settings = hugging_face_settings(
+    # Hugging Face's names are on the left, MaxText's on the right.
+    settings = values_by_hugging_face_name(
         keys, rope_theta="rope_max_timescale", num_hidden_layers="base_num_decoder_layers"
     )
-    # A number up to 0 stands for none.
+    # A number up to 0 means that there is none; `positive` then returns None.
     settings["local_rope_theta"] = positive(keys.number("local_rope_max_timescale"))
     settings["compress_rope_theta"] = positive(keys.number("compressed_rope_max_timescale"))
     settings["no_rope_layer_interval"] = positive(keys.number("nope_layer_interval"))
     if _is_gemma_4(keys):
         base_of_full_layers = positive(keys.number(FULL_LAYERS_BASE))
         settings["rope_theta"] = base_of_full_layers or settings["rope_theta"]
-        _mark_whole_local_proportion_as_read(keys)
+        _accept_local_proportion_of_1(keys)
     return settings
 
 
-def _sections(keys: Keys) -> Settings:
+def _mrope_sections(keys: Keys) -> Settings:
     """Return the sections of M-RoPE, which MaxText interleaves as Qwen3-VL does."""
     if not keys.is_true("use_mrope"):
         return {}
@@ -106,7 +107,7 @@ def _sections(keys: Keys) -> Settings:
     return {"mrope_section": keys.numbers("mrope_section"), "mrope_interleaved": interleaved}
 
 
-def _keys_with_usual_names(keys: Keys) -> tuple[str, ...]:
+def _head_keys_shared_with_hugging_face(keys: Keys) -> tuple[str, ...]:
     """Return the keys about heads that the code of a model reads under Hugging Face's names."""
     if keys.data.get("decoder_block") == DEEPSEEK4:
         return ("head_dim", "qk_rope_head_dim")
@@ -118,10 +119,11 @@ def _keys_with_usual_names(keys: Keys) -> tuple[str, ...]:
     return names
 
 
-def _mark_whole_local_proportion_as_read(keys: Keys) -> None:
-    """Record a proportion of 1 as read: all channels of sliding layers rotate, as without the key.
+def _accept_local_proportion_of_1(keys: Keys) -> None:
+    """Record a `local_rope_proportion` of 1 as read, so that no warning reports it.
 
-    Any other proportion is reported as a key that nothing reads.
+    With 1, all channels of sliding layers rotate, as without the key. Any other proportion is
+    reported as a key that nothing reads.
     """
     if keys.data.get(LOCAL_PROPORTION) == 1:
         keys.mark_as_read(LOCAL_PROPORTION)
@@ -177,7 +179,7 @@ def _proportional_scaling(keys: Keys) -> Settings:
 def _yarn_settings(keys: Keys) -> Settings:
     """Return YaRN by the names of Hugging Face's `rope_scaling`."""
     return {
-        **hugging_face_settings(
+        **values_by_hugging_face_name(
             keys,
             rope_type="rope_type",
             factor="rope_factor",

@@ -3,10 +3,10 @@
 from pecli.models.dialects import huggingface
 from pecli.models.dialects.hyphens import plain_keys
 from pecli.models.dialects.translation import (
-    hugging_face_settings,
     linear_scaling,
     llama3_scaling,
-    translated_ropes,
+    ropes_by_hugging_face_rules,
+    values_by_hugging_face_name,
     with_defaults,
     yarn_magnitude,
 )
@@ -18,8 +18,8 @@ from pecli.models.table_rules import LearnedRule
 #: The fraction of a head that rotates if no key states it, by the names of models of NeMo whose
 #: code has a default of its own.
 DEFAULT_FRACTIONS = {"megatron_griffin": 0.5}
-#: Keys that have the same name and meaning in Hugging Face's config.json.
-UNRENAMED_KEYS = ("hidden_size", "num_attention_heads", "kv_channels")
+#: Keys with the same name and meaning in Hugging Face's config.json.
+NAMES_SHARED_WITH_HUGGING_FACE = ("hidden_size", "num_attention_heads", "kv_channels")
 #: Keys of YaRN that have Hugging Face's names, after a prefix.
 YARN_NAMES = (
     "original_max_position_embeddings",
@@ -90,14 +90,18 @@ def _rotary_encoding(keys: Keys, model_name: str, embedding_type: str) -> Parsed
     scaling = dict(_scaling(keys, embedding_type))
     if embedding_type == "mrope":
         scaling["mrope_section"] = keys.numbers("mrope_section")
-    settings = hugging_face_settings(
+    settings = values_by_hugging_face_name(
         keys, rope_theta="rotary_base", rope_interleave="rotary_interleaved"
     )
     # Megatron has the first name, NeMo the second.
     settings["partial_rotary_factor"] = keys.number("rotary_percent", "rotary_percentage")
     family = ModelFamily("Megatron", partial=DEFAULT_FRACTIONS.get(model_name))
-    return translated_ropes(
-        keys, family, unrenamed_keys=UNRENAMED_KEYS, scaling=scaling, settings=settings
+    return ropes_by_hugging_face_rules(
+        keys,
+        family,
+        shared_names=NAMES_SHARED_WITH_HUGGING_FACE,
+        scaling=scaling,
+        settings=settings,
     )
 
 
@@ -127,28 +131,28 @@ def _scaling(keys: Keys, embedding_type: str) -> Settings:
 def _latent_encoding(keys: Keys) -> ParsedEncodings:
     """Return the rotary encoding of multi-head latent attention (MLA), as DeepSeek-V3 has it.
 
-    Of the channels of a head, 128 never rotate (`qk_head_dim`), and 64 do (`qk_pos_emb_head_dim`).
-    The `rope_type` is `yarn`, or `rope` without a scaling.
+    A head has 192 channels. The first 128 carry no position and never rotate (`qk_head_dim`). The
+    other 64 do (`qk_pos_emb_head_dim`). The `rope_type` is `yarn`, or `rope` without a scaling.
     """
     keys = with_defaults(keys, "Megatron's MLATransformerConfig")
     rope_type = keys.required(keys.word("rope_type"), "rope_type")
-    is_unscaled = keys.checked_word(rope_type, "yarn", "rope") == "rope"
+    keys.require_one_of(rope_type, "yarn", "rope")
     # Hugging Face's names on the left, Megatron's on the right.
-    settings = hugging_face_settings(
+    settings_at_top = values_by_hugging_face_name(
         keys,
         rope_theta="rotary_base",
         qk_rope_head_dim="qk_pos_emb_head_dim",
         qk_nope_head_dim="qk_head_dim",
     )
-    scaling: Settings = {}
-    if is_unscaled:
-        # Only then does Megatron read the fraction of the 64 channels that rotates.
-        settings["partial_rotary_factor"] = keys.number("rotary_percent")
+    rope_scaling: Settings = {}
+    if rope_type.value == "yarn":
+        rope_scaling = {**_yarn_parameters(keys), "rope_type": rope_type}
     else:
-        scaling = {**_yarn_parameters(keys), "rope_type": rope_type}
+        # Only without YaRN does Megatron read the fraction of the 64 channels that rotates.
+        settings_at_top["partial_rotary_factor"] = keys.number("rotary_percent")
     # Pairs of channels lie side by side before the rotation and in halves after it.
     family = ModelFamily("Megatron", layout=DEEPSEEK)
-    return translated_ropes(keys, family, scaling=scaling, settings=settings)
+    return ropes_by_hugging_face_rules(keys, family, scaling=rope_scaling, settings=settings_at_top)
 
 
 def _yarn_parameters(keys: Keys, prefix: str = "") -> dict[str, Setting[object] | None]:
@@ -159,7 +163,9 @@ def _yarn_parameters(keys: Keys, prefix: str = "") -> dict[str, Setting[object] 
         prefix: What the names of YaRN's keys begin with: `yarn_`, or nothing with latent attention.
     """
     megatron_names = {name: prefix + name for name in YARN_NAMES}
-    scaling = hugging_face_settings(keys, factor=f"{prefix}rotary_scaling_factor", **megatron_names)
+    scaling = values_by_hugging_face_name(
+        keys, factor=f"{prefix}rotary_scaling_factor", **megatron_names
+    )
     return {**scaling, "attention_factor": _attention_factor_of_yarn(keys, prefix)}
 
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from pecli.models.dialects import huggingface
 from pecli.models.dialects.translation import (
-    hugging_face_settings,
     llama3_scaling,
-    translated_ropes,
+    ropes_by_hugging_face_rules,
+    values_by_hugging_face_name,
 )
 from pecli.models.encoding import Encoding, ParsedEncodings, joined
 from pecli.models.families import INTERLEAVED, ModelFamily
@@ -14,8 +14,8 @@ from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import Keys, Setting, Settings, origin_at, setting_from_key
 from pecli.models.rope_warnings import multiplied_queries
 
-#: Keys that have the same name and meaning in Hugging Face's config.json.
-UNRENAMED_KEYS = (
+#: Keys with the same name and meaning in Hugging Face's config.json.
+NAMES_SHARED_WITH_HUGGING_FACE = (
     "dim",
     "n_heads",
     "head_dim",
@@ -34,27 +34,33 @@ VISION_TOWERS = {"vision_encoder": "pixtral", "vision_args": "llama4_vision_mode
 def read(keys: Keys) -> ParsedEncodings:
     """Return the rotary encodings of Meta's or Mistral's params.json.
 
-    Those of the language model come first, then those of its towers for images.
+    Those of the language model come first, then those of its encoder for images.
     """
     if "dim" not in keys:
         keys = keys.inner_or_self("model")  # Lingua has the same keys within `model`.
     # Both projects rotate neighbouring channels.
     family = ModelFamily("the code that params.json is for", layout=INTERLEAVED)
-    # All other keys have the names that Hugging Face's rules accept, except those of the scaling.
-    settings = {
+    # These two keys get Hugging Face's names. `_scaling_of_params` renames those of the scaling.
+    renamed_settings = {
         "no_rope_layer_interval": keys.whole_number("nope_layer_interval"),
         "num_hidden_layers": keys.whole_number("n_layers"),
     }
     scaling = _scaling_of_params(keys)
-    ropes = translated_ropes(
-        keys, family, unrenamed_keys=UNRENAMED_KEYS, scaling=scaling, settings=settings
+    ropes = ropes_by_hugging_face_rules(
+        keys,
+        family,
+        shared_names=NAMES_SHARED_WITH_HUGGING_FACE,
+        scaling=scaling,
+        settings=renamed_settings,
     )
-    language_model = _with_growing_queries(ropes, keys)
-    towers = [_tower(keys, name, model_type) for name, model_type in VISION_TOWERS.items()]
-    return joined([language_model, *towers])
+    language_model = _with_beta_of_queries(ropes, keys)
+    image_encoders = [
+        _encodings_of_tower(keys, name, model_type) for name, model_type in VISION_TOWERS.items()
+    ]
+    return joined([language_model, *image_encoders])
 
 
-def _with_growing_queries(ropes: ParsedEncodings, keys: Keys) -> ParsedEncodings:
+def _with_beta_of_queries(ropes: ParsedEncodings, keys: Keys) -> ParsedEncodings:
     """Return encodings with the beta by which queries grow with their positions (Ministral 3)."""
     scaling = keys.section_or_empty("llama_4_scaling")
     beta = scaling.number("beta")
@@ -79,7 +85,7 @@ def _scaling_of_params(keys: Keys) -> Settings:
     yarn = keys.section("yarn")
     if yarn is None:
         return llama3
-    scaling = hugging_face_settings(
+    scaling = values_by_hugging_face_name(
         yarn,
         factor="factor",
         original_max_position_embeddings=ORIGINAL,
@@ -94,7 +100,7 @@ def _scaling_of_params(keys: Keys) -> Settings:
     return scaling
 
 
-def _tower(keys: Keys, name: str, model_type: str) -> ParsedEncodings:
+def _encodings_of_tower(keys: Keys, name: str, model_type: str) -> ParsedEncodings:
     """Return the encodings of a vision tower, read as the `vision_config` of Hugging Face.
 
     Its layout is that of Meta's weights; transformers permutes them into halves.

@@ -2,16 +2,22 @@
 
 from pecli.models.dialects import huggingface
 from pecli.models.dialects.translation import (
-    hugging_face_settings,
     linear_scaling,
-    translated_ropes,
+    ropes_by_hugging_face_rules,
+    values_by_hugging_face_name,
 )
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
 from pecli.models.keys import Keys, Settings, value_of
 
-#: Keys that have the same name and meaning in Hugging Face's config.json.
-UNRENAMED_KEYS = ("hidden_size", "num_heads", "head_dim", "qk_rope_head_dim", "qk_nope_head_dim")
+#: Keys with the same name and meaning in Hugging Face's config.json.
+NAMES_SHARED_WITH_HUGGING_FACE = (
+    "hidden_size",
+    "num_heads",
+    "head_dim",
+    "qk_rope_head_dim",
+    "qk_nope_head_dim",
+)
 #: Classes that rotate half of a head, in neighbouring pairs (ChatGLM's attention).
 GLM = ("ChatGLM2Config", "GLM3Config", "ChatGLM4Config", "GLM4Config")
 #: Classes that rotate by FreqsMgr of modules/layers.py.
@@ -47,11 +53,11 @@ def read(keys: Keys) -> ParsedEncodings:
         return huggingface.read(keys)
     # Keys that nothing reads are reported. This one is right, although no frequency depends on it.
     model_keys.mark_as_read("max_position_embedding")
-    return translated_ropes(
+    return ropes_by_hugging_face_rules(
         model_keys,
         family,
-        unrenamed_keys=UNRENAMED_KEYS,
-        settings=hugging_face_settings(model_keys, **own_names),
+        shared_names=NAMES_SHARED_WITH_HUGGING_FACE,
+        settings=values_by_hugging_face_name(model_keys, **own_names),
         scaling=_scaling_settings(model_keys),
     )
 
@@ -59,7 +65,8 @@ def read(keys: Keys) -> ParsedEncodings:
 def _scaling_settings(model_keys: Keys) -> Settings:
     """Return the scaling that `extend_method` names, by the names of Hugging Face's `rope_scaling`.
 
-    `scaling_factor` is a number for PI (linear scaling), and an object of settings for others.
+    The key `scaling_factor` is one number for the method PI (linear scaling). For the other methods
+    it is an object of settings, such as `{"factor": 4.0, "beta_fast": 32}`.
 
     Args:
         model_keys: The keys of the object `model_config`.
@@ -68,14 +75,16 @@ def _scaling_settings(model_keys: Keys) -> Settings:
         FileError: The method is another one, such as NTK, whose code is not known here.
     """
     method = model_keys.word_or("None", "extend_method")
-    kind = model_keys.checked_word(method, "None", "PI", "LINEAR", "LLAMA3", "YARN")
-    if kind == "None":
-        # The factor has no effect. Nothing reads it, but it need not be reported.
+    model_keys.require_one_of(method, "None", "PI", "LINEAR", "LLAMA3", "YARN")
+    if method.value == "None":
+        # The factor has no effect. Without this line, a warning would report an unread key.
         model_keys.mark_as_read("scaling_factor")
         return {}
-    if kind == "PI":
+    if method.value == "PI":
         factor = model_keys.required(model_keys.number("scaling_factor"), "scaling_factor")
         return linear_scaling(factor)
+    # LINEAR, LLAMA3 and YARN are Hugging Face's types `linear`, `llama3` and `yarn`.
+    rope_type = method.with_value(method.value.lower())
     scaling_keys = model_keys.inner_or_empty("scaling_factor")
     scaling = {name: scaling_keys.value(name) for name in SCALING_NAMES}
-    return {"rope_type": method.with_value(kind.lower()), **scaling}
+    return {"rope_type": rope_type, **scaling}

@@ -4,7 +4,7 @@ audiocraft's, which has the same transformer in `transformer_lm`.
 
 from dataclasses import replace
 
-from pecli.models.dialects.translation import translated_ropes, with_defaults
+from pecli.models.dialects.translation import ropes_by_hugging_face_rules, with_defaults
 from pecli.models.encoding import Encoding, ParsedEncodings, joined
 from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys, Setting, Settings, origin_at
@@ -71,16 +71,16 @@ def _encodings_of_transformer(name: str, keys: Keys, kind: Setting[str]) -> Pars
         keys: Its keys.
         kind: The word that names the kind of encoding, one of KINDS.
     """
-    word = keys.checked_word(kind, *KINDS)
+    keys.require_one_of(kind, *KINDS)
     # The base is read even for the kind «none», so that it is not reported as an unread key.
     base = keys.number("max_period")
     encodings: list[Encoding] = []
     warnings: list[str] = []
-    if word in ROTARY_KINDS:
+    if kind.value in ROTARY_KINDS:
         ropes = _rotary_encodings(keys, kind, base)
         encodings += ropes.encodings
         warnings += ropes.warnings
-    if word in TABLE_KINDS:
+    if kind.value in TABLE_KINDS:
         rule_for_table = project_rules("moshi")["sin"]
         encodings += rule_for_table.encodings(with_defaults(keys, "moshi's transformer"))
     labelled = [replace(encoding, layer_type=name, part=name) for encoding in encodings]
@@ -90,10 +90,10 @@ def _encodings_of_transformer(name: str, keys: Keys, kind: Setting[str]) -> Pars
 def _rotary_encodings(
     keys: Keys, kind: Setting[str], base: Setting[float] | None
 ) -> ParsedEncodings:
-    """Return the rotary encoding of a transformer.
+    """Return the rotary encoding of a transformer, by the rules for Hugging Face's config.json.
 
     Args:
-        keys: Its keys.
+        keys: The keys of the transformer, of which `dim` and `num_heads` are used.
         kind: The kind of rope. `rope_concat` pairs the halves of a head; `rope` and `sin_rope` pair
             neighbouring channels.
         base: The base of the frequencies; None for the default.
@@ -101,8 +101,10 @@ def _rotary_encodings(
     pairs_neighbours = kind.value != "rope_concat"
     settings: Settings = {
         "rope_theta": base,
-        "rope_interleave": kind.with_value(pairs_neighbours),  # The kind is its source.
+        # Messages name the key of the kind as the source of this value.
+        "rope_interleave": kind.with_value(pairs_neighbours),
     }
-    return translated_ropes(
-        keys, ModelFamily(), unrenamed_keys=("dim", "num_heads"), settings=settings
+    no_special_rules = ModelFamily()
+    return ropes_by_hugging_face_rules(
+        keys, no_special_rules, shared_names=("dim", "num_heads"), settings=settings
     )

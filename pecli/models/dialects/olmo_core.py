@@ -3,7 +3,11 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pecli.models.dialects.translation import hugging_face_settings, translated_ropes, with_defaults
+from pecli.models.dialects.translation import (
+    ropes_by_hugging_face_rules,
+    values_by_hugging_face_name,
+    with_defaults,
+)
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import HALVES, INTERLEAVED, ModelFamily
 from pecli.models.keys import Keys, Settings, computed, nonzero, only_if, value_of
@@ -36,35 +40,38 @@ SCALINGS = {
 
 
 def read(keys: Keys) -> ParsedEncodings:
-    """Return the encodings of an OLMo-core config: those of the block that all layers repeat.
+    """Return the rotary encodings of an OLMo-core config, whose layers all repeat one block.
 
-    The rope of a block stands in its attention: `block.attention.rope`. Single layers may override
-    the block (`block_overrides`), which is reported and not read.
+    The settings of rope stand in the block's attention: `{"block": {"attention": {"rope": …}}}`.
     """
-    model = keys if "d_model" in keys else keys.inner_or_self("model")
-    attention = model.inner_or_self("block").inner_or_self("attention", "sequence_mixer")
-    rope = attention.inner("rope")
-    if rope is None:
+    model_keys = keys if "d_model" in keys else keys.inner_or_self("model")
+    # Any of these objects may be left out; its keys then stand one level higher.
+    block_keys = model_keys.inner_or_self("block")
+    attention_keys = block_keys.inner_or_self("attention", "sequence_mixer")
+    rope_keys = attention_keys.inner("rope")
+    if rope_keys is None:
         no_rope = "the block of the model has no rope"
         warning = f"{no_rope}, and OLMo-core has no other positional encoding"
         return ParsedEncodings(encodings=[], warnings=[warning])
-    scaling = _scaling_settings(rope.inner_or_empty("scaling"))
-    rope = with_defaults(rope, "OLMo-core's RoPEConfig")
+    scaling = _scaling_settings(rope_keys.inner_or_empty("scaling"))
+    rope_keys = with_defaults(rope_keys, "OLMo-core's RoPEConfig")
+    # Layers that differ from the block are reported, not read.
     warnings = [
-        *_warnings_of_override(model, "block_overrides"),
-        *_warnings_of_override(rope, "no_global_rope"),
+        *_warnings_of_override(model_keys, "block_overrides"),
+        *_warnings_of_override(rope_keys, "no_global_rope"),
     ]
-    # These keys do not change the encoding.
-    rope.mark_as_read("full_precision", "_CLASS_")
+    # These keys do not change the encoding: no warning needs to report them as unread.
+    rope_keys.mark_as_read("full_precision", "_CLASS_")
+    # Hugging Face's names are on the left, OLMo-core's on the right.
     settings = {
-        **hugging_face_settings(
-            rope, rope_theta="theta", partial_rotary_factor="partial_rotary_factor"
+        **values_by_hugging_face_name(
+            rope_keys, rope_theta="theta", partial_rotary_factor="partial_rotary_factor"
         ),
-        **hugging_face_settings(attention, n_heads="n_heads", head_dim="head_dim"),
-        "hidden_size": model.whole_number("d_model"),
+        **values_by_hugging_face_name(attention_keys, n_heads="n_heads", head_dim="head_dim"),
+        "hidden_size": model_keys.whole_number("d_model"),
     }
-    family = ModelFamily("OLMo-core", layout=_layout(rope))
-    parsed = translated_ropes(model, family, scaling=scaling, settings=settings)
+    family = ModelFamily("OLMo-core", layout=_layout(rope_keys))
+    parsed = ropes_by_hugging_face_rules(model_keys, family, scaling=scaling, settings=settings)
     return parsed.with_earlier_warnings(warnings)
 
 
@@ -86,24 +93,28 @@ def _warnings_of_override(keys: Keys, name: str) -> list[str]:
 def _scaling_settings(keys: Keys) -> Settings:
     """Return the scaling of an OLMo-core config by the names of Hugging Face's `rope_scaling`.
 
-    The object of the scaling names its Python class: `"_CLASS_": "….YaRNRoPEScalingConfig"` is YaRN.
+    The file names a Python class: `"_CLASS_": "….YaRNRoPEScalingConfig"` is YaRN.
 
     Args:
-        keys: The keys of this object; none if nothing is scaled.
+        keys: The keys of the object `scaling`; none if nothing is scaled.
+
+    Raises:
+        FileError: The class is none of SCALINGS.
     """
     class_path = keys.word("_CLASS_", "type")
     if class_path is None:
         return {}
     *_, class_name = class_path.value.split(".")
-    class_name = keys.checked_word(class_path.with_value(class_name), *SCALINGS)
+    keys.require_one_of(class_path.with_value(class_name), *SCALINGS)
     scaling_class = SCALINGS[class_name]
-    keys_and_defaults = with_defaults(keys, class_name)
     if keys.data.get("attention_rescale_factor") == 1:
-        # A factor of 1 changes nothing. Any other is reported as a key that nothing reads.
+        # Keys that are not marked as read are reported to the user. A factor of 1 changes nothing,
+        # so it need not be reported. The effect of other factors is not described here.
         keys.mark_as_read("attention_rescale_factor")
+    keys_and_defaults = with_defaults(keys, class_name)
     return {
         "rope_type": class_path.with_value(scaling_class.rope_type),
-        **hugging_face_settings(keys_and_defaults, **scaling_class.names),
+        **values_by_hugging_face_name(keys_and_defaults, **scaling_class.names),
         **_factors_of_llama3(keys_and_defaults),
     }
 

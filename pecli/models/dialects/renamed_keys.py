@@ -12,7 +12,10 @@ from fnmatch import fnmatchcase
 from pecli.engine.named_values import NamedValues
 from pecli.models.data import nonempty, stored, value_at
 from pecli.models.dialects import huggingface
-from pecli.models.dialects.translation import hugging_face_settings, translated_ropes
+from pecli.models.dialects.translation import (
+    ropes_by_hugging_face_rules,
+    values_by_hugging_face_name,
+)
 from pecli.models.encoding import Encoding, ParsedEncodings, joined
 from pecli.models.families import ModelFamily
 from pecli.models.key_names import LENGTH
@@ -139,9 +142,9 @@ class Transformer:
     def _ropes(self, keys: Keys, code: str) -> ParsedEncodings:
         """Return the rotary encodings, by Hugging Face's names for the project's keys."""
         scaling = self.scaling.read(keys)
-        settings = hugging_face_settings(keys, **self.names)
+        settings = values_by_hugging_face_name(keys, **self.names)
         family = ModelFamily(code, **self.family)
-        return translated_ropes(keys, family, scaling=scaling, settings=settings)
+        return ropes_by_hugging_face_rules(keys, family, scaling=scaling, settings=settings)
 
     def _labelled(self, encoding: Encoding) -> Encoding:
         """Return an encoding with the layer type and the part of the row, if it has them."""

@@ -1,12 +1,12 @@
 """StripedHyena's and Evo's YAML: some of the layers attend, with rotary positions."""
 
-from pecli.models.dialects.translation import linear_scaling, translated_ropes
+from pecli.models.dialects.translation import linear_scaling, ropes_by_hugging_face_rules
 from pecli.models.encoding import ParsedEncodings
 from pecli.models.families import ModelFamily
 from pecli.models.keys import Keys, Settings
 
-#: Keys that have the same name and meaning in Hugging Face's config.json.
-UNRENAMED_KEYS = ("hidden_size", "num_attention_heads", "rotary_emb_base")
+#: Keys with the same name and meaning in Hugging Face's config.json.
+NAMES_SHARED_WITH_HUGGING_FACE = ("hidden_size", "num_attention_heads", "rotary_emb_base")
 
 
 def read(keys: Keys) -> ParsedEncodings:
@@ -19,6 +19,9 @@ def read(keys: Keys) -> ParsedEncodings:
         factor = keys.number("rotary_emb_scaling_factor")
         if factor is not None:
             scaling = linear_scaling(factor)
-    return translated_ropes(
-        keys, ModelFamily("StripedHyena"), unrenamed_keys=UNRENAMED_KEYS, scaling=scaling
+    return ropes_by_hugging_face_rules(
+        keys,
+        ModelFamily("StripedHyena"),
+        shared_names=NAMES_SHARED_WITH_HUGGING_FACE,
+        scaling=scaling,
     )

@@ -26,32 +26,32 @@ from pecli.models.rope import rope_encodings
 LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192}
 
 
-def translated_ropes(
+def ropes_by_hugging_face_rules(
     keys: Keys,
     family: ModelFamily,
     *,
-    unrenamed_keys: tuple[str, ...] = (),
+    shared_names: tuple[str, ...] = (),
     scaling: Settings = NO_SETTINGS,
     settings: Settings = NO_SETTINGS,
 ) -> ParsedEncodings:
-    """Return the rotary encodings of a project's configuration, by the rules for a config.json.
+    """Return the rotary encodings of a project's file, read as a config.json of Hugging Face.
 
-    The caller has translated the keys. Megatron's base, `rotary_base`, is the setting `rope_theta`
-    here, its name in Hugging Face's config.json; messages still name the key of the project.
+    The config.json is made in memory, of shared keys and of settings that the caller has renamed.
+    Megatron's `rotary_base`, for example, is its `rope_theta`. Messages still name `rotary_base`.
 
     Args:
-        keys: The keys of the project, with the defaults of its code.
+        keys: The keys of the project's file, with the defaults of its code.
         family: What the project's code implies, such as the layout of pairs.
-        unrenamed_keys: Keys that have the same name and meaning in Hugging Face's configurations, such
-            as `head_dim`. All other keys of the file are hidden from the rules.
-        scaling: Settings by the names that they have in `rope_scaling`, such as `factor`.
-        settings: Settings by the names that they have at the top of a config.json, such as
-            `rope_theta`.
+        shared_names: Keys that have the same name and meaning in a config.json, such as `head_dim`.
+        scaling: Settings of the object `rope_scaling` in the config.json, such as `factor`.
+        settings: Settings at the top of the config.json, such as `rope_theta`.
     """
-    keys.mark_as_known(*unrenamed_keys)
-    defaults_of_code = {name: keys.value(name) for name in unrenamed_keys if name not in keys}
-    present_keys = _with_only(keys, unrenamed_keys)
-    config_json = present_keys.as_config_json({**defaults_of_code, **settings}, scaling)
+    # Messages about misspelled keys may suggest these names.
+    keys.mark_as_known(*shared_names)
+    # A key that the file leaves out has the default of the project's code, if there is one.
+    defaults_of_code = {name: keys.value(name) for name in shared_names if name not in keys}
+    keys_in_file = _with_only(keys, shared_names)
+    config_json = keys_in_file.as_config_json({**defaults_of_code, **settings}, scaling)
     return rope_encodings(config_json, family)
 
 
@@ -61,13 +61,14 @@ def _with_only(keys: Keys, names: tuple[str, ...]) -> Keys:
     return replace(keys, data=data, defaults=NO_CLASS)
 
 
-def hugging_face_settings(
+def values_by_hugging_face_name(
     keys: Keys, **names: str | tuple[str, ...]
 ) -> dict[str, Setting[object] | None]:
     """Return settings by Hugging Face's names, read from the names that a project has for them.
 
-    `hugging_face_settings(keys, rope_theta="rotary_base")` is `{"rope_theta": …}` with the value of
-    `rotary_base`. Of several names, the first that is present counts.
+    `values_by_hugging_face_name(keys, rope_theta="rotary_base")` is `{"rope_theta": …}` with the
+    value of the key `rotary_base`; None if it is absent. Of several names, the first that is present
+    counts.
     """
     settings = {}
     for name, project_names in names.items():
@@ -99,7 +100,7 @@ def llama3_scaling(
     if not keys.is_true(flag):
         return {}
     name_of_flag = keys.full_name(flag)
-    numbers_in_file = hugging_face_settings(keys, **names)
+    numbers_in_file = values_by_hugging_face_name(keys, **names)
     scaling: dict[str, Setting[object]] = {"rope_type": setting_from_key("llama3", name_of_flag)}
     for name, constant in LLAMA3.items():
         scaling[name] = numbers_in_file.get(name) or setting_from_key(constant, name_of_flag)

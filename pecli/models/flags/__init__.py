@@ -8,6 +8,7 @@ from pecli.engine.named_values import NamedValues, required
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import FlagProblem, FlagReport, ParameterChange
 from pecli.models.flags.command_line import parse_command_line
+from pecli.models.flags.departing_runtime import warn_of_runtime_departures
 from pecli.models.flags.exllama import apply_exllama_flags
 from pecli.models.flags.flag_findings import EncodingsWithFlags, Findings
 from pecli.models.flags.ggml import apply_ggml_flags, apply_koboldcpp_flags
@@ -43,7 +44,9 @@ def apply_flags(model: ModelEncodings, config: NamedValues | None, text: str) ->
     findings = Findings()  # Each step adds warnings and notes about the flags.
     _warn_of_removed_flags(flags, server, findings)
     applied = _apply_by_engine(model, config, settings, server, findings)
+    _warn_of_smaller_base(model, applied, findings)
     _warn_of_long_context(model, applied, settings, server, findings)
+    warn_of_runtime_departures(model, applied, server, findings)
     return _with_report(model, applied, server, findings)
 
 
@@ -74,18 +77,23 @@ def _with_report(
         encodings=applied.encodings,
         context=applied.context,
         warnings=tuple(dict.fromkeys(warnings)),
-        notes=_notes_that_stay(model, applied),
+        notes=_notes_that_stay(model, applied, server),
         flags=report,
     )
 
 
-def _notes_that_stay(model: ModelEncodings, applied: EncodingsWithFlags) -> tuple[str, ...]:
+def _notes_that_stay(
+    model: ModelEncodings, applied: EncodingsWithFlags, server: Server
+) -> tuple[str, ...]:
     """Return the notes of a model that are still true with flags.
 
-    A note may state that the base is only in `rope_theta`, where transformers 5 does not look. It is
+    All notes are about keys of config.json, which servers of .gguf files (llama.cpp, koboldcpp,
+    Ollama) do not read. A note may state that the base is only in `rope_theta`, where transformers 5 does not look. It is
     no longer true if a flag also states the base within `rope_parameters`. Notes that only the flags
     cause are left out, because warnings report them.
     """
+    if server.reads_gguf:
+        return ()
     if applied.notes is None:
         return model.notes
     return tuple(note for note in model.notes if note in applied.notes)
@@ -129,6 +137,39 @@ def _warn_of_removed_flags(flags: Sequence[ReadFlag], server: Server, findings: 
             place = f"{server.name} {removal.version}"
             sentence = f"{flag.spelled} was removed in {place}; use {removal.instead}"
             findings.warn(FlagProblem.REMOVED, sentence)
+
+
+def _warn_of_smaller_base(
+    model: ModelEncodings, applied: EncodingsWithFlags, findings: Findings
+) -> None:
+    """Warn if flags replace the base of a model by a smaller one, unless its loss is reported already.
+
+    `--rope-freq-base 10000` makes the slow pairs of Llama 3.1, whose base is 500000, turn faster than
+    in training. A larger base stretches the context of a model (NTK scaling).
+
+    Args:
+        model: The model without flags.
+        applied: Its encodings with the flags.
+        findings: Where the warning is added.
+    """
+    if any(warning.problem is FlagProblem.BASE_LOST for warning in findings.warnings):
+        return
+    model_ropes = {rope.layer_type: rope for rope in model.ropes()}
+    for encoding in applied.encodings:
+        before = model_ropes.get(encoding.layer_type)
+        if before is not None and encoding.is_rope_of_text:
+            _compare_bases(before, encoding, findings)
+
+
+def _compare_bases(before: Encoding, after: Encoding, findings: Findings) -> None:
+    """Add a warning if the base of rotary layers is smaller with flags than without."""
+    base_before = before.parameters["base"]
+    base_after = after.parameters["base"]
+    if base_after < base_before:
+        source = after.sources["base"]
+        bases = f"{source} replaces the model's base {base_before:.10g} by {base_after:.10g}"
+        reason = "pairs turn faster than in training; only a larger base stretches a context"
+        findings.warn(FlagProblem.BASE_LOST, f"{bases}: {reason}")
 
 
 def _warn_of_long_context(

@@ -362,12 +362,15 @@ class _FlaggedEncoding:
         return scaling
 
     def _chosen_base(self) -> Setting[float]:
-        """Return the base of `--rope-freq-base`, else the model's own, for which 0 stands as well."""
+        """Return the base of `--rope-freq-base`, else the model's own, for which 0 stands as well.
+
+        A larger base is noted with the alpha that it stands for; a smaller one stretches nothing.
+        """
         model_base = float(self.encoding.parameters["base"])
         base = nonzero(self.settings.get(Meaning.BASE))
         if base is None:
             return model_value(model_base)
-        if base.value != model_base:
+        if base.value > model_base:
             self._note_alpha(base, model_base)
         return base
 

@@ -101,6 +101,8 @@ class Server:
         flags: The meanings of each flag.
         removed: Flags that newer versions do not have.
         unrelated: Flags that look as if they were about positions.
+        runtime: The runtime, as `pecli.runtimes` names it, that reads config.json with the flags; empty
+            if it is not described, or if the rules of the engine are those of the runtime.
         default_base: The base if an override has none, by model type; empty is any other model.
     """
 
@@ -114,6 +116,7 @@ class Server:
     flags: Mapping[str, tuple[Meaning, ...]]
     removed: Mapping[str, Removal]
     unrelated: frozenset[str]
+    runtime: str = ""
     default_base: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -135,8 +138,14 @@ class Server:
             flags=flags,
             removed={name: Removal(**row) for name, row in table["removed"].items()},
             unrelated=frozenset(table["unrelated"].split()),
+            runtime=table.get("runtime", ""),
             default_base=table.get("default_base", {}),
         )
+
+    @property
+    def reads_gguf(self) -> bool:
+        """True if it reads a .gguf file instead of a config.json."""
+        return self.engine in ("ggml", "koboldcpp")
 
     def accepts(self, flag: ServerFlag) -> bool:
         """Return True if a flag of this name and spelling is one of the server's."""

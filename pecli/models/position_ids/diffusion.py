@@ -92,21 +92,16 @@ def _flux2_ids(prompt: Prompt) -> Indices:
 
 
 def _qwen_image(prompt: Prompt) -> Indices:
-    """Return the ids (L, 3) of Qwen-Image: the number of an image, a row and a column.
+    """Return the ids (L, 3) of Qwen-Image: per patch, the number of its image, its row and column.
 
-    Rows and columns count from the middle: 4 rows are −2, −1, 0, 1. A token of text has the same
-    number on all axes. The numbers of text begin after those of all rows and columns: beside an
-    image of 4 × 4 patches they are 2, 3, 4, ….
+    Rows and columns are counted from the middle: 4 rows are −2, −1, 0, 1. A token of text has one
+    number on all three axes. Beside an image of 4 × 4 patches, these numbers are 2, 3, 4, ….
     """
     first_of_text = _number_after_all_images(prompt)
     ids_by_segment = []
     for segment, tokens_before, images_before in _placed_segments(prompt):
         if segment.is_vision:
-            _, rows, columns = segment.grid
-            ids = _grid(segment)
-            ids[:, 0] += images_before
-            ids[:, 1] -= _half_rounded_up(rows)
-            ids[:, 2] -= _half_rounded_up(columns)
+            ids = _ids_from_middle(segment, image_number=images_before)
         else:
             # A text after an image continues the numbers of the text before it.
             first = first_of_text + tokens_before
@@ -116,7 +111,17 @@ def _qwen_image(prompt: Prompt) -> Indices:
     return np.concatenate(ids_by_segment)
 
 
-def _half_rounded_up(count: int) -> int:
+def _ids_from_middle(image: Segment, image_number: int) -> Indices:
+    """Return the ids of an image's patches (L, 3), whose rows and columns count from the middle."""
+    _, rows, columns = image.grid
+    ids = _grid(image)
+    ids[:, 0] += image_number
+    ids[:, 1] -= _count_before_middle(rows)
+    ids[:, 2] -= _count_before_middle(columns)
+    return ids
+
+
+def _count_before_middle(count: int) -> int:
     """Return how many rows have negative numbers, counted from the middle: 2 of 4, and 2 of 3."""
     return count - count // 2
 

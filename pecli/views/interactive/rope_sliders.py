@@ -63,10 +63,10 @@ def _settings(scheme: Scheme, source: PlotSource) -> RopeSettings | None:
 
 @_settings.register
 def _settings_of_rope(rope: Rope, source: PlotSource) -> RopeSettings | None:
-    """Return where the sliders of a rotary encoding start in an interactive page; None if it has none.
+    """Return where the sliders of a rotary encoding start in an interactive page.
 
-    When a slider is moved, the page's script (page.js) computes the curves again. Encodings that its
-    formulas do not cover have no sliders.
+    When a slider is moved, the page's script (page.js) computes the curves again. An encoding that
+    its formulas do not cover has no sliders: the result is None.
 
     Args:
         rope: The encoding, which may have a scaling such as YaRN.
@@ -75,18 +75,18 @@ def _settings_of_rope(rope: Rope, source: PlotSource) -> RopeSettings | None:
     if not _is_covered_by_script(rope):
         return None
     contexts = contexts_of(source)
+    # A sliding window is no length that a model was trained on: Mistral's is shorter.
     context_lengths = [round(context.length) for context in contexts if not context.is_window]
-    unscaled = RopeSettings(
+    settings = RopeSettings(
         label=source.label,
         dim=rope.rotary_dim,
         base=rope.base,
         method=rope.scaling,
-        # The shortest: Llama 3.1 was trained on 8,192 positions and then extended to 131,072. The
-        # sliding window of Mistral is shorter, and no length that it was trained on.
+        # Llama 3.1 was trained on 8,192 positions, and then extended to 131,072.
         original_length=min(context_lengths),
         length=max(2, *context_lengths),  # Two positions at least have a distance.
     )
-    return _with_scaling(rope.defined_scaling, rope, unscaled)
+    return _with_parameters_of(rope.defined_scaling, rope, settings)
 
 
 def _is_covered_by_script(rope: Rope) -> bool:
@@ -99,18 +99,18 @@ def _is_covered_by_script(rope: Rope) -> bool:
 
 
 @singledispatch
-def _with_scaling(scaling: Scaling, rope: Rope, settings: RopeSettings) -> RopeSettings:
-    """Return the settings with the parameters of a scaling."""
+def _with_parameters_of(scaling: Scaling, rope: Rope, settings: RopeSettings) -> RopeSettings:
+    """Return settings to which the parameters of a scaling are added; most scalings have none."""
     return settings
 
 
-@_with_scaling.register(Linear)
-@_with_scaling.register(Ntk)
+@_with_parameters_of.register(Linear)
+@_with_parameters_of.register(Ntk)
 def _(scaling: Linear | Ntk, rope: Rope, settings: RopeSettings) -> RopeSettings:
     return replace(settings, factor=scaling.factor)
 
 
-@_with_scaling.register
+@_with_parameters_of.register
 def _(scaling: Yarn, rope: Rope, settings: RopeSettings) -> RopeSettings:
     """Add YaRN's parameters; the page computes the attention factor if it follows YaRN's formula."""
     fast, slow = scaling.betas()
@@ -126,7 +126,7 @@ def _(scaling: Yarn, rope: Rope, settings: RopeSettings) -> RopeSettings:
     )
 
 
-@_with_scaling.register
+@_with_parameters_of.register
 def _(scaling: Llama3, rope: Rope, settings: RopeSettings) -> RopeSettings:
     return replace(
         settings,

@@ -14,11 +14,8 @@ from pecli.engine.table import Table, results_in_order, table_of
 
 MAX_ELEMENTS = 1 << 20  #: Elements that are read for one mean; of more, only some runs of rows are.
 RUNS = 32  #: Runs of rows that stand for all rows of a mean that would take too long to read.
-GOLDEN = (5**0.5 - 1) / 2
-"""Multiples of the golden ratio modulo 1 are neither equally spaced nor random.
-
-Equally spaced runs could read a wave in step with it, and see one phase of it only.
-"""
+GOLDEN_RATIO = (5**0.5 - 1) / 2
+"""Its multiples modulo 1 fill the range from 0 to 1 evenly, and never repeat: 0, 0.62, 0.24, 0.85, …"""
 
 
 class Reduction(Enum):
@@ -97,13 +94,14 @@ def _means_between(table: Table, edges: Indices, column_step: int) -> Floats:
 
 
 def _mean_of_runs(table: Table, start: int, stop: int, column_step: int) -> Floats:
-    """Return one row: about the mean of the rows between `start` and `stop`, which are too many to read.
+    """Return one row: about the mean of the rows from `start` to `stop`, which are too many to read.
 
-    It is the mean of `RUNS` short runs of rows. Each run begins somewhere in its own one of `RUNS`
-    equal parts of the rows: after a share of the part that differs from run to run.
+    The rows are divided into `RUNS` equal parts. Of each part, a short run of rows is read.
     """
     parts = np.arange(RUNS)
-    share_before_run = parts * GOLDEN % 1
+    # If each run were at the beginning of its part, a wave as long as a part would seem constant.
+    # The multiples of the golden ratio put them at other places: after 0, 0.62, 0.24, … of a part.
+    share_before_run = parts * GOLDEN_RATIO % 1
     run_starts = start + (stop - start) * (parts + share_before_run) / RUNS
     run_length = max(1, MAX_ELEMENTS // (RUNS * table.width))
     means = []

@@ -118,16 +118,10 @@ def _error_map(
     """
     shape = parts[0].expected.shape
     is_relative = _has_only_relative_tolerance(result)
-    if _is_vector(shape):
-        # A vector of 4,096 is read as a column, 4,096 × 1, of which more elements fit into a chart,
-        # and drawn as a row.
-        column_limits = _CellLimits(rows=MAX_POINTS, columns=1)
-        worst = _worst_elements(parts, column_limits, is_relative).transposed()
-    else:
-        worst = _worst_elements(parts, limits, is_relative)
+    worst = _worst_elements_as_drawn(parts, limits, is_relative)
     if result.sides_swapped:
-        # The arrays were compared the other way round. The errors and the axes are the same.
-        worst = worst.swapped()
+        # The parts call the expected values found, and the found ones expected.
+        worst = worst.with_sides_exchanged()
     axes = _axis_names(table_name, worst.expected, shape)
     return ErrorMap(
         label,
@@ -141,6 +135,21 @@ def _error_map(
         columns=axes.columns,
         layers=_count_layers(parts, result),
     )
+
+
+def _worst_elements_as_drawn(
+    parts: Sequence[Part], limits: _CellLimits, is_relative: bool
+) -> "_WorstElements":
+    """Return the element with the largest error in each cell of a map; a vector is drawn as one row.
+
+    For the arguments, see `_worst_elements`. A vector has up to `MAX_POINTS` cells in any case.
+    """
+    if not _is_vector(parts[0].expected.shape):
+        return _worst_elements(parts, limits, is_relative)
+    # Arrays are read in blocks of rows. A vector is read as rows of one number: as a column.
+    column_limits = _CellLimits(rows=MAX_POINTS, columns=1)
+    column = _worst_elements(parts, column_limits, is_relative)
+    return column.transposed()
 
 
 def _has_only_relative_tolerance(result: Comparison) -> bool:
@@ -192,15 +201,16 @@ def _worst_elements(
         is_relative: True if errors are divided by the expected magnitude.
     """
     shape = parts[0].expected.shape
-    height, width = _read_height_and_width(shape)  # A vector is read as a column.
+    height, width = _read_height_and_width(shape)  # of each matrix
     cells_down = min(height, limits.rows)
     worst = _WorstElements(cells_down, columns=min(width, limits.columns))
     for part in parts:
-        # Arrays may be larger than memory: a block is some consecutive rows of all matrices.
-        for block in split_into_row_blocks(_row_axes(shape), _rows_at_once(width)):
+        # Arrays may be larger than memory, and are read in blocks of consecutive rows. A block can
+        # have rows of several matrices, (heads, rows, width), which are put below each other.
+        for block in split_into_row_blocks(_row_axes(shape), _max_rows_of_block(width)):
             cell_of_row = _cells_of_rows(block, height, cells_down)
             expected = widest(part.rows(block)).reshape(block.length, width)
-            for found_rows in _copies_of_found_rows(part, block):
+            for found_rows in _found_rows_of_copies(part, block):
                 found = found_rows.reshape(block.length, width)
                 worst.take_larger_errors(cell_of_row, expected, found, is_relative)
     return worst
@@ -211,7 +221,7 @@ def _row_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
     return shape[:-1] or shape
 
 
-def _rows_at_once(width: int) -> int:
+def _max_rows_of_block(width: int) -> int:
     """Return how many rows of float64 numbers are read at once; at least one."""
     bytes_of_row = 8 * width
     return max(1, READ_BYTES // bytes_of_row)
@@ -234,7 +244,7 @@ def _cells_of_rows(block: RowBlock, height: int, cells_down: int) -> Indices:
     return rows_of_matrix * cells_down // height
 
 
-def _copies_of_found_rows(part: Part, block: RowBlock) -> Iterator[AnyArray]:
+def _found_rows_of_copies(part: Part, block: RowBlock) -> Iterator[AnyArray]:
     """Yield the found values of some rows of a part, once per copy of the part.
 
     A file may have the same cosines for each of 32 heads: these are 32 copies of one table.
@@ -274,7 +284,7 @@ class _WorstElements:
         worst.errors = self.errors.T
         return worst
 
-    def swapped(self) -> "_WorstElements":
+    def with_sides_exchanged(self) -> "_WorstElements":
         """Return the same elements with the expected and the found values exchanged."""
         worst = _WorstElements(*self.errors.shape)
         worst.expected = self.found
@@ -299,9 +309,8 @@ class _WorstElements:
         errors = _errors(expected, found, is_relative)  # (rows, columns)
         _, width = errors.shape
         _, cells_across = self.errors.shape
-        cell_of_column = (
-            np.arange(width) * cells_across // width
-        )  # 0 0 1 1 for 4 columns in 2 cells
+        # 0 0 1 1 for 4 columns in 2 cells:
+        cell_of_column = np.arange(width) * cells_across // width
         is_new_maximum = self._are_new_maxima(errors, cell_of_row, cell_of_column)
         rows, columns = np.nonzero(is_new_maximum)
         # If several elements have the new maximum of a cell, the last one stays in all three arrays.
@@ -365,25 +374,29 @@ def _errors(expected: AnyArray, found: AnyArray, is_relative: bool) -> Floats:
 def _axis_names(table_name: str, expected: Floats, shape: tuple[int, ...]) -> _AxisNames:
     """Return the names of a table's rows and columns, such as «position» and «pair».
 
-    A table `cos` (512, 64) has a column per pair of channels. If its columns come twice, 64 columns
-    are 64 channels. Square matrices of several heads, (8, 512, 512), have queries and keys.
-
     Args:
         table_name: The name of the table, from which its role follows: cos, bias, slopes.
         expected: The expected values that the map shows. It has fewer columns than the table if
             that is too wide for a picture.
         shape: The shape of the table.
     """
-    role = role_of(table_name)
+    role = role_of(table_name)  # None for other names
     if _is_vector(shape):
-        return _AxisNames("", _VECTOR_ELEMENTS.get(role or "", "element"))
+        return _AxisNames(rows="", columns=_VECTOR_ELEMENTS.get(role or "", "element"))
+    if _has_queries_and_keys(role, shape):
+        return _AxisNames(rows="query", columns="key")
+    # Cosines (512, 64) have a column per pair of channels, or two equal ones: one per channel.
+    is_wave = role in ("cos", "sin")
+    if is_wave and not _shows_doubled_columns(expected, shape[-1]):
+        return _AxisNames(rows="position", columns="pair")
+    return _AxisNames(rows="position", columns="channel")
+
+
+def _has_queries_and_keys(role: str | None, shape: tuple[int, ...]) -> bool:
+    """Return True for biases of several heads, and for any square matrices: (8, 512, 512)."""
     has_heads = len(shape) > 2
     is_square = shape[-2] == shape[-1]
-    if has_heads and (role == "bias" or is_square):
-        return _AxisNames("query", "key")
-    is_wave = role in ("cos", "sin")
-    has_column_per_pair = is_wave and not _shows_doubled_columns(expected, shape[-1])
-    return _AxisNames("position", "pair" if has_column_per_pair else "channel")
+    return has_heads and (role == "bias" or is_square)
 
 
 def _shows_doubled_columns(expected: Floats, width: int) -> bool:

@@ -42,7 +42,7 @@ class Pixels(NamedTuple):
 
 
 def draw_heatmap(
-    axes: Axes, panel: HeatmapPanel, pixels: Pixels, height: float, cmap: str | None
+    axes: Axes, panel: HeatmapPanel, pixels: Pixels, room_height: float, cmap: str | None
 ) -> None:
     """Draw a heatmap with about one pixel per row and column of its values.
 
@@ -50,7 +50,8 @@ def draw_heatmap(
         axes: The axes to draw in.
         panel: The heatmap.
         pixels: The size of the panel.
-        height: The height of the panel in inches of full-size letters.
+        room_height: The height of the panel in inches, as if letters had their full size. A panel of
+            3 inches with letters of half the size has as much room as one of 6 inches.
         cmap: The name of a colour map of matplotlib, None for the default.
     """
     values = _values_in_pixels(panel, pixels)
@@ -61,8 +62,9 @@ def draw_heatmap(
         rows, columns = panel.shape
         axes.set_box_aspect(rows / columns)
     row_name, column_name = panel.axis_names(*values.shape)
-    if len(row_name) >= AXES_SHARE * height * LETTERS_PER_INCH:
-        row_name = panel.rows  # Without the note that rows are left out.
+    letters_that_fit = AXES_SHARE * room_height * LETTERS_PER_INCH
+    if len(row_name) >= letters_that_fit:
+        row_name = panel.rows  # «position» for «position (means of 4)»
     axes.set(xlabel=column_name, ylabel=row_name)
     number_axis(axes.xaxis, whole=True)
     number_axis(axes.yaxis, whole=True)

@@ -439,8 +439,8 @@ def _visible_curves(layers: Sequence[Indices], curve_count: int) -> Indices:
     """Return the number of the curve or level that is seen in each character of a chart.
 
     A character has one colour, although several curves may have dots in it. Curves lie over levels
-    (horizontal lines), and each curve over those before it. A character without dots has the number
-    `NO_CURVE`.
+    (horizontal lines), and a later curve over an earlier one. Only where two curves have the very
+    same dots, they are seen by turns. A character without dots has the number `NO_CURVE`.
 
     Args:
         layers: The dots of each curve, then of each level: (lines, columns), 0 if there are none.
@@ -450,16 +450,16 @@ def _visible_curves(layers: Sequence[Indices], curve_count: int) -> Indices:
     visible: Indices = np.full(layers[0].shape, NO_CURVE, np.intp)
     for level in range(curve_count, len(layers)):
         visible[layers[level] > 0] = level
-    dots_below = np.zeros_like(layers[0])  # those of the curve that is seen so far
+    visible_dots = np.zeros_like(layers[0])  # those of the curve that is seen so far
     for curve in range(curve_count):
         dots = layers[curve]
-        is_taken = _is_taken_by_curve(curve, dots, dots_below)
-        visible[is_taken] = curve
-        dots_below[is_taken] = dots[is_taken]
+        is_seen = _is_seen_above(curve, dots, visible_dots)
+        visible[is_seen] = curve
+        visible_dots[is_seen] = dots[is_seen]
     return visible
 
 
-def _is_taken_by_curve(curve: int, dots: Indices, dots_below: Indices) -> Flags:
+def _is_seen_above(curve: int, dots: Indices, dots_below: Indices) -> Flags:
     """Return True for each character in which a curve is seen, instead of the curves below it.
 
     These are the characters in which it has dots. If the curve below has the very same dots there,
@@ -524,10 +524,10 @@ def _dots_at(across: Floats, down: Floats, size: _Size) -> Flags:
 
 
 def _joined_points(across: Floats, down: Floats) -> tuple[Floats, Floats]:
-    """Return points, and more of them on the straight lines between, less than a dot apart.
+    """Return points, with more points on the straight lines between them, less than a dot apart.
 
-    A line that is 3 dots long across or down is walked in 4 steps, with points at 0, 1/4, 2/4 and
-    3/4 of the way. All lines are divided at once. Two lines, of 3 dots and of 1, have
+    A line of 3 dots is divided into 4 steps, with points at 0, 1/4, 2/4 and 3/4 of the way. All
+    lines are divided at once. Two lines, of 3 dots and of 1, have
 
         step_counts         4       2
         line_of_step        0 0 0 0 1 1
@@ -539,11 +539,12 @@ def _joined_points(across: Floats, down: Floats) -> tuple[Floats, Floats]:
     """
     line_widths = np.diff(across)
     line_heights = np.diff(down)
-    line_lengths = np.maximum(np.abs(line_widths), np.abs(line_heights))
+    line_lengths = np.maximum(np.abs(line_widths), np.abs(line_heights))  # in dots
     # A line to a gap has one step, whose point is NaN as well, and is not drawn.
     step_counts = np.nan_to_num(line_lengths).astype(np.intp) + 1
     line_of_step = np.repeat(np.arange(len(step_counts)), step_counts)
     part_of_way = _steps_on_lines(step_counts) / step_counts[line_of_step]
+    # Line n begins at point n. Each step adds a part of the line's width and height to it.
     added_across = across[line_of_step] + part_of_way * line_widths[line_of_step]
     added_down = down[line_of_step] + part_of_way * line_heights[line_of_step]
     return np.append(across, added_across), np.append(down, added_down)

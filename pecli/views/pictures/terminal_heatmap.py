@@ -100,22 +100,20 @@ def _cell_size(canvas: _Canvas, panel: HeatmapPanel, terminal: Terminal) -> _Cel
         terminal: The terminal; in colour, a line shows two values, one above the other.
     """
     values_per_line = _values_per_line(terminal)
-    largest = _room_of_cell(canvas)
+    largest = _room_per_value(canvas)
     is_reduced = canvas.values.shape != panel.values.shape
-    if (
-        is_reduced
-    ):  # The table is long in one direction. It is drawn only little larger in the other.
+    if is_reduced:
+        # The table is long in one direction. In the other, it is drawn only a little larger.
         largest = _CellSize(
             down=min(largest.down, REDUCED_LINES * values_per_line),
             across=min(largest.across, REDUCED_CHARACTERS),
         )
-    return _CellSize(
-        down=min(largest.down, _height_of_square(largest.across, values_per_line)),
-        across=min(largest.across, _twice_the_height(largest.down, values_per_line)),
-    )
+    highest = _height_of_square(largest.across, values_per_line)
+    widest = _twice_the_height(largest.down, values_per_line)
+    return _CellSize(down=min(largest.down, highest), across=min(largest.across, widest))
 
 
-def _room_of_cell(canvas: _Canvas) -> _CellSize:
+def _room_per_value(canvas: _Canvas) -> _CellSize:
     """Return the room for each value of a canvas: 5 × 19 for 4 × 4 values in 20 lines of 76."""
     rows, columns = canvas.values.shape
     return _CellSize(
@@ -274,16 +272,16 @@ def key_line(heatmaps: Sequence[HeatmapPanel], terminal: Terminal, shape: tuple[
     """
     panel = heatmaps[0]  # All of them have its colours.
     low, high = map(typeset, panel.ends)
-    if panel.quantity:
-        low = f"{panel.quantity} {low}"
+    before_bar = f"{panel.quantity} {low}" if panel.quantity else low  # «|bias| 0.01»
     note = _blank_note(heatmaps, terminal)
-    room = terminal.columns - visible_length(f"{low}  {high}{note}")  # for the names and the bar
-    names = _axis_names(panel, terminal, shape, room - SHORTEST_BAR_BESIDE_NAMES)
+    characters_beside_bar = visible_length(f"{before_bar}  {high}{note}")
+    room = terminal.columns - characters_beside_bar  # for the names and the bar
+    names = _names_in_room(panel, terminal, shape, room - SHORTEST_BAR_BESIDE_NAMES)
     bar_width = min(LONGEST_BAR, room - len(names))
-    if bar_width < SHORTEST_BAR:
-        return f"{names}{low} to {high}"[: terminal.columns]
-    bar = _colour_bar(panel, terminal, bar_width)
-    return f"{names}{low} {bar} {high}{note}"
+    if bar_width >= SHORTEST_BAR:
+        bar = _colour_bar(panel, terminal, bar_width)
+        return f"{names}{before_bar} {bar} {high}{note}"
+    return f"{names}{before_bar} to {high}"[: terminal.columns]
 
 
 def _colour_bar(panel: HeatmapPanel, terminal: Terminal, width: int) -> str:
@@ -309,7 +307,9 @@ def _blank_note(heatmaps: Sequence[HeatmapPanel], terminal: Terminal) -> str:
     return f"{note} {sample} not finite"
 
 
-def _axis_names(panel: HeatmapPanel, terminal: Terminal, shape: tuple[int, int], room: int) -> str:
+def _names_in_room(
+    panel: HeatmapPanel, terminal: Terminal, shape: tuple[int, int], room: int
+) -> str:
     """Return the names of both axes; without room for them, what a cell stands for, or nothing.
 
     For example «position (means of 4) ↓  channel →   », or only «means of 4   ».

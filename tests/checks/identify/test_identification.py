@@ -776,6 +776,16 @@ def test_frequencies_do_not_replace_the_sines_that_a_file_lacks(
     assert match.edits == (Layout(expected="cos and sin", found="cos alone"),)
 
 
+def test_two_tensors_of_cosines_are_no_complete_rope() -> None:
+    """A rotary table is cosines and sines. This file has the cosines twice, and no sines."""
+    angles = np.arange(64)[:, np.newaxis] * 10000.0 ** (-np.arange(16) / 16)
+    cosines = np.cos(angles).astype(np.float32)
+    (match,) = pecli.identify({"cos": cosines, "cos2": cosines}).matches
+
+    assert match.tensors == ("cos", "cos2")
+    assert match.edits == (Layout("cos and sin", "cos alone"),)
+
+
 def test_flattened_cosines_and_sines_are_identified() -> None:
     """8 positions of 16 frequencies (32 channels) are a vector of 128 numbers, one of cosines and
     one of sines.

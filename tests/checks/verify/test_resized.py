@@ -22,6 +22,37 @@ OLD_TABLE = (RNG.standard_normal((1 + 5 * 6, 12)) * 0.02).astype(np.float32)
 GRID = (5, 6)
 
 
+APPENDED = {
+    "repeated": (
+        np.concatenate((OLD_TABLE, OLD_TABLE[:9])),
+        "repeat them",
+    ),
+    "zeros": (np.concatenate((OLD_TABLE, np.zeros((9, 12), np.float32))), "are zeros"),
+    "drawn": (np.concatenate((OLD_TABLE, OLD_TABLE[:9] + np.float32(0.01))), "are others"),
+}
+"""Tables of 40 rows, of which the first 31 are those of OLD_TABLE, and words for the others."""
+
+
+@pytest.mark.parametrize(("table", "rest"), APPENDED.values(), ids=APPENDED)
+def test_rows_that_are_appended_to_the_old_ones_are_named(table: np.ndarray, rest: str) -> None:
+    """Rows are appended to the old table by NumPy, instead of resizing it. The old rows stay as they
+    are, to the last bit.
+    """
+    result = pecli.verify(table, resized_from=OLD_TABLE)
+
+    assert not result.passed
+    assert result.diagnosis == (
+        f"rows 0–30 are the old ones, unchanged, and not resized; the rows after {rest}",
+    )
+
+
+def test_old_rows_with_another_last_bit_are_not_called_unchanged() -> None:
+    """The last element of the old rows differs by one unit in the last place."""
+    table = np.concatenate((OLD_TABLE, OLD_TABLE[:9]))
+    table[30, 11] = np.nextafter(table[30, 11], np.float32(1))
+    assert "unchanged" not in str(pecli.verify(table, resized_from=OLD_TABLE))
+
+
 def tables_of_torch(interpolation: Interpolation, case: dict[str, Any]) -> list[np.ndarray]:
     """Return the tables that torch made of the same old table with an interpolation."""
     tables = []

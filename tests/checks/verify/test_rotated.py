@@ -19,12 +19,14 @@ from pecli.engine.edits import (
     Dtype,
     HeadsWrong,
     Layout,
+    MemoryOrder,
     Parameter,
     Positions,
     Recipe,
     Rotation,
     Rows,
     RowsWrong,
+    Scaled,
 )
 from tests.checks.waves import LLAMA3, cos_and_sin_tables, inverse_frequencies
 from tests.exit_codes import CHECK_FAILED, FILE_ERROR, SUCCESS
@@ -283,6 +285,87 @@ def test_a_rotation_along_the_head_axis_is_named() -> None:
         "if positions are along axis 1 of (2, 2, 24, 128), verify with --seq-axis 1"
         in found.diagnosis
     )
+
+
+QUERIES_OF_8_HEADS = random_queries(8, 64, 128)
+"""Queries of 8 heads and 64 positions."""
+ROTATED_8_HEADS = rotated_as_halves(QUERIES_OF_8_HEADS, LLAMA_3_1_COS, LLAMA_3_1_SIN)
+
+
+def labelled_as_heads_first(x: np.ndarray) -> np.ndarray:
+    """Return the numbers of heads (8, 64, 128) written position by position, with that shape on them."""
+    return x.transpose(1, 0, 2).reshape(x.shape)
+
+
+@pytest.mark.parametrize("which", ["after", "before", "both"])
+def test_the_order_of_heads_and_positions_in_memory_is_named(which: str) -> None:
+    """A kernel writes all heads of one position, then those of the next, and the dump is labelled
+    (heads, positions, channels), which has as many numbers.
+    """
+    before = QUERIES_OF_8_HEADS
+    after = ROTATED_8_HEADS
+    if which != "after":
+        before = labelled_as_heads_first(before)
+    if which != "before":
+        after = labelled_as_heads_first(after)
+    (edit,) = edits_of_only_reason(after, before)
+
+    assert edit == MemoryOrder(expected=(8, 64, 128), found=(64, 8, 128), which=which)
+
+
+def test_the_order_in_memory_is_named_of_positions_that_come_first() -> None:
+    """The dump is labelled (positions, heads, channels), and its heads come first in memory."""
+    before = QUERIES_OF_8_HEADS.transpose(1, 0, 2)
+    after = ROTATED_8_HEADS.reshape(before.shape)
+    (edit,) = edits_of_only_reason(after, before, seq_axis=0)
+
+    assert edit == MemoryOrder(expected=(64, 8, 128), found=(8, 64, 128))
+
+
+def test_another_mistake_is_named_beside_the_order_in_memory() -> None:
+    """The heads of each position come first in memory, and all queries are doubled."""
+    after = labelled_as_heads_first(2 * ROTATED_8_HEADS)
+    order, scale = edits_of_only_reason(after, QUERIES_OF_8_HEADS)
+
+    assert order == MemoryOrder(expected=(8, 64, 128), found=(64, 8, 128))
+    assert scale == Scaled(2.0)
+
+
+def test_an_element_of_a_tensor_in_another_memory_order_is_not_named() -> None:
+    """Element [3, 17, 5] of the rotated queries is wrong, and has other indices in the dump."""
+    after = ROTATED_8_HEADS.copy()
+    after[3, 17, 5] += 1
+    result = pecli.verify(
+        labelled_as_heads_first(after).astype(np.float32),
+        LLAMA_3_1_8B,
+        before=QUERIES_OF_8_HEADS.astype(np.float32),
+        atol=1e-3,
+    )
+
+    assert result.explanations == ()
+
+
+@pytest.mark.parametrize("by", [1, 20, 63])
+def test_rows_that_are_moved_down_after_the_rotation_are_named(by: int) -> None:
+    """Rows are rotated rightly; then all are moved down, the last ones to the top."""
+    after = np.roll(ROTATED_8_HEADS, by, axis=1)
+    assert edits_of_only_reason(after, QUERIES_OF_8_HEADS) == (Rows("shifted", by),)
+
+
+def test_a_row_that_is_wrong_beside_moved_rows_has_its_number_in_the_dump() -> None:
+    """All rows are moved down by 1, and row 30 of the dump is overwritten."""
+    after = np.roll(ROTATED_8_HEADS, 1, axis=1)
+    after[:, 30] *= 3
+    assert edits_of_only_reason(after, QUERIES_OF_8_HEADS) == (Rows("shifted", 1), RowsWrong((30,)))
+
+
+def edits_of_only_reason(after: np.ndarray, before: np.ndarray, **options: Any) -> Any:
+    """Return the edits of the only explanation of wrong queries of Llama 3.1."""
+    after = after.astype(np.float32)
+    before = before.astype(np.float32)
+    result = pecli.verify(after, LLAMA_3_1_8B, before=before, atol=1e-3, **options)
+    (explanation,) = result.explanations
+    return explanation.edits
 
 
 def weak_remarks(before: np.ndarray, after: np.ndarray, atol: float) -> tuple[str, ...]:

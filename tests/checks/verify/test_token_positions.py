@@ -432,10 +432,10 @@ def test_a_pass_that_cannot_see_padding_is_weak() -> None:
     assert placed.weak == ()
 
 
-def test_rows_that_look_like_padding_are_of_a_numbered_sequence_only_with_a_batch_axis() -> None:
-    """The first 9 of 24 tokens are equal, as left padding is, in a tensor (heads, tokens, channels) of
-    one sequence. The remark on it, in `weak`, begins with «it»; with a batch axis, the same numbers
-    are those of sequence 0.
+def test_a_remark_on_padding_states_a_sequence_only_if_there_is_a_batch_axis() -> None:
+    """`weak` are remarks on a pass that proves little. The first 9 of 24 tokens are equal, as left
+    padding is, in a tensor (heads, tokens, channels): the remark says «it begins with …». With a
+    batch axis before heads, the same numbers are those of sequence 0.
     """
     before = np.random.default_rng(1).normal(size=(HEADS, LENGTH, DIM)).astype(np.float32)
     before[:, :9] = before[:, :1]
@@ -773,6 +773,23 @@ def test_rows_of_padding_may_hold_nan_and_are_counted() -> None:
     assert reading == f"{(LEFT_PADDED_MASK == 0).sum()} rows of padding not compared"
 
 
+def test_elements_of_padding_are_not_counted() -> None:
+    """Of 2 · 24 tokens, LEFT_PADDED_MASK hides 9. The queries of all others are wrong."""
+    q = queries_of_two_sequences()
+    result = pecli.verify(
+        q + 10,
+        llama_of_base_10000(),
+        before=q,
+        attention_mask=LEFT_PADDED_MASK,
+        atol=1e-3,
+        reasons=False,
+    )
+    (tensor,) = result.tensors
+    elements_of_tokens = (2 * LENGTH - 9) * HEADS * DIM
+
+    assert tensor.size == elements_of_tokens
+
+
 def test_a_sequence_beside_one_that_is_hidden_as_a_whole_is_checked() -> None:
     """The mask hides all of the first sequence, and nothing of the second, which has 1 added to
     each element instead of a rotation, and fails.
@@ -889,6 +906,19 @@ def test_padding_may_have_any_row_of_a_learned_table() -> None:
     mask = {"attention_mask": LEFT_PADDED_MASK}
 
     assert pecli.verify(filled, WPE, before=INPUTS, atol=1e-6, **mask)
+
+
+def test_padding_is_not_counted_in_inputs_with_a_learned_table() -> None:
+    """LEFT_PADDED_MASK hides 9 of 2 · 24 tokens. All others are wrong by 1 in their 32 channels."""
+    wrong = INPUTS_WITH_LEARNED_ROWS + 1
+    mask = {"attention_mask": LEFT_PADDED_MASK}
+    result = pecli.verify(wrong, WPE, before=INPUTS, atol=1e-6, reasons=False, **mask)
+    (tensor,) = result.tensors
+    elements_of_tokens = (2 * LENGTH - 9) * 32
+
+    assert tensor.mismatched == elements_of_tokens
+    assert tensor.size == elements_of_tokens
+    assert result.readings == {tensor.name: "9 rows of padding not compared"}
 
 
 def test_inputs_with_a_sinusoidal_table_are_checked_at_their_positions() -> None:

@@ -15,7 +15,7 @@ import pytest
 import pecli
 from pecli.checks.runtimes import RuntimeResult
 from pecli.engine.runtimes import EMULATED, RUNTIMES
-from pecli.engine.schemes.rope import Rope, as_read
+from pecli.engine.schemes.rope import Rope, as_read_by_runtime
 from pecli.errors import UnsupportedError
 
 DIM, BASE = 64, 1e6
@@ -230,11 +230,11 @@ def test_candle_switches_the_factors_of_longrope_at_the_original_length() -> Non
 
 
 def test_no_scaling_of_all_positions_describes_the_longrope_of_candle() -> None:
-    """`as_read` returns a scheme whose scaling is what the runtime computes. candle's factors depend
+    """`as_read_by_runtime` returns a scheme whose scaling is what the runtime computes. candle's factors depend
     on the position, so that there is no such scheme, and the given one is returned.
     """
     rope = Rope(1, DIM, BASE, runtime="candle", length=131072, **LONGROPE)
-    assert as_read(rope) == rope
+    assert as_read_by_runtime(rope) == rope
 
 
 SIZES = {

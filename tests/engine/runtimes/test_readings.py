@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pecli.engine.schemes.rope import Rope, as_read
+from pecli.engine.schemes.rope import Rope, as_read_by_runtime
 
 YARN_FACTOR_OF_4 = 1 + 0.1 * math.log(4)
 """YaRN's attention factor at factor 4."""
@@ -89,11 +89,11 @@ def test_mlx_lm_always_has_the_long_factors(length: int) -> None:
 def test_llama_cpp_reads_mscale_only_if_mscale_all_dim_is_equal(
     parameters: dict[str, float], mscale: float | None
 ) -> None:
-    """A GGUF file has one key (yarn_log_multiplier), which holds mscale_all_dim. `as_read` returns the
+    """A GGUF file has one key (yarn_log_multiplier), which holds mscale_all_dim. `as_read_by_runtime` returns the
     scheme that llama.cpp makes of it: without the key it has no mscale (None); with it, llama.cpp
     assumes mscale 1, unless both were equal.
     """
-    as_llama_cpp_reads_it = as_read(yarn_rope("llama.cpp", **parameters))
+    as_llama_cpp_reads_it = as_read_by_runtime(yarn_rope("llama.cpp", **parameters))
     assert as_llama_cpp_reads_it.mscale == mscale
 
 

@@ -80,7 +80,7 @@ def test_approximate_frequencies_are_right_to_twelve_digits(case: str) -> None:
     """
     exact_frequencies, _factor = exact_frequencies_and_factor(case)
     unscaled = BASE ** (-np.arange(DIM // 2) / (DIM // 2))
-    scaling_with_defaults = rope_of_case(case).scaling_value.complete()
+    scaling_with_defaults = rope_of_case(case).scaling_value.with_defaults()
     # "llama3, a step" has equal limits, so that the blend between them divides by zero: ±∞ are then
     # cut to 1 and 0.
     with np.errstate(divide="ignore"):

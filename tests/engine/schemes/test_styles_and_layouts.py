@@ -14,7 +14,7 @@ import pytest
 import pecli
 from pecli.engine.schemes.axis_blocks import STILL, AxisBlock
 from pecli.engine.schemes.grid_styles import ROTARY
-from pecli.engine.schemes.rope import Rope, as_read
+from pecli.engine.schemes.rope import Rope, as_read_by_runtime
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 
 YARN: dict[str, Any] = {
@@ -229,8 +229,8 @@ def test_the_recipe_float32_bfloat16_table_rounds_the_table_to_bfloat16() -> Non
 
 
 def test_a_scheme_without_a_runtime_is_read_as_it_is() -> None:
-    """`as_read` returns the scheme as its runtime reads the parameters."""
-    assert as_read(Rope(4, 8, **YARN)) == Rope(4, 8, **YARN)
+    """`as_read_by_runtime` returns the scheme as its runtime reads the parameters."""
+    assert as_read_by_runtime(Rope(4, 8, **YARN)) == Rope(4, 8, **YARN)
 
 
 def test_a_recipe_keeps_the_length_of_a_scaling() -> None:

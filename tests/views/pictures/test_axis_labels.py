@@ -157,14 +157,21 @@ def test_a_text_that_is_too_long_loses_its_middle(
     assert fit_text(text, width, lines) == fitted
 
 
-def test_ends_of_an_axis_are_limited_and_moved_apart_if_they_are_equal() -> None:
-    """Ends are cut at ±1e150, whose squares float64 can hold. Ends that differ by rounding, 1e-13,
-    are moved half a unit apart, and those at 1e12 by 1e-9 of themselves at both sides: 2000 in all.
-    """
+def test_ends_of_an_axis_are_cut_at_numbers_whose_squares_are_finite() -> None:
+    """(1e150)² = 1e300 is below the largest float64 number, 1.8e308."""
     assert apart(-1e200, 1e200) == (-1e150, 1e150)
+
+
+def test_ends_of_an_axis_that_differ_by_rounding_only_are_each_moved_by_a_half() -> None:
+    """The axis from 5 to 5 + 1e-13 becomes one from 4.5 to 5.5 + 1e-13."""
     assert apart(5.0, 5.0 + 1e-13) == (4.5, 5.5 + 1e-13)
+
+
+def test_equal_ends_of_an_axis_that_are_large_are_each_moved_by_a_billionth() -> None:
+    """A half is little beside 1e12. A billionth of it is 1000, at both ends."""
     low, high = apart(1e12, 1e12)
-    assert high - low == pytest.approx(2000)
+    assert low == pytest.approx(1e12 - 1000, abs=1)
+    assert high == pytest.approx(1e12 + 1000, abs=1)
 
 
 def test_a_logarithmic_axis_with_one_power_of_ten_has_equally_spaced_numbers() -> None:

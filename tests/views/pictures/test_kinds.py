@@ -266,8 +266,10 @@ def test_biases_of_an_added_scheme_are_lines_over_1024_keys() -> None:
     assert curve.y[-1] == -1023 / 2
 
 
-def test_heatmaps_of_biases_with_one_query_take_no_channels() -> None:
-    """A bias (heads, 1, keys) is one panel, in which every head is a row."""
+def test_heads_of_a_bias_with_one_query_cannot_be_chosen_for_a_heatmap() -> None:
+    """`channels` chooses heads of a bias, which have a panel each. A bias of one query, (heads, 1,
+    keys), as form="key" makes it, is one panel with a row per head: it shows all of them anyway.
+    """
     with pytest.raises(pecli.ParameterError, match="heatmap shows all of them"):
         drawn_picture("heatmap", pecli.Alibi(4, 8, form="key"), request=PlotRequest(channels=(1,)))
 

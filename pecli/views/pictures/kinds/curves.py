@@ -20,8 +20,8 @@ from pecli.views.pictures.titles import count_positions, names_of
 
 MAX_POSITIONS = 1 << 20  #: Positions of a curve; more would look like a band.
 MAX_PIECES = 1 << 14  #: Pieces of a curve, more than any picture has columns.
-CHOSEN_CURVES = 5  #: Curves that are chosen if the user names no channels.
-MAX_CURVES = 12  #: Curves that have distinct colours.
+CHOSEN_CURVES = 5  #: Curves of all sources together, if the user names no channels.
+MAX_CURVES = 12  #: Curves that have distinct colours; the user cannot name more channels.
 MAX_TURNS = 16.0  #: Turns of a curve over the table; more would look like a band.
 BIAS_POINTS = 200  #: Points of the straight lines of ALiBi.
 DASHES = ("-", "--", ":", "-.")  #: One per table, so that equal curves do not hide each other.
@@ -125,10 +125,15 @@ def _chosen_channels(sources: Sequence[PlotSource], request: PlotRequest) -> Pic
         curves += _column_curves(drawn, columns, values, dash)
     _check_curves(curves, request)
     has_pairs = all(drawn.has_pairs for drawn in tables)
-    # A single curve has no legend, so that its name is the title of the chart.
-    chart_title = curves[0].label if len(curves) == 1 else ""
-    chart = Chart(chart_title, curves[:MAX_CURVES], y="cosine" if has_pairs else "value")
+    chart = _chart_of_columns(curves, has_pairs=has_pairs)
     return Picture(_title_of_columns(lengths, has_pairs=has_pairs), [chart])
+
+
+def _chart_of_columns(curves: Sequence[Curve], *, has_pairs: bool) -> Chart:
+    """Return a chart of the first curves; many files can have more than there are colours."""
+    # A single curve has no legend, so that its name is the title of the chart.
+    title = curves[0].label if len(curves) == 1 else ""
+    return Chart(title, curves[:MAX_CURVES], y="cosine" if has_pairs else "value")
 
 
 def _title_of_columns(lengths: Sequence[int], *, has_pairs: bool) -> str:

@@ -167,7 +167,7 @@ def binned_distances(last: int, pair_count: int) -> BinnedDistances:
     minimum and maximum of some hundred bins. Up to `MAX_POINTS` distances are a bin each.
 
     Args:
-        last: The largest distance; at least 2, so that there is a curve.
+        last: The largest distance; 2 is taken for less, so that there is a curve.
         pair_count: The pairs over which the score of each distance is summed.
     """
     last = max(2, last)
@@ -178,13 +178,13 @@ def binned_distances(last: int, pair_count: int) -> BinnedDistances:
     most_per_bin = _most_distances_per_bin(len(edges), pair_count)
     distances_of_bins: list[Floats] = []
     first_indices: list[int] = []
-    count = 0
+    next_index = 0
     for start, stop in pairwise(edges.tolist()):
-        step = stride(stop - start, most_per_bin)  # Of a large bin, only every n-th is computed.
-        distances_of_bin = np.arange(start, stop, step, dtype=np.float64)
+        every_nth = stride(stop - start, most_per_bin)  # A large bin has too many distances.
+        distances_of_bin = np.arange(start, stop, every_nth, dtype=np.float64)
         distances_of_bins.append(distances_of_bin)
-        first_indices.append(count)
-        count += len(distances_of_bin)
+        first_indices.append(next_index)
+        next_index += len(distances_of_bin)
     return BinnedDistances(
         distances=np.concatenate(distances_of_bins),
         first_indices=np.array(first_indices),

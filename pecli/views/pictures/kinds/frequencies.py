@@ -49,13 +49,13 @@ def informative_pairs(frequencies: Floats, length: int, max_pairs: int, turns: f
         turns: The turns over the table that the fastest of them should about have.
     """
     log_turns = _log_turns(frequencies, length)  # one per pair
-    wanted_log_turns = np.linspace(math.log(turns), math.log(SLOWEST_TURNS), max_pairs)
-    pair_count = len(frequencies)  # A pair is chosen only once: there may be fewer than wanted.
-    nearest = _nearest_pairs(log_turns, wanted_log_turns[:pair_count].tolist())
+    wanted = np.linspace(math.log(turns), math.log(SLOWEST_TURNS), max_pairs).tolist()
+    # No pair is chosen twice. A table with fewer pairs than wanted gives only the first ones.
+    nearest = _nearest_pairs(log_turns, wanted[: len(frequencies)])
     fastest_first = sorted(nearest, key=lambda pair: (-frequencies[pair], pair))
-    # A nearest pair may be faster than wanted. If it is much faster, its curve is a band.
-    log_turns_of_bands = math.log(TURNS_TOLERANCE * turns)
-    drawable = [pair for pair in fastest_first if log_turns[pair] < log_turns_of_bands]
+    # The pair nearest to 8 turns may have 100 of them, if the table has no slower one.
+    log_turns_of_band = math.log(TURNS_TOLERANCE * turns)
+    drawable = [pair for pair in fastest_first if log_turns[pair] < log_turns_of_band]
     if drawable:
         return drawable
     return fastest_first[-2:]  # All are bands: the two slowest are drawn nevertheless.

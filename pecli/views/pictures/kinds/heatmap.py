@@ -181,30 +181,30 @@ def _maps_of_channels(
 def _maps_of_table(
     table: Table, source: PlotSource, patch_rows: Indices, request: PlotRequest, max_maps: int
 ) -> Iterator[_Matrix]:
-    """Yield an image per chosen channel of a table, whose pixels are the patches of an image.
+    """Yield an image per chosen column of a table, whose pixels are the patches of an image.
 
     Args:
-        table: The table, with a row per patch.
+        table: The table, with a row per patch and a column per channel, or per pair of channels.
         source: The scheme or the file that the table belongs to.
         patch_rows: The row of the table for each patch, (rows, columns) of the image.
-        request: The channels that the user chose, if any.
-        max_maps: The most channels if the user chose none.
+        request: The columns that the user chose, if any.
+        max_maps: The most columns if the user chose none.
     """
     axes = source.axes_of(table)
-    column_noun = axes.names[-1]  # channel, or pair
-    # The title is «cos, pair 3, frame 0 of 8» for one of several tables of a video.
-    table_name = table.name if len(source.matrices) > 1 else ""
-    note_on_frame = frame_note(source)
+    column_noun = axes.names[-1]  # «channel» or «pair»
     choice = _chosen_columns(table, patch_rows, column_noun, request, max_maps)
     images = _images_of_columns(table, patch_rows, choice.columns)  # (rows, columns, channels)
+    # A title such as «cos, pair 3, frame 0 of 8» names the table if there are several.
+    table_name = table.name if len(source.matrices) > 1 else ""
+    note_on_frame = frame_note(source)  # empty unless the rows are patches of a video
     for index, column in enumerate(choice.columns):
         title_words = [table_name, f"{column_noun} {column}", note_on_frame]
         yield _Matrix(
             table=table_of(table.name, images[:, :, index]),
             title=", ".join(filter(None, title_words)),
-            rows="row",
+            rows="row",  # of the image
             columns="column",
-            value=axes.value,
+            value=axes.value,  # «cosine», for example
             chosen_from=choice.chosen_from,
         )
 

@@ -162,25 +162,25 @@ def unscaled_wavelengths(rope: Rope) -> Floats:
 
 
 def _charts_of_one(source: PlotSource, waves: Sequence[Wave]) -> _Charts:
-    """Return the charts of one model or scheme.
+    """Return the charts of one model: the wavelength of each pair, over the number of the pair.
 
-    The first chart has the wavelength of each pair over the number of the pair, with the contexts
-    of the model as lines. If wavelengths are scaled, there is a second one; see `_scaled_charts`.
+    Horizontal lines are at the context lengths of the model, such as 8,192 and 131,072. If a scaling
+    stretches the wavelengths, a second chart shows by which factors.
 
     Args:
         source: The model or scheme.
-        waves: Its curves: one, or several if the scaling depends on the length of the context.
+        waves: Its wavelengths; several times, if the scaling depends on the length of the prompt.
     """
+    context_lines = _lines_of_contexts(source)
     notes = [sentence(_scaling_note(wave.source)) for wave in waves]
     notes.append(section_note(source))
-    levels = _context_levels(source)
-    is_scaled = any(wave.is_scaled for wave in waves)
-    if is_scaled:
+    if any(wave.is_scaled for wave in waves):
         ranges = scaled_ranges(waves)
         notes.append(_ranges_note(source, ranges))
-        return _Charts(_scaled_charts(waves, levels, ranges), notes)
+        return _Charts(_scaled_charts(waves, context_lines, ranges), notes)
     chart = _length_chart([_context_curve(wave, "") for wave in waves], "pair")
-    return _Charts([replace(chart, levels=levels, bands=section_bands(source))], notes)
+    chart = replace(chart, levels=context_lines, bands=section_bands(source))
+    return _Charts([chart], notes)
 
 
 def _ranges_note(source: PlotSource, ranges: Sequence["PairRange"]) -> str:
@@ -190,7 +190,7 @@ def _ranges_note(source: PlotSource, ranges: Sequence["PairRange"]) -> str:
 
 
 def _scaled_charts(
-    waves: Sequence[Wave], levels: Sequence[Level], ranges: Sequence["PairRange"]
+    waves: Sequence[Wave], context_lines: Sequence[Level], ranges: Sequence["PairRange"]
 ) -> list[Chart]:
     """Return a chart of scaled wavelengths, and one of the factors by which they are stretched.
 
@@ -199,7 +199,7 @@ def _scaled_charts(
 
     Args:
         waves: The curves of one model.
-        levels: The contexts of the model.
+        context_lines: Horizontal lines at the context lengths of the model.
         ranges: The pairs that the scaling treats alike.
     """
     curves = [_context_curve(wave, "scaled") for wave in waves]
@@ -208,8 +208,8 @@ def _scaled_charts(
     lengths = _length_chart([*curves, unscaled], "pair")
     stretches = _stretch_chart([_stretch_curve(wave, wave.pair_numbers) for wave in waves], "pair")
     return [
-        replace(lengths, levels=levels, bands=bands),
-        replace(stretches, bands=_unlabelled(bands)),  # The chart above names them already.
+        replace(lengths, levels=context_lines, bands=bands),
+        replace(stretches, bands=_without_labels(bands)),  # The chart above names them already.
     ]
 
 
@@ -229,11 +229,11 @@ def _context_curve(wave: Wave, label: str) -> Curve:
     return Curve(wave.read_at or label, wave.pair_numbers, wave.lengths)
 
 
-def _unlabelled(bands: Sequence[Band]) -> list[Band]:
+def _without_labels(bands: Sequence[Band]) -> list[Band]:
     return [band._replace(label="") for band in bands]
 
 
-def _context_levels(source: PlotSource) -> list[Level]:
+def _lines_of_contexts(source: PlotSource) -> list[Level]:
     """Return a line per context: pairs above it do not turn once within it."""
     levels = []
     for context in sorted(contexts_of(source)):
@@ -242,24 +242,23 @@ def _context_levels(source: PlotSource) -> list[Level]:
 
 
 def _charts_of_several(waves: Sequence[Wave]) -> _Charts:
-    """Return the charts of several models or schemes.
+    """Return the charts of several models: a curve of wavelengths per model, over the pairs.
 
-    The first chart has a curve of wavelengths per model, with its contexts as dots on the curve. If
-    a model has a scaling, a second chart has the factors by which wavelengths are stretched.
+    The context lengths of each model are dots on its curve. If a scaling stretches the wavelengths
+    of a model, a second chart shows by which factors.
     """
     axis = _common_axis(waves)
-    curves = []
-    stretches = []
-    for wave, x in zip(waves, axis.places, strict=True):
-        curves.append(_curve_with_contexts(wave, x))
-        stretches.append(_stretch_curve(wave, x))
+    curves = list(map(_curve_with_contexts, waves, axis.places))
     notes = [_labelled_note(wave.source) for wave in waves]
-    if any(curve.marks for curve in curves):
+    has_dots = any(curve.marks for curve in curves)
+    if has_dots:
         notes.append("Dots: contexts and windows")
     bands = _bands_of_several(waves, axis)
     charts = [replace(_length_chart(curves, axis.name), bands=bands)]
     if any(wave.is_scaled for wave in waves):
-        charts.append(replace(_stretch_chart(stretches, axis.name), bands=_unlabelled(bands)))
+        stretch_curves = list(map(_stretch_curve, waves, axis.places))
+        stretch_chart = _stretch_chart(stretch_curves, axis.name)
+        charts.append(replace(stretch_chart, bands=_without_labels(bands)))
     return _Charts(charts, notes)
 
 
@@ -360,26 +359,33 @@ class PairRange(NamedTuple):
 def pair_ranges(stretch: Floats) -> list[PairRange]:
     """Return the ranges of pairs that a scaling keeps, blends, or stretches by one factor.
 
-    There are none if every pair has a factor of its own, or if ranges alternate.
+    YaRN has these three ranges. A scaling without such ranges gives an empty list.
 
     Args:
         stretch: The factor of each pair. YaRN by 4 has 1, 1, …, 1.3, 2.6, …, 4, 4.
     """
     largest = float(np.nanmax(stretch))
     treatments = _treatments(stretch, largest)
-    is_kept = treatments == Treatment.KEPT
-    is_stretched = treatments == Treatment.STRETCHED  # by the largest factor
-    every_pair_has_own_factor = not is_kept.any() and is_stretched.sum() <= 1
-    if every_pair_has_own_factor:
+    if _differs_from_pair_to_pair(treatments):
         return []
     changes = np.flatnonzero(treatments[1:] != treatments[:-1]) + 1
     edges = [0, *changes.tolist(), len(stretch)]
     ranges = []
     for start, stop in pairwise(edges):
         ranges.append(PairRange(treatments[start], start, stop - 1, largest))
-    if len(ranges) > MAX_RANGES:
+    if len(ranges) > MAX_RANGES:  # They come again: kept, blended, kept, blended, …
         return []
     return ranges
+
+
+def _differs_from_pair_to_pair(treatments: AnyArray) -> bool:
+    """Return True if every pair has a factor of its own, as LongRoPE can give: 1.1, 1.2, …, 64.
+
+    No pair is kept then, and no two pairs share the largest factor.
+    """
+    keeps_any = (treatments == Treatment.KEPT).any()
+    largest_count = (treatments == Treatment.STRETCHED).sum()
+    return not keeps_any and largest_count <= 1
 
 
 def _treatments(stretch: Floats, largest: float) -> AnyArray:
