@@ -880,6 +880,36 @@ def test_a_wrong_golden_answer_has_its_reason(results_of_a_port: dict[str, Any])
     assert explanation["edits"][0]["name"] == "base"
 
 
+def answer_with_float32_frequencies(folder: Path) -> Path:
+    """Write Phi-2's cosines and sines by NumPy, at the positions of its case, with frequencies in float32."""
+    frequencies = (1e4 ** (-np.arange(16) / 16)).astype(np.float32)
+    angles = np.outer([1, 4097, 131071], frequencies.astype(np.float64))
+    answer = folder / "answer.npz"
+    cos = np.cos(angles).astype(np.float32)
+    sin = np.sin(angles).astype(np.float32)
+    np.savez(answer, **{"model-phi-2.cos": cos, "model-phi-2.sin": sin})
+    return answer
+
+
+def test_the_advice_for_a_golden_answer_in_float32_names_no_recipe(
+    run_pecli, suite: Path, tmp_path: Path
+) -> None:
+    """Cosines are off by 9.4e-4 at the position 131,071. A suite states its own recipe, so that
+    `--recipe` is refused beside it.
+    """
+    outcome = run_pecli("verify", "--golden", suite, answer_with_float32_frequencies(tmp_path))
+    assert "verify with --atol 1e-3\n" in outcome.out
+
+
+def test_a_golden_answer_in_float32_passes_with_the_tolerance_of_the_advice(
+    run_pecli, suite: Path, tmp_path: Path
+) -> None:
+    """Cosines are off by 9.4e-4 at the position 131,071, and the advice is `--atol 1e-3`."""
+    answer = answer_with_float32_frequencies(tmp_path)
+    outcome = run_pecli("verify", "--golden", suite, answer, "--atol", "1e-3")
+    assert outcome.exit_code == SUCCESS
+
+
 def test_a_golden_suite_counts_the_cases_without_an_answer(
     results_of_a_port: dict[str, Any], suite: Path
 ) -> None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pecli.checks.doubts import Doubt, SinesFirst
+from pecli.checks.doubts import Doubt, SameFunctionTwice, SinesFirst
+from pecli.compare.candidate import PLURALS
 from pecli.compare.comparison import Comparison
 from pecli.compare.problems import CopiesDiffer, LearnedConstant, LearnedNotFinite, Problem
 from pecli.compare.reading import Reading
@@ -13,7 +14,7 @@ from pecli.compare.reading_notes import describe_arrangement
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.files.tensor_roles import function_order
+from pecli.files.tensor_roles import function_order, role_of
 
 MAX_COPY_ERROR = 1e-5  #: error by which copies of a table may differ that have one reason
 COMPARED_ELEMENTS = 1 << 22  #: elements of a learned table that are looked at at once
@@ -58,8 +59,8 @@ class CheckedTensor:
         reading: Reading,
         tolerance: Tolerance,
         *,
+        descriptive_name: str,
         any_dtype: bool = True,
-        descriptive_name: str = "",
     ) -> "CheckedTensor":
         """Compare a tensor with its expected tables, and return the result with notes for a report.
 
@@ -69,9 +70,9 @@ class CheckedTensor:
             reading: The tensor, the tables that it should hold, and how their axes match: (2, 64, 128)
                 as two copies of cosines (64, 128), for example.
             tolerance: The errors that pass.
+            descriptive_name: The name that may state which functions the tensor holds, and their order,
+                such as `cos` or `sin_cos`; empty for an array without a name.
             any_dtype: True if another dtype is not a problem.
-            descriptive_name: A name such as `sin_cos`, which states that sines come first; the label
-                if it is empty.
         """
         # If the comparison fails, other code looks for the parameter that is wrong. It needs the tables
         # that were found, and the scheme that should have made them.
@@ -82,7 +83,7 @@ class CheckedTensor:
             scheme=found.scheme,
             found_tables=found.tables,
             note=describe_arrangement(reading),
-            doubt=_doubt_unnamed_order(label, descriptive_name or label, reading),
+            doubt=_find_doubt_about_functions(label, descriptive_name, reading),
         )
 
     @property
@@ -96,10 +97,19 @@ class CheckedTensor:
         return replace(self, found_tables=others)
 
 
-def _doubt_unnamed_order(label: str, descriptive_name: str, reading: Reading) -> Doubt | None:
-    """Return a doubt if sines come before cosines, and the name of the tensor does not state it."""
+def _find_doubt_about_functions(
+    label: str, descriptive_name: str, reading: Reading
+) -> Doubt | None:
+    """Return a doubt if a tensor may hold other functions than it was read as, for all that its name states.
+
+    Sines before cosines may be a mistake in the order, and twice the same cosines one in the sines.
+    """
     if reading.candidate.names == SINES_FIRST and function_order(descriptive_name) != SINES_FIRST:
         return SinesFirst(label)
+    function = role_of(reading.name) or ""
+    may_hold_both = function in PLURALS and role_of(descriptive_name) != function
+    if may_hold_both and reading.arrangement.begins_with_two_copies:
+        return SameFunctionTwice(label, function)
     return None
 
 

@@ -1,7 +1,7 @@
 """Lines that say why tensors fail: explanations, commands that reproduce them, and rounding."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -47,7 +47,11 @@ class Reasons(NamedTuple):
 
 
 def diagnose(
-    explanations: "Sequence[Explanation]", results: Sequence[Comparison], tolerance: Tolerance
+    explanations: "Sequence[Explanation]",
+    results: Sequence[Comparison],
+    tolerance: Tolerance,
+    *,
+    takes_recipe: bool = True,
 ) -> list[Line]:
     """Return explanations in sentences, each with the command that makes such a table.
 
@@ -58,30 +62,60 @@ def diagnose(
         explanations: The mistakes that a search has found, if any.
         results: The comparisons of all tensors.
         tolerance: The errors that pass.
+        takes_recipe: True if the check can be repeated with another recipe. A golden suite defines its
+            own, so that only a tolerance can allow the errors.
     """
+    failed = [result for result in results if not result.passed]
     lines: list[Line] = []
     for explanation in explanations:
-        lines += _write_lines_about(explanation, tolerance)
-    failed = [result for result in results if not result.passed]
+        advice = _write_advice_to_pass(explanation, tolerance)
+        if not takes_recipe:
+            advice = _write_advice_on_tolerance(explanation, failed)
+        lines += _write_lines_about(explanation, advice)
     lines = _add_advice_on_rounding(lines, failed, tolerance)
     lines += _advise_on_quantised_tables(failed)
     return [*dict.fromkeys(lines)]
 
 
-def _write_lines_about(explanation: "Explanation", tolerance: Tolerance) -> Iterator[Line]:
+def _write_lines_about(explanation: "Explanation", advice: Iterable[Line]) -> Iterator[Line]:
     """Yield the lines of a report on one mistake: a sentence, and commands to try.
 
     If a table is right except for its precision, a command that accepts it comes first. The last one
     makes a table with the mistake, for a user who wants to see it.
+
+    Args:
+        explanation: The mistake.
+        advice: The lines with options that accept the table; none if it has another mistake.
     """
     from pecli.explain.words import reproduction, sentence  # It is needed only if a check fails.
 
     yield Line(sentence(explanation))
+    yield from advice
+    for line in reproduction(explanation):
+        yield Line(line, is_advice=True)
+
+
+def _write_advice_to_pass(explanation: "Explanation", tolerance: Tolerance) -> Iterator[Line]:
+    """Yield «verify with --recipe float32» for a table that is right except for its precision."""
     for recipe in find_passing_recipes(explanation):
         options = _write_options_to_pass(recipe, explanation.recipe_residual, tolerance)
         yield Line(f"verify with {options}", is_advice=True)
-    for line in reproduction(explanation):
-        yield Line(line, is_advice=True)
+
+
+def _write_advice_on_tolerance(
+    explanation: "Explanation", failed: Sequence[Comparison]
+) -> Iterator[Line]:
+    """Yield «verify with --atol 1e-2» if a table is right except for its precision, and its errors are below 0.01.
+
+    Args:
+        explanation: The mistake.
+        failed: The comparisons of the tensors that did not pass.
+    """
+    largest_error = max((result.max_abs_error or 0.0 for result in failed), default=0.0)
+    is_small = 0 < largest_error <= MAX_RECIPE_RESIDUAL
+    if is_small and any(find_passing_recipes(explanation)):
+        exponent = _exponent_above(largest_error)
+        yield Line(f"verify with --atol 1e{exponent}", is_advice=True)
 
 
 def _write_options_to_pass(recipe: str, residual: float, tolerance: Tolerance) -> str:

@@ -6,6 +6,7 @@ A check with doubts is *weak*: `--strict` counts it as failed.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from pecli.compare.candidate import PLURALS
 from pecli.engine.edits import Edit, Layout, Parameter
 from pecli.errors import counted
 
@@ -29,6 +30,24 @@ class SinesFirst(Doubt):
 
     def __str__(self) -> str:
         return f"{self.tensor}: no name says that sines come before cosines"
+
+
+@dataclass(frozen=True)
+class SameFunctionTwice(Doubt):
+    """An array (2, L, D) without a name holds the same table twice, and may be meant as cosines and sines.
+
+    A batch of two tables looks like that, and so does `np.stack([cos, cos])` in place of
+    `np.stack([cos, sin])`.
+    """
+
+    tensor: str
+    function: str  #: cos or sin
+
+    def __str__(self) -> str:
+        twice = f"2 × the same {PLURALS[self.function]}"
+        if self.function == "cos":
+            return f"{self.tensor}: {twice}; a stacked pair would have sines in the second half"
+        return f"{self.tensor}: {twice}; a stacked pair would have cosines in one half"
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,17 @@ class Wavelengths(NamedTuple):
     Attributes:
         kept: How many stay as they are.
         blended: How many are stretched by less than the factor.
-        stretched: How many are stretched by the whole factor.
+        stretched: How many are stretched by the factor or more: dynamic scaling replaces the base for
+            the whole length, by which slow pairs are stretched more.
         largest: The largest ratio.
+        smallest: The smallest ratio of those that are stretched by the factor or more; 1 if none is.
     """
 
     kept: int
     blended: int
     stretched: int
     largest: float
+    smallest: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -302,6 +305,11 @@ class Extension(Printed):
         after = self.after.inverse_frequencies(self.to) or []
         ratios = [was / now for was, now in zip(before, after, strict=True)]
         kept = sum(ratio < 1.0 + SAME_WAVELENGTH for ratio in ratios)
-        stretched = sum(ratio > self.factor * (1 - SAME_WAVELENGTH) for ratio in ratios)
-        blended = len(ratios) - kept - stretched
-        return Wavelengths(kept=kept, blended=blended, stretched=stretched, largest=max(ratios))
+        stretched = [ratio for ratio in ratios if ratio > self.factor * (1 - SAME_WAVELENGTH)]
+        return Wavelengths(
+            kept=kept,
+            blended=len(ratios) - kept - len(stretched),
+            stretched=len(stretched),
+            largest=max(ratios),
+            smallest=min(stretched, default=1.0),
+        )

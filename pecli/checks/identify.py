@@ -14,7 +14,7 @@ from pecli.compare.forms import from_integers
 from pecli.compare.waves import find_row_widths
 from pecli.engine.arguments import within_limits
 from pecli.engine.arrays import Array, widened
-from pecli.engine.edits import ONLY_FUNCTION_BY_EDIT, Edit, Incomplete, Recipe, Runtime
+from pecli.engine.edits import ONLY_FUNCTION_BY_EDIT, Dtype, Edit, Incomplete, Recipe, Runtime
 from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.description import MAX_FULL_READ, describe
@@ -103,8 +103,19 @@ class Match:
 
     @property
     def lacking(self) -> tuple[Edit, ...]:
-        """The edits that the command does not make."""
-        return not_made_by_command(self.edits, self.scheme)
+        """The edits that the command does not make: it writes the numbers as the scheme's dtype holds them.
+
+        A command makes no mistakes such as negated sines, and rounds to no coarser numbers, such as
+        those of bfloat16 in a float32 file.
+        """
+        not_made = not_made_by_command(self.edits, self.scheme)
+        rounding_of_dtype = Dtype(self.scheme.dtype)
+        lacking = []
+        for edit in self.edits:
+            is_other_rounding = edit.storage and edit != rounding_of_dtype
+            if edit in not_made or is_other_rounding:
+                lacking.append(edit)
+        return tuple(lacking)
 
     @property
     def command(self) -> str:

@@ -80,6 +80,18 @@ class Arrangement:
         axes = zip(self.array_shape, find_steps(self.array_shape), strict=True)
         return tuple(number for number, size_and_step in enumerate(axes) if size_and_step in copies)
 
+    @property
+    def begins_with_two_copies(self) -> bool:
+        """True if the first axis counts two copies of the whole table, as in (2, 64, 128) or (1, 2, 64, 128).
+
+        Stacked cosines and sines have such shapes, too.
+        """
+        long_axes = [axis for axis, length in enumerate(self.array_shape) if length > 1]
+        if not long_axes:
+            return False
+        first_axis = long_axes[0]
+        return self.array_shape[first_axis] == 2 and first_axis in self.copy_axes
+
 
 def make_straight(shape: Shape) -> Arrangement:
     """Return the arrangement of an array that is a table as it stands."""

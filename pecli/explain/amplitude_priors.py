@@ -26,7 +26,10 @@ MSCALES = (1.0, 0.707)
 
 
 def possible_amplitudes(
-    measured: MeasuredFrequencies, measured_values: int, usual: Sequence[float]
+    measured: MeasuredFrequencies,
+    measured_values: int,
+    usual: Sequence[float],
+    rare: Sequence[float],
 ) -> Iterator[float]:
     """Yield the numbers by which a program may have multiplied all cosines of a table, the likeliest first.
 
@@ -37,12 +40,14 @@ def possible_amplitudes(
         measured: The amplitude of the table, and the noise of its columns.
         measured_values: The number of values of the table that were measured.
         usual: Amplitudes that such a table usually has.
+        rare: Amplitudes that it has rarely, so that they must be near within 1e-6.
     """
     amplitude = measured.amplitude
     usual_nearby = _usual_amplitudes_near(amplitude, usual)
     if usual_nearby:
         yield from usual_nearby
         return
+    yield from numbers_near(rare, amplitude, SHARP_AMPLITUDE * amplitude)
     error = amplitude * _relative_error_of_amplitude(measured.noise, measured_values)
     # There are hundreds of attention factors, so that only one within the error counts.
     factors_nearby = numbers_near(attention_factors(), amplitude, error)

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from pecli.engine.arrays import Complex, Flags, Floats, Indices
+from pecli.engine.arrays import Complex, Flags, Floats, Indices, widened
 from pecli.engine.edits import Dtype, Edit, Recipe, Runtime
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.explain.changed_schemes import permitted
 from pecli.explain.computation import (
     EXACT,
@@ -71,6 +71,11 @@ FLOAT32_COST = 0.3
 COST_PER_DIGIT = 0.2
 """Cost of each digit of a fitted number, where a mistake costs about 1: five digits are as dear as
 another mistake.
+"""
+
+MAX_RECIPE_RATIO = 2.0
+"""Ratio of the distances from a float32 recipe's table and from the exact one, up to which the recipe
+is stated: of two programs in float32, each may be as far from the exact table as the other.
 """
 
 T = TypeVar("T")
@@ -247,6 +252,8 @@ class Case:
     """The same steps with the supposed mistakes."""
     tolerance: float = 0.0
     """How far numbers may be off as they are stored."""
+    granted: float = 0.0
+    """The largest tolerance of the search, which first tests each case without one."""
     computing_error: float = 0.0
     """How far numbers may be off before they are stored, beside the bound of the computation."""
     arranged: tuple[Edit, ...] = ()
@@ -337,7 +344,7 @@ class Case:
 
     def within(self, tolerance: float) -> "Case":
         """Return the case with another tolerance: how far numbers may be off, 0 for none."""
-        return replace(self, tolerance=tolerance)
+        return replace(self, tolerance=tolerance, granted=max(self.granted, tolerance))
 
     def once(self, key: tuple[object, ...], compute: Callable[[], T]) -> T:
         """Return a measurement, computed only if no case of the same numbers has made it already.
@@ -654,13 +661,21 @@ class Case:
         Returns:
             The sizes, (rows, columns): 0 for an element that rounding or damage explains.
         """
-        data = self.observations.matrix(rows)
-        with np.errstate(all="ignore"):
-            predictions = [computation.rendered(rows) for computation in self._possible_precisions]
-            remainders = [
-                self._unexplained_differences(data, predicted, rows) for predicted in predictions
-            ]
+        remainders = [
+            self.remainders_of(computation, rows) for computation in self._possible_precisions
+        ]
         return min(remainders, key=lambda sizes: float(np.nansum(sizes)))
+
+    def remainders_of(self, computation: Computation, rows: Indices) -> Floats:
+        """Return how far each element of some rows is from what one computation makes, if that is unexplained.
+
+        Args:
+            computation: The supposed computation, or the same in another precision.
+            rows: The indices of the rows.
+        """
+        data = self.observations.matrix(rows)
+        with np.errstate(all="ignore"):  # The file may hold anything.
+            return self._unexplained_differences(data, computation.rendered(rows), rows)
 
     @property
     def _possible_precisions(self) -> tuple[Computation, ...]:
@@ -784,7 +799,6 @@ def accept(case: Case) -> Explanation | None:
     if unexplained is None:
         return None
     edits, cost = _edits_and_cost(case)
-    largest_difference = unexplained.largest
     difference_from_recipe = 0.0  # It is not measured if there is a mistake.
     if _is_right_but_for_rounding(edits):
         difference_from_recipe = unexplained.largest
@@ -793,13 +807,16 @@ def accept(case: Case) -> Explanation | None:
             # steps. So the file may be nearer to the table of the recipe. Without a recipe, this is
             # infinity.
             difference_from_recipe = _largest_difference_from_recipe(case, edits)
-        largest_difference = min(largest_difference, difference_from_recipe)
+        nearest = min(unexplained.largest, difference_from_recipe)
+        unexplained = unexplained._replace(largest=nearest)
+    elif case.waves is not None and case.computation.arithmetic == FLOAT32:
+        edits, unexplained = _with_stated_arithmetic(case, edits, unexplained)
     return Explanation(
         edits=edits,
         scheme=_scheme_with_mistakes(case, edits),
         tensors=_affected_tensors(case),
         cost=cost,
-        residual=largest_difference,
+        residual=unexplained.largest,
         recipe_residual=difference_from_recipe,
         noise=unexplained.noise,  # the root mean square of the differences
         compared=_compared_rows(case, unexplained),
@@ -848,15 +865,74 @@ def _edits_and_cost(case: Case) -> EditsAndCost:
     edits = (*case.arranged, *_named_edits(case))
     cost = case.cost
     is_only_precision = all(edit.storage for edit in edits)
-    # «Computed in float32» goes without saying beside a mistake, and if exact numbers fit as well.
+    # «Computed in float32» goes without saying if exact numbers fit as well. Beside a mistake, it is
+    # stated if they do not fit within the tolerance (see `_with_stated_arithmetic`).
     if is_only_precision and _shows_float32(case):
         edits = (Recipe("float32"), *edits)
         cost += FLOAT32_COST
-    # Queries in bfloat16 do not show the dtype of the tables by which they were rotated.
+    return EditsAndCost(_with_recipe_of_table(case, edits), cost)
+
+
+def _with_recipe_of_table(case: Case, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+    """Return edits in which a recipe and a 16-bit table are one recipe, if the file holds a table.
+
+    Queries in bfloat16 do not show the dtype of the tables by which they were rotated.
+    """
     holds_tables = case.waves is None or not case.waves.are_rows_tokens
-    if holds_tables:
-        edits = _with_recipe(edits, case.observations.dtype)
-    return EditsAndCost(edits, cost)
+    return _with_recipe(edits, case.observations.dtype) if holds_tables else edits
+
+
+class _StatedArithmetic(NamedTuple):
+    """Edits that state the arithmetic if that is needed, and the differences from what they make."""
+
+    edits: tuple[Edit, ...]
+    differences: "UnexplainedDifferences"
+
+
+def _with_stated_arithmetic(
+    case: Case, edits: tuple[Edit, ...], differences: "UnexplainedDifferences"
+) -> _StatedArithmetic:
+    """Return the edits of mistakes in a table of float32 angles, and how far it is from what they make.
+
+    An angle of 60000 radians is off by up to 0.002 in float32. If a table with such angles and the base
+    500000 is within the tolerance of the exact one with this base, «base is 500000» is all that is
+    stated, with the difference from the exact table. Otherwise the recipe float32 is stated as well.
+
+    Args:
+        case: The mistakes, which explain all elements if angles are supposed to be in float32.
+        edits: The edits that name them.
+        differences: The differences that are left in float32.
+    """
+    exact = case.computation.exactly()
+    from_exact = _measure_differences(case, exact, differences.rows)
+    if _explains_every_element(_with_exact_angles(case.within(case.granted))):
+        return _StatedArithmetic(edits, from_exact)
+    edits_with_recipe = _with_recipe_of_table(case, (*edits, Recipe("float32")))
+    by_recipe = _computation_by_recipe(case, edits_with_recipe)
+    if by_recipe is None:
+        return _StatedArithmetic(edits, from_exact)
+    from_recipe = _measure_differences(case, by_recipe, differences.rows)
+    if from_recipe.largest > MAX_RECIPE_RATIO * from_exact.largest:
+        return _StatedArithmetic(edits, from_exact)
+    return _StatedArithmetic(edits_with_recipe, from_recipe)
+
+
+def _computation_by_recipe(case: Case, edits: tuple[Edit, ...]) -> Computation | None:
+    """Return the computation of a case with the frequencies that the engine has by the stated recipe.
+
+    The recipe float32 computes powers in float32, so that its frequencies may differ in the last places
+    from the exact ones, rounded. Programs differ in these.
+
+    Returns:
+        The computation; None if no scheme has the mistakes, or if the scheme has no frequencies to take.
+    """
+    scheme = _scheme_with_mistakes(case, edits)
+    if scheme is None or case.waves is None:
+        return None
+    frequencies = named_tensors(scheme).get("inv_freq")
+    if frequencies is None or frequencies.shape != case.waves.frequencies.shape:
+        return None
+    return replace(case.waves, frequencies=widened(frequencies.array()))
 
 
 def _named_edits(case: Case) -> list[Edit]:
@@ -1004,6 +1080,32 @@ def _compare_all_rows(case: Case) -> UnexplainedDifferences | None:
     compared_elements = max(1, compared_rows * case.observations.columns)
     noise = math.sqrt(sum_of_squares / compared_elements)
     return UnexplainedDifferences(largest, noise, compared_rows)
+
+
+def _measure_differences(
+    case: Case, computation: Computation, row_count: int
+) -> UnexplainedDifferences:
+    """Return the differences between data and one computation, however large they are.
+
+    Args:
+        case: The data, and how they were stored.
+        computation: The computation whose numbers are compared with them.
+        row_count: The number of rows to compare: those that there was time for.
+    """
+    largest = 0.0
+    sum_of_squares = 0.0
+    compared_rows = 0
+    for rows in case.observations.blocks():
+        if compared_rows >= row_count:
+            break
+        differences = case.remainders_of(computation, rows)
+        largest = max(largest, float(differences.max(initial=0.0)))
+        sum_of_squares += float((differences**2).sum())
+        compared_rows += len(rows)
+    compared_elements = max(1, compared_rows * case.observations.columns)
+    return UnexplainedDifferences(
+        largest, math.sqrt(sum_of_squares / compared_elements), compared_rows
+    )
 
 
 def _has_evidence(case: Case) -> bool:

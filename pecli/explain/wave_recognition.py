@@ -298,7 +298,9 @@ class OrientedTable:
         of_normalised = (math.sqrt(2 / self._dim), 1 / math.sqrt(self._dim))
         usual = (schedule.scaling.attention_value, 1.0, *of_normalised)
         numbers = len(reading.observations.sampled_rows) * reading.pairs
-        yield from possible_amplitudes(self.measured, numbers, usual)
+        # Embeddings are multiplied by √dim, sometimes after the table was added to them.
+        of_scaled_embeddings = (math.sqrt(self._dim),)
+        yield from possible_amplitudes(self.measured, numbers, usual, of_scaled_embeddings)
 
 
 def _case(reading: WaveReading, scheme: Positioned) -> Case:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from pecli.checks.diagnosis import diagnose
 from pecli.checks.diff import diff
 from pecli.checks.run import Check
 from pecli.checks.verify import Verification, verify
@@ -247,7 +248,21 @@ def _verify_answer(
         tolerance = Tolerance(atol=_largest_tolerance(entry, answers))
     if entry.is_rotation or "attention_factor" in answers:
         return _verify_answers_by_files(entry, answers, tolerance)
-    return replace(_verify_tables(answers, entry.scheme, tolerance), file=entry.name)
+    result = _verify_tables(answers, entry.scheme, tolerance)
+    return replace(_with_advice_for_suite(result, tolerance), file=entry.name)
+
+
+def _with_advice_for_suite(result: Verification, tolerance: Tolerance) -> Verification:
+    """Return a result whose advice works with a suite, which takes `--atol`, and no `--recipe`.
+
+    Args:
+        result: The comparison of a port's tables with a scheme.
+        tolerance: The differences that are allowed.
+    """
+    if not result.explanations:
+        return result
+    lines = diagnose(result.explanations, result.tensors, tolerance, takes_recipe=False)
+    return replace(result, reasons=tuple(line.text for line in lines))
 
 
 def _verify_answers_by_files(

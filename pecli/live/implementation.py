@@ -28,6 +28,12 @@ OFFSETS = (37, 32)  #: positions of two sequences in decoding; the second one ha
 FAR_ROWS = 4
 MAX_FAR = 131_072
 """Positions that are tested at most: beyond them, float32 angles lose all digits of cosines."""
+MAX_FAR_IN_HALF = 4096
+"""Positions that are tested at most in half precision, whose integers are exact up to 256 (bfloat16) or 2048 (float16).
+
+Vectors in bfloat16 have an error of 0.1, which hides rounded phases at the first positions. Those of
+4096 are off by several radians, and float32 angles hardly add to the error of the vectors.
+"""
 DEFAULT_CONTEXT = 4096  #: if the configuration states none
 QUERY_HEADS = 4
 KEY_HEADS = 2
@@ -170,7 +176,7 @@ def check(
     """Call an implementation of a model's rotary encoding, and compare what it returns.
 
     It is called with a batch, with left padding, in decoding at an offset, at far positions, and in
-    half precision.
+    half precision, there at far positions, too.
 
     Args:
         function: `function(q, k, positions)` that returns both rotated; `function(x, positions)`
@@ -310,7 +316,7 @@ class _Trial:
     def cases(self) -> list[TrialCase]:
         """Return the inputs with which the function is called.
 
-        Each is a batch of two sequences. The half-precision case is about the dtype of queries, so
+        Each is a batch of two sequences. The half-precision cases are about the dtype of queries, so
         that a function which only makes tables has no such case.
         """
         context = self.encodings.context or DEFAULT_CONTEXT
@@ -319,12 +325,14 @@ class _Trial:
             TrialCase("a batch", _two_of(range(LENGTH))),
             _case_of_left_padding(),
             TrialCase("decoding at an offset", np.array(OFFSETS)[:, None]),
-            TrialCase("far positions", _two_of(range(far_end - FAR_ROWS, far_end))),
+            TrialCase("far positions", _far_positions(far_end)),
         ]
         takes_queries = bool(self.head_counts)
         if takes_queries:
             half = self.library.half_precision
+            far_in_half = _far_positions(min(context, MAX_FAR_IN_HALF))
             cases.append(TrialCase(half, _two_of(range(LENGTH)), dtype=half))
+            cases.append(TrialCase(f"{half}, far positions", far_in_half, dtype=half))
         return cases
 
     def _result(self, case: TrialCase, *, reasons: bool) -> CaseResult:
@@ -436,6 +444,11 @@ def _advise_on_arrays(problem: Exception) -> str:
 def _two_of(positions: range) -> Indices:
     """Return positions for a batch of two sequences: (2, L)."""
     return np.tile(np.array(positions), (2, 1))
+
+
+def _far_positions(end: int) -> Indices:
+    """Return the last positions below an end, for a batch of two sequences: (2, 4)."""
+    return _two_of(range(end - FAR_ROWS, end))
 
 
 def _case_of_left_padding() -> TrialCase:

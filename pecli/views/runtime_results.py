@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from pecli.checks.extension import Extension
+from pecli.checks.extension import SAME_WAVELENGTH, Extension
 from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
 from pecli.errors import counted, number, spanned
 from pecli.models.runtime_rope import describe_rows
@@ -146,11 +146,17 @@ def _members(config: Mapping[str, object]) -> str:
 
 
 def _wavelengths(extension: Extension) -> str:
-    """Return «20 wavelengths kept, 16 stretched by less than 4×, 28 by 4×»."""
+    """Return «20 wavelengths kept, 16 stretched by less than 4×, 28 by 4×».
+
+    With dynamic scaling by 4, it ends with «29 by 4.16× to 13×».
+    """
     counts = extension.wavelengths()
     kept = counted(counts.kept, "wavelength")
     factor = f"{extension.factor:g}×"
+    factors_of_stretched = factor
+    if counts.largest > extension.factor * (1 + SAME_WAVELENGTH):
+        factors_of_stretched = f"{number(counts.smallest, 3)}× to {number(counts.largest, 3)}×"
     return (
         f"{kept} kept, {counts.blended} stretched by less than {factor}, "
-        f"{counts.stretched} by {factor}"
+        f"{counts.stretched} by {factors_of_stretched}"
     )

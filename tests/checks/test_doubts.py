@@ -17,6 +17,7 @@ from pecli.checks.doubts import (
     MoreMistakes,
     OnlyPosition0,
     OnlyTables,
+    SameFunctionTwice,
     SectionsUnseen,
     SinesFirst,
     StrangePadding,
@@ -35,6 +36,14 @@ FACTOR_OF_NO_SCALING = Parameter("factor", None, 8.0)
 NOTHING_ROTATED = Rotation("none")
 SENTENCES: list[tuple[Doubt, str]] = [
     (SinesFirst("x"), "x: no name says that sines come before cosines"),
+    (
+        SameFunctionTwice("x", "cos"),
+        "x: 2 × the same cosines; a stacked pair would have sines in the second half",
+    ),
+    (
+        SameFunctionTwice("x", "sin"),
+        "x: 2 × the same sines; a stacked pair would have cosines in one half",
+    ),
     (
         LayersNotNamed("q", "sliding_attention"),
         "q: it fits sliding_attention layers, and no name states that it belongs to them",

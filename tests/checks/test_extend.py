@@ -692,8 +692,27 @@ def test_wavelengths_are_counted_as_kept_blended_and_stretched(
     stretches the last by 4, and blends those between; YaRN's ramp is from pair 0 to pair 3, so that
     the last 5 are stretched.
     """
-    largest_factor = 4.0
-    assert extended_to_256_by(method).wavelengths() == (kept, blended, stretched, largest_factor)
+    counts = extended_to_256_by(method).wavelengths()
+    factor = 4.0
+    assert counts[:3] == (kept, blended, stretched)
+    assert counts.smallest == pytest.approx(factor, rel=1e-12)
+    assert counts.largest == pytest.approx(factor, rel=1e-12)
+
+
+def test_dynamic_scaling_stretches_the_last_wavelengths_by_more_than_its_factor() -> None:
+    """At 256 positions of 64, the factor 4 gives the base 10000 · 13^(16/14), as 13 = 4 · 256/64 − 3.
+    So pair i of 8 is stretched by 13^(i/7): pairs 4 to 7 by 4.33 to 13.
+    """
+    counts = extended_to_256_by("dynamic").wavelengths()
+    assert counts[:3] == (1, 3, 4)
+    assert counts.smallest == pytest.approx(13 ** (4 / 7), rel=1e-12)
+    assert counts.largest == pytest.approx(13, rel=1e-12)
+
+
+def test_the_factors_of_stretched_wavelengths_are_stated() -> None:
+    """Dynamic scaling stretches pair i of 8 by 13^(i/7), of which the last four are 4.33 to 13."""
+    text = str(extended_to_256_by("dynamic"))
+    assert "1 wavelength kept, 3 stretched by less than 4×, 4 by 4.33× to 13×" in text
 
 
 def test_the_json_of_an_extension_has_its_method_factor_and_lengths() -> None:

@@ -83,6 +83,43 @@ def test_sines_first_without_a_name_that_states_it_pass_weakly(
     assert any("sines come before cosines" in line for line in result.weak)
 
 
+@pytest.mark.parametrize("spec", MODEL_OR_SCHEME)
+@pytest.mark.parametrize(("table", "function"), [(COS, "cosines"), (SIN, "sines")])
+def test_one_function_stacked_twice_without_a_name_is_a_weak_pass(
+    spec: str, table: np.ndarray, function: str
+) -> None:
+    """np.stack([cos, cos]) in place of np.stack([cos, sin]) has the shape (2, L, D) of a batch of two
+    equal tables, as which it passes.
+    """
+    result = pecli.verify(np.stack([table, table]), MODEL_OR_SCHEME[spec])
+    assert result.passed
+    assert any(f"2 × the same {function}" in line for line in result.weak)
+
+
+@pytest.mark.parametrize("spec", MODEL_OR_SCHEME)
+def test_a_batch_of_two_equal_tables_that_are_named_passes(spec: str) -> None:
+    """The names state that `rope.cos` (2, L, D) holds cosines only, and `rope.sin` sines."""
+    batch = {"rope.cos": np.stack([COS, COS]), "rope.sin": np.stack([SIN, SIN])}
+    result = pecli.verify(batch, MODEL_OR_SCHEME[spec])
+    assert result.passed
+    assert not result.weak
+
+
+@pytest.mark.parametrize("spec", MODEL_OR_SCHEME)
+def test_a_batch_of_three_equal_tables_without_a_name_passes(spec: str) -> None:
+    """An array (3, L, D) cannot be meant as stacked cosines and sines."""
+    result = pecli.verify(np.stack([COS, COS, COS]), MODEL_OR_SCHEME[spec])
+    assert result.passed
+    assert not result.weak
+
+
+@pytest.mark.parametrize("spec", MODEL_OR_SCHEME)
+def test_pairs_of_two_cosines_fail(spec: str) -> None:
+    """np.stack([cos, cos], axis=-1), (L, D, 2), has a last axis of cosines and sines, and no batch."""
+    pairs = np.stack([COS, COS], axis=-1)
+    assert not pecli.verify(pairs, MODEL_OR_SCHEME[spec], reasons=False).passed
+
+
 def test_complex_numbers_have_cosines_first_under_any_name() -> None:
     """The name sin_cos promises sines first, but the numbers are cos + i·sin, whose real part is
     the cosine.

@@ -14,7 +14,7 @@ import pytest
 
 import pecli
 from pecli.engine.arrays import widened
-from pecli.engine.edits import Recipe
+from pecli.engine.edits import Parameter, Recipe
 from pecli.engine.runtimes import EMULATED
 from tests.engine.runtimes.test_runtimes import (
     CASES,
@@ -397,6 +397,69 @@ def test_six_far_rows_in_float32_are_named_as_the_recipe_float32(offset: int) ->
     explanations = pecli.verify(dump, pecli.Rope(6, 64, offset=offset, base=5e5)).explanations
 
     assert explanations[0].edits == (Recipe("float32"),)
+
+
+FAR_POSITIONS = np.arange(60_000, 60_100)
+ROPE_AT_FAR_POSITIONS = pecli.Rope(100, 128, offset=60_000)
+
+
+def far_waves(base: float, dtype: str) -> dict[str, np.ndarray]:
+    """Return NumPy's cosines and sines of the far positions, with angles in a dtype, 64 per row.
+
+    Angles of 60,000 radians are off by up to 0.004 in float32.
+    """
+    frequencies = (base ** (-np.arange(64) / 64)).astype(dtype)
+    angles = np.outer(FAR_POSITIONS.astype(dtype), frequencies)
+    return {name: wave(angles).astype(np.float32) for name, wave in WAVES.items()}
+
+
+def largest_difference(tables: dict[str, np.ndarray], others: dict[str, np.ndarray]) -> float:
+    differences = [np.abs(widened(tables[name]) - others[name]).max() for name in WAVES]
+    return float(max(differences))
+
+
+def test_float32_angles_behind_a_mistake_are_named_if_the_exact_table_is_out_of_tolerance() -> None:
+    """With the base 500000 instead of 10000, and angles in float32, cosines are off by 0.0029 from
+    the exact ones of base 500000.
+    """
+    dump = far_waves(5e5, "float32")
+    (explanation,) = pecli.verify(dump, ROPE_AT_FAR_POSITIONS, atol=1e-4).explanations
+    assert explanation.edits == (Parameter("base", 1e4, 5e5), Recipe("float32"))
+
+
+def test_the_command_of_a_mistake_with_float32_angles_makes_the_file_within_the_residual() -> None:
+    """Its frequencies may differ from those of NumPy in the last place, so that the residual is much
+    larger than a rounding. Cosines in float32 are off by up to 2.4e-7 themselves.
+    """
+    dump = far_waves(5e5, "float32")
+    (explanation,) = pecli.verify(dump, ROPE_AT_FAR_POSITIONS, atol=1e-4).explanations
+    assert explanation.scheme is not None
+    tables = explanation.scheme.tables()
+    assert largest_difference(dump, tables) == pytest.approx(explanation.residual, abs=2.4e-7)
+
+
+def test_the_residual_of_negated_sines_of_float32_angles_is_that_of_the_recipe() -> None:
+    """The table of the recipe is `pecli.Rope(…, recipe="float32")`, whose sines are then negated."""
+    dump = far_waves(1e4, "float32")
+    (explanation,) = pecli.verify(
+        dump | {"sin": -dump["sin"]}, ROPE_AT_FAR_POSITIONS, atol=1e-4
+    ).explanations
+    by_recipe = pecli.Rope(100, 128, offset=60_000, recipe="float32").tables()
+    assert Recipe("float32") in explanation.edits
+    assert explanation.residual == pytest.approx(largest_difference(dump, by_recipe), abs=2.4e-7)
+
+
+def test_the_residual_of_a_mistake_is_that_of_exact_angles_if_these_are_within_the_tolerance() -> (
+    None
+):
+    """Within 0.01, «base is 500000» is the whole reason: NumPy's cosines of float64 angles with this
+    base are off by 0.0029.
+    """
+    dump = far_waves(5e5, "float32")
+    (explanation,) = pecli.verify(dump, ROPE_AT_FAR_POSITIONS, atol=1e-2).explanations
+    from_exact = largest_difference(dump, far_waves(5e5, "float64"))
+    assert explanation.edits == (Parameter("base", 1e4, 5e5),)
+    assert explanation.residual == pytest.approx(from_exact, abs=2.4e-7)
 
 
 def yarn_of_runtime(runtime: str) -> pecli.Rope:

@@ -13,10 +13,12 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import pecli
+from pecli.checks.recorded.arithmetic_noise import bound_rotation_noise
 from pecli.live.array_libraries import LIBRARIES, ArrayLibrary, library_named, library_of
 
 LLAMA_CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
@@ -29,7 +31,10 @@ def tables_by_numpy(positions: Any, base: float = 10000.0) -> tuple[Any, Any]:
 
 
 def rotated_by_numpy(x: Any, positions: Any) -> Any:
-    cos, sin = tables_by_numpy(positions[:, None])
+    return turned_halves(x, *tables_by_numpy(positions[:, None]))
+
+
+def turned_halves(x: Any, cos: Any, sin: Any) -> Any:
     first = x[..., : DIM // 2]
     second = x[..., DIM // 2 :]
     both = np.concatenate((first * cos - second * sin, second * cos + first * sin), axis=-1)
@@ -89,7 +94,7 @@ def test_a_right_implementation_passes(implementation: Callable[..., Any]) -> No
     assert result.passed
 
 
-def test_a_rotation_is_checked_in_these_five_cases() -> None:
+def test_a_rotation_is_checked_in_these_six_cases() -> None:
     """Each case shows mistakes that the others may not show, such as positions that are ignored
     (left padding) or rounded (far positions).
     """
@@ -100,6 +105,7 @@ def test_a_rotation_is_checked_in_these_five_cases() -> None:
         "decoding at an offset",
         "far positions",
         "float16",
+        "float16, far positions",
     ]
 
 
@@ -128,6 +134,18 @@ def rotates_neighbours(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
 
 def rounds_positions_to_float16(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
     return rope_by_numpy(q, k, positions.astype(np.float16))
+
+
+def rounds_positions_to_dtype_of_q(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+    return rope_by_numpy(q, k, positions.astype(q.dtype))
+
+
+def computes_phases_in_dtype_of_q(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+    frequencies = (10000.0 ** (-np.arange(0, DIM, 2) / DIM)).astype(q.dtype)
+    angles = positions[:, None, :, None].astype(q.dtype) * frequencies
+    cos = np.cos(angles.astype(np.float32))
+    sin = np.sin(angles.astype(np.float32))
+    return turned_halves(q, cos, sin), turned_halves(k, cos, sin)
 
 
 def returns_only_q(q: Any, k: Any, positions: Any) -> Any:
@@ -171,6 +189,18 @@ def raises_an_error(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
         ),
         pytest.param(rounds_positions_to_float16, "far positions", "", id="positions in float16"),
         pytest.param(
+            rounds_positions_to_dtype_of_q,
+            "float16, far positions",
+            "",
+            id="positions in float16 if queries are",
+        ),
+        pytest.param(
+            computes_phases_in_dtype_of_q,
+            "float16, far positions",
+            "",
+            id="phases in float16 if queries are",
+        ),
+        pytest.param(
             raises_an_error,
             "a batch",
             "it raised RuntimeError: no kernel for this",
@@ -194,6 +224,29 @@ def test_a_mistake_is_named_with_the_first_case_that_shows_it(
     assert not result
     assert result.diagnosis[0].startswith(f"{first_failed_case}: ")
     assert reason in "\n".join(result.diagnosis)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
+@pytest.mark.parametrize("base", [1e4, 1e6])
+def test_a_right_rotation_in_half_precision_at_far_positions_is_within_its_bound(
+    dtype: Any, base: float
+) -> None:
+    """As transformers computes it: angles, cosines and sines in float32, then cosines, sines, both
+    products and their sum rounded to the dtype. The exact rotation is NumPy's in float64.
+    """
+    before = np.random.default_rng(0).standard_normal((4, 4, 128)).astype(dtype)
+    first, second = np.split(before, 2, axis=-1)
+    positions = np.arange(4092, 4096)[:, None]
+    exponents = np.arange(0, 128, 2, dtype=np.float32) / np.float32(128)
+    angles = positions.astype(np.float32) / np.float32(base) ** exponents
+    cos = np.cos(angles).astype(dtype)
+    sin = np.sin(angles).astype(dtype)
+    after = np.concatenate((first * cos - second * sin, second * cos + first * sin), axis=-1)
+    exact_turn = np.exp(1j * positions * base ** (-np.arange(64) / 64))
+    exact = (first.astype(float) + 1j * second.astype(float)) * exact_turn
+    errors = np.abs(after.astype(float) - np.concatenate((exact.real, exact.imag), axis=-1))
+
+    assert errors.max() <= bound_rotation_noise(before, after, last_position=4095)
 
 
 def test_the_diagnosis_ends_with_the_cases_that_are_right() -> None:
@@ -230,7 +283,7 @@ def test_a_result_is_printed_case_by_case() -> None:
     """
     text = str(pecli.check(counts_from_0, LLAMA_CONFIG, reasons=False))
     assert text.splitlines()[0] == "FAILED  counts_from_0  against config"
-    assert "a batch                passed  max error" in text
+    assert "a batch                 passed  max error" in text
 
 
 def test_json_has_the_error_that_a_case_raised() -> None:

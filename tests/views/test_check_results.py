@@ -19,7 +19,7 @@ from pecli.checks.diff import Difference
 from pecli.checks.identify import Identification, Match
 from pecli.checks.verification import Verification
 from pecli.compare.comparison import Comparison
-from pecli.engine.edits import Layout, Transposed
+from pecli.engine.edits import Dtype, Layout, Transposed
 from pecli.views import check_results, tensor_lines
 from pecli.views.pictures import palettes, terminal_render
 from pecli.views.pictures.downsample import Reduction
@@ -570,10 +570,15 @@ def test_a_match_has_the_runtimes_that_make_such_tables(
             "  in the file: the table is transposed; the command makes the table without that",
             id="the command makes another table",
         ),
+        pytest.param(
+            Dtype("bfloat16"),
+            "  in the file: rounded to bfloat16; the command makes the table without that",
+            id="the command rounds to float32",
+        ),
     ],
 )
 def test_a_match_states_how_the_file_stores_the_table_of_the_command(
-    difference: Layout | Transposed, line: str
+    difference: Dtype | Layout | Transposed, line: str
 ) -> None:
     """A file may have cosines and sines stacked in one array. The command makes these as two tables,
     which is no difference in the rows and columns. It cannot make a transposed table (positions as

@@ -9,11 +9,12 @@ are those of a scheme, or COS and SIN: NumPy's of 12 positions, 16 channels and 
 import json
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.edits import ElementsWrong, Negated
+from pecli.engine.edits import Dtype, ElementsWrong, Negated
 from tests.checks.rope_dumps import COS, INV_FREQ, SIN, as_cos_sin_cache, fixed_point
 from tests.checks.waves import Array
 
@@ -189,6 +190,18 @@ def test_a_table_of_int8_with_a_scale_of_127_is_identified() -> None:
     command = "pecli sinusoidal --seq-len 64 --dim 8 -o again.npy"
 
     assert pecli.identify(dump).matches[0].command == command
+
+
+def test_rounding_to_bfloat16_in_a_float32_file_is_not_made_by_the_command() -> None:
+    """NumPy's table of 300 positions, rounded to bfloat16 and stored in float32, is off by up to 0.002
+    from the float32 table that `pecli rope --seq-len 300 --dim 128` writes.
+    """
+    angles = np.outer(np.arange(300), 1e4 ** (-np.arange(64) / 64))
+    tables = {"cos": np.cos(angles), "sin": np.sin(angles)}
+    dump = {name: table.astype(ml_dtypes.bfloat16) for name, table in tables.items()}
+    stored = {name: table.astype(np.float32) for name, table in dump.items()}
+
+    assert pecli.identify(stored).matches[0].lacking == (Dtype("bfloat16"),)
 
 
 def test_slopes_that_are_powers_of_two_are_assigned_to_no_runtime() -> None:

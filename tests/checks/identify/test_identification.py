@@ -999,3 +999,25 @@ def test_an_alibi_bias_with_queries_and_keys_exchanged_is_identified() -> None:
     (match, *_) = pecli.identify(np.ascontiguousarray(bias.transpose(0, 2, 1))).matches
 
     assert match.scheme == pecli.Alibi(8, 16, form="causal")
+
+
+def test_an_amplitude_of_the_root_of_dim_is_found_with_all_its_digits() -> None:
+    """NumPy's sinusoidal table of 96 channels times √96, as embeddings are multiplied. The six digits
+    9.79796 would make other numbers in the last place of float32.
+    """
+    angles = np.outer(np.arange(200), 1e4 ** (-np.arange(48) / 48))
+    table = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(200, 96)
+    (match,) = pecli.identify((math.sqrt(96) * table).astype(np.float32)).matches
+    assert f"--amplitude {math.sqrt(96)!r}" in match.command
+    assert match.max_abs_error == 0
+
+
+def test_dynamic_scaling_with_another_factor_is_not_determined_beside_ntk() -> None:
+    """Dynamic scaling by 2 of 4,096 positions has, at 8,192, the base 10000 · 3^(128/126), as NTK by 3:
+    3 = 2 · 8192/4096 − 1. Dynamic scaling by 3 has it at no whole number of positions.
+    """
+    base = 1e4 * 3 ** (128 / 126)
+    angles = np.outer(np.arange(512), base ** (-np.arange(64) / 64))
+    (match,) = pecli.identify({"cos": np.cos(angles), "sin": np.sin(angles)}).matches
+    assert match.scheme.value_of("scaling") == "ntk"
+    assert "dynamic scaling with the factor that its lengths require" in match.undetermined[0]
