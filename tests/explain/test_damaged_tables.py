@@ -257,6 +257,7 @@ def test_rows_of_one_function_that_are_shifted_are_named(
     assert answer.diagnosis[0] == f"{name}: {words}; exact"
 
 
+@pytest.mark.thorough
 def test_rows_of_sines_that_are_shifted_beside_a_wrong_element_are_not_named_without_it() -> None:
     """Sines are one row too low from row 30 on, and one of their elements is overwritten."""
     rows = np.arange(64)

@@ -431,6 +431,7 @@ def test_positions_of_mrope_that_are_too_far_on_all_axes_are_named() -> None:
     assert edit.reason == "all 1,000 too far"
 
 
+@pytest.mark.thorough
 def test_queries_of_mrope_whose_axes_show_no_position_have_no_reason() -> None:
     """The positions of each axis are measured by its own pairs, 8 or 12 of 32. With errors of 0.02
     radians in every angle these agree on no position in any row, so nothing is claimed.
@@ -708,6 +709,7 @@ def test_heads_of_which_half_are_rotated_differently_have_no_common_reason() -> 
     assert edits_found_in(with_odd_heads(OF_BASE_3000, BACKWARDS, [4, 5, 6, 7])) == []
 
 
+@pytest.mark.thorough
 def test_a_wrong_element_beside_odd_heads_is_no_part_of_a_reason_without_it() -> None:
     """All heads have base 3000 except head 7, which turns backwards, and two elements of heads 2 and 4
     are wrong: each of these is named, or there is no reason.
