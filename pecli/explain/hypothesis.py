@@ -651,20 +651,18 @@ class Case:
         storing = np.maximum(self.tolerance, self.computation.storage.half_unit(data))
         return rounding + computing + storing
 
-    def remainders(self, rows: Indices) -> Floats:
+    def remainders(self, rows: Indices) -> "Remainders":
         """Return how far each element of some rows is from its prediction, if that is unexplained.
 
         Of several cases that are all within their bounds, the one with the smallest sizes is
-        preferred. A table may have been computed in float32 or exactly, so that both are predicted;
-        the prediction that is nearer is taken.
-
-        Returns:
-            The sizes, (rows, columns): 0 for an element that rounding or damage explains.
+        preferred. A table may have been computed in float32 or exactly, so that both are predicted.
         """
-        remainders = [
+        sizes_by_precision = [
             self.remainders_of(computation, rows) for computation in self._possible_precisions
         ]
-        return min(remainders, key=lambda sizes: float(np.nansum(sizes)))
+        nearest = min(sizes_by_precision, key=lambda sizes: float(np.nansum(sizes)))
+        *_, exact = sizes_by_precision
+        return Remainders(nearest, exact)
 
     def remainders_of(self, computation: Computation, rows: Indices) -> Floats:
         """Return how far each element of some rows is from what one computation makes, if that is unexplained.
@@ -679,7 +677,7 @@ class Case:
 
     @property
     def _possible_precisions(self) -> tuple[Computation, ...]:
-        """The supposed computation, and if it has steps in float32, also the one with these steps exact.
+        """The supposed computation, and if it has steps in float32, then the one with these steps exact.
 
         Nearly all tables are computed in float32, but not all: the nearer of both counts.
         """
@@ -795,9 +793,10 @@ def accept(case: Case) -> Explanation | None:
         case: The numbers of the file, the scheme that should have made them, and the mistakes, such as
             «the base is 10000 instead of 500000».
     """
-    unexplained = _differences_if_accepted(case)
-    if unexplained is None:
+    differences = _differences_if_accepted(case)
+    if differences is None:
         return None
+    unexplained = differences.nearest
     edits, cost = _edits_and_cost(case)
     difference_from_recipe = 0.0  # It is not measured if there is a mistake.
     if _is_right_but_for_rounding(edits):
@@ -810,7 +809,7 @@ def accept(case: Case) -> Explanation | None:
         nearest = min(unexplained.largest, difference_from_recipe)
         unexplained = unexplained._replace(largest=nearest)
     elif case.waves is not None and case.computation.arithmetic == FLOAT32:
-        edits, unexplained = _with_stated_arithmetic(case, edits, unexplained)
+        edits, unexplained = _with_stated_arithmetic(case, edits, differences.exact)
     return Explanation(
         edits=edits,
         scheme=_scheme_with_mistakes(case, edits),
@@ -823,7 +822,7 @@ def accept(case: Case) -> Explanation | None:
     )
 
 
-def _differences_if_accepted(case: Case) -> "UnexplainedDifferences | None":
+def _differences_if_accepted(case: Case) -> "ComparedPrecisions | None":
     """Return the differences that the mistakes of a case leave unexplained; None if it is rejected.
 
     The table with the mistakes is computed and compared with the data, a few rows first. A case is
@@ -890,31 +889,40 @@ class _StatedArithmetic(NamedTuple):
 
 
 def _with_stated_arithmetic(
-    case: Case, edits: tuple[Edit, ...], differences: "UnexplainedDifferences"
+    case: Case, edits: tuple[Edit, ...], from_exact: "UnexplainedDifferences"
 ) -> _StatedArithmetic:
-    """Return the edits of mistakes in a table of float32 angles, and how far it is from what they make.
+    """Return mistakes with the recipe float32 beside them, if the table has them only in float32.
 
-    An angle of 60000 radians is off by up to 0.002 in float32. If a table with such angles and the base
-    500000 is within the tolerance of the exact one with this base, «base is 500000» is all that is
-    stated, with the difference from the exact table. Otherwise the recipe float32 is stated as well.
+    Angles of 60000 radians are off by up to 0.002 in float32. «Base is 500000» is enough for a table
+    that is within the tolerance of the exact one with this base. Otherwise the recipe is stated too,
+    unless the table is much farther from the one that the recipe makes.
 
     Args:
         case: The mistakes, which explain all elements if angles are supposed to be in float32.
         edits: The edits that name them.
-        differences: The differences that are left in float32.
+        from_exact: The differences from the table with these mistakes and exact angles.
     """
-    exact = case.computation.exactly()
-    from_exact = _measure_differences(case, exact, differences.rows)
-    if _explains_every_element(_with_exact_angles(case.within(case.granted))):
-        return _StatedArithmetic(edits, from_exact)
+    without_recipe = _StatedArithmetic(edits, from_exact)
+    if _is_explained_exactly(case, from_exact):
+        return without_recipe
     edits_with_recipe = _with_recipe_of_table(case, (*edits, Recipe("float32")))
-    by_recipe = _computation_by_recipe(case, edits_with_recipe)
-    if by_recipe is None:
-        return _StatedArithmetic(edits, from_exact)
-    from_recipe = _measure_differences(case, by_recipe, differences.rows)
-    if from_recipe.largest > MAX_RECIPE_RATIO * from_exact.largest:
-        return _StatedArithmetic(edits, from_exact)
-    return _StatedArithmetic(edits_with_recipe, from_recipe)
+    computation_by_recipe = _computation_by_recipe(case, edits_with_recipe)
+    if computation_by_recipe is None:
+        return without_recipe
+    from_recipe = _measure_differences(case, computation_by_recipe, from_exact.rows)
+    is_much_farther = from_recipe.largest > MAX_RECIPE_RATIO * from_exact.largest
+    return without_recipe if is_much_farther else _StatedArithmetic(edits_with_recipe, from_recipe)
+
+
+def _is_explained_exactly(case: Case, from_exact: "UnexplainedDifferences") -> bool:
+    """Return True if every element is explained with exact angles, within the tolerance of the check.
+
+    `granted` is that tolerance. It is enough by itself if no difference is larger; else the rounding
+    of each element counts as well.
+    """
+    if from_exact.largest <= case.granted:
+        return True
+    return _explains_every_element(_with_exact_angles(case.within(case.granted)))
 
 
 def _computation_by_recipe(case: Case, edits: tuple[Edit, ...]) -> Computation | None:
@@ -1043,43 +1051,80 @@ def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> floa
     return difference_from_recipe(case.scheme, observations.tensors, recipe)
 
 
+class Remainders(NamedTuple):
+    """The distances of elements from their prediction: 0 for those that rounding or damage explains.
+
+    Attributes:
+        nearest: The distances from the nearer of the predictions in float32 and exact ones.
+        exact: The distances from the exact one.
+    """
+
+    nearest: Floats
+    exact: Floats
+
+
 class UnexplainedDifferences(NamedTuple):
-    """The differences between data and prediction that rounding does not explain."""
+    """The differences between data and prediction that rounding does not explain.
+
+    Attributes:
+        largest: The largest one.
+        noise: Their root mean square.
+        rows: The rows that there was time to compare.
+    """
 
     largest: float
     noise: float
-    """Their root mean square."""
     rows: int
-    """The rows that there was time to compare."""
 
 
-def _compare_all_rows(case: Case) -> UnexplainedDifferences | None:
+class _SumOfDifferences:
+    """The differences of blocks of rows, added up."""
+
+    def __init__(self) -> None:
+        self._largest = 0.0
+        self._squares = 0.0
+        self._count = 0
+        self._rows = 0
+
+    def add(self, sizes: Floats) -> None:
+        """Add the differences of some rows, (rows, columns)."""
+        self._largest = max(self._largest, float(sizes.max(initial=0.0)))
+        self._squares += float((sizes**2).sum())
+        self._count += sizes.size
+        self._rows += len(sizes)
+
+    def total(self) -> UnexplainedDifferences:
+        noise = math.sqrt(self._squares / max(1, self._count))
+        return UnexplainedDifferences(self._largest, noise, self._rows)
+
+
+class ComparedPrecisions(NamedTuple):
+    """The unexplained differences of all rows from the nearest prediction, and from the exact one."""
+
+    nearest: UnexplainedDifferences
+    exact: UnexplainedDifferences
+
+
+def _compare_all_rows(case: Case) -> ComparedPrecisions | None:
     """Compare all rows with those that the supposed mistakes make; None if an element is wrong.
 
     Rows are compared block by block, until an element is wrong. If the time is up, the rows
     compared so far count; None is returned if there are none.
-
-    Returns:
-        The largest difference that is left, the root mean square, and how many rows were compared.
     """
-    largest = 0.0
-    sum_of_squares = 0.0
-    compared_rows = 0
+    from_nearest = _SumOfDifferences()
+    from_exact = _SumOfDifferences()
     try:
         for rows in case.observations.blocks():
             check_time()
             if case.errors(rows).is_wrong.any():
                 return None
-            differences = case.remainders(rows)
-            largest = max(largest, float(differences.max(initial=0.0)))
-            sum_of_squares += float((differences**2).sum())
-            compared_rows += len(rows)
+            remainders = case.remainders(rows)
+            from_nearest.add(remainders.nearest)
+            from_exact.add(remainders.exact)
     except OutOfTimeError:
-        if not compared_rows:
+        if not from_nearest.total().rows:
             return None
-    compared_elements = max(1, compared_rows * case.observations.columns)
-    noise = math.sqrt(sum_of_squares / compared_elements)
-    return UnexplainedDifferences(largest, noise, compared_rows)
+    return ComparedPrecisions(from_nearest.total(), from_exact.total())
 
 
 def _measure_differences(
@@ -1092,20 +1137,12 @@ def _measure_differences(
         computation: The computation whose numbers are compared with them.
         row_count: The number of rows to compare: those that there was time for.
     """
-    largest = 0.0
-    sum_of_squares = 0.0
-    compared_rows = 0
+    differences = _SumOfDifferences()
     for rows in case.observations.blocks():
-        if compared_rows >= row_count:
+        if differences.total().rows >= row_count:
             break
-        differences = case.remainders_of(computation, rows)
-        largest = max(largest, float(differences.max(initial=0.0)))
-        sum_of_squares += float((differences**2).sum())
-        compared_rows += len(rows)
-    compared_elements = max(1, compared_rows * case.observations.columns)
-    return UnexplainedDifferences(
-        largest, math.sqrt(sum_of_squares / compared_elements), compared_rows
-    )
+        differences.add(case.remainders_of(computation, rows))
+    return differences.total()
 
 
 def _has_evidence(case: Case) -> bool:
