@@ -24,6 +24,7 @@ from pecli.checks.model_forms.settings import compare_settings, find_lost_scalin
 from pecli.compare.comparison import Comparison
 from pecli.compare.tolerance import Tolerance
 from pecli.engine import table
+from pecli.engine.numerics.kernels import announce_work
 from pecli.errors import listed
 from pecli.models.encoding import Encoding
 
@@ -98,8 +99,9 @@ def _explain_changed_tensors(
     changed: Sequence[ComparedPair], models: BothModels, tolerance: Tolerance
 ) -> Iterator[TensorDifference]:
     """Yield the tensors that differ, each with the converter's mistake that explains it."""
-    for pair, result in changed:
-        finding = find_reason(pair, *models, tolerance)
+    pairs = [item.pair for item in changed]
+    findings = table.results_in_order(lambda pair: find_reason(pair, *models, tolerance), pairs)
+    for (pair, result), finding in zip(changed, findings, strict=True):
         yield TensorDifference(pair.name, finding, result.largest_error)
 
 
@@ -120,6 +122,7 @@ def _read_both(a: Source, b: Source) -> BothModels:
 
 def _compare_pairs(pairs: Sequence[Pair], tolerance: Tolerance) -> list[ComparedPair]:
     """Compare tensors in several threads, and return them in order."""
+    announce_work(sum(pair.elements_for_compiled_loops for pair in pairs))
     results = table.results_in_order(lambda pair: pair.compare(tolerance), pairs)
     return [ComparedPair(*item) for item in zip(pairs, results, strict=True)]
 

@@ -47,6 +47,19 @@ def compiled_loops(elements: int) -> ModuleType | None:
         return None
 
 
+def announce_work(elements: int) -> None:
+    """Load the compiled loops now if the work that is about to begin is worth it.
+
+    Work that comes in many small pieces would begin with NumPy, and load them in its midst.
+
+    Args:
+        elements: The size of all pieces together. Each piece counts again when it is done, which
+            matters only for work that is too small for the loops by itself.
+    """
+    if elements > LOAD_AFTER:
+        compiled_loops(elements)
+
+
 def _loaded() -> ModuleType | None:
     """Return the loops, imported once; None if that has failed."""
     global _loops, _is_missing

@@ -382,6 +382,22 @@ def test_loops_are_loaded_only_after_much_work(monkeypatch: pytest.MonkeyPatch) 
     assert kernels.compiled_loops(1) is not None  # The sum is LOAD_AFTER + 1.
 
 
+def test_announced_work_loads_the_loops_before_its_first_piece(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Work of more than LOAD_AFTER elements that comes in pieces of one element has the loops from the
+    first piece on. Work of LOAD_AFTER elements counts only when it is done.
+    """
+    monkeypatch.delenv("PECLI_KERNELS", raising=False)
+    monkeypatch.setattr(kernels, "_elements", 0)  # No work is done yet.
+
+    kernels.announce_work(kernels.LOAD_AFTER)
+    assert kernels.compiled_loops(1) is None
+
+    kernels.announce_work(kernels.LOAD_AFTER + 1)
+    assert kernels.compiled_loops(1) is not None
+
+
 def test_a_small_table_does_not_import_numba() -> None:
     """4096 × 128 elements are 2^19, fewer than the 2^27 after which numba is loaded."""
     program = "import sys, pecli; pecli.Rope(4096, 128).tables(); sys.exit('numba' in sys.modules)"
