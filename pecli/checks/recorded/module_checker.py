@@ -317,9 +317,7 @@ class ModuleChecker:
         row_numbers = self._find_row_numbers(tokens, len(weight))  # (batch, L)
         # Rows that all sequences share must be right for each of them.
         received = np.broadcast_to(rows, (*row_numbers.shape, rows.shape[-1]))
-        if tokens.has_padding:
-            right_rows = weight[row_numbers]
-            received = _replace_rows_of_padding(received, right_rows, tokens.is_token)
+        received = _replace_rows_of_padding(received, weight[row_numbers], tokens.is_token)
         recorded = RecordedRows(
             rows=received, weight=weight, row_numbers=row_numbers, tolerance=self.tolerance
         )
@@ -355,7 +353,7 @@ def _describe_uninitialised_memory(name: str, frequencies: Array) -> str:
 
     The reason quotes the first three. No mistake in a parameter of the model explains such values.
     """
-    if not _is_uninitialised(widened(frequencies)):
+    if _are_plausible(widened(frequencies)):
         return ""
     values = ", ".join(number(float(value), 3) for value in frequencies.ravel()[:3])
     return f"{name} was never initialised: it holds {values}, …"
@@ -407,11 +405,7 @@ def _find_group(name: str) -> tuple[Kind, str]:
     tensor is alone.
     """
     kind = _find_kind(name)
-    if kind is Kind.TABLES:
-        return kind, "cos and sin"
-    if kind is Kind.VECTORS:
-        return kind, _name_vector(name)
-    return kind, name
+    return kind, "cos and sin" if kind is Kind.TABLES else _name_vector(name)
 
 
 def _find_kind(name: str) -> Kind:
@@ -431,12 +425,11 @@ def _name_vector(name: str) -> str:
     return name.removesuffix(BEFORE).removesuffix(AFTER)
 
 
-def _is_uninitialised(frequencies: Floats) -> bool:
-    """Return True if some numbers are not finite, zero, negative, or far from any frequency.
+def _are_plausible(frequencies: Floats) -> bool:
+    """Return False if some numbers are not finite, zero, negative, or far from any frequency.
 
     A buffer that no checkpoint holds keeps what was in memory, if a model is built without values
     first and `inv_freq` is not computed again.
     """
-    if not np.isfinite(frequencies).all():
-        return True
-    return bool((frequencies < LEAST_FREQUENCY).any() or (frequencies > MOST_FREQUENCY).any())
+    is_plausible = (frequencies >= LEAST_FREQUENCY) & (frequencies <= MOST_FREQUENCY)
+    return bool(is_plausible.all())  # NaN compares as False.

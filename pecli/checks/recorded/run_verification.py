@@ -145,7 +145,7 @@ def _write_headline(
 ) -> str:
     """Return the sentence that names the first wrong layer, and the number of wrong ones.
 
-    «layer 2 is the first that is wrong (model.layers.2: q, k); 3 layers right»
+    «layer 2 is the first that is wrong (model.layers.2: q, k); of 5 layers, wrong are 2, 4»
     """
     where = _name_wrong_tensors(first, failed)
     has_several_calls = len({check.call for check in checks}) > 1
@@ -153,25 +153,10 @@ def _write_headline(
         where += f", in call {first.call}"
     if first.layer is None:
         return f"wrong is {where}"
-    wrong_layers = _list_layers(failed)
-    right_count = len(_list_layers(checks)) - len(wrong_layers)
+    layers = counted(len(_list_layers(checks)), "layer")
+    wrong_layers = layer_list(_list_layers(failed))
     first_layer = f"layer {first.layer} is the first that is wrong ({where})"
-    return first_layer + _describe_other_layers(wrong_layers, right_count)
-
-
-def _describe_other_layers(wrong_layers: Sequence[int], right_count: int) -> str:
-    """Return the end of a headline: «; wrong are 2 layers: 2, 5; 3 layers right».
-
-    If several layers are wrong and none is right, it is «; so are all layers after it».
-    """
-    right = f"; {counted(right_count, 'layer')} right" if right_count else ""
-    is_only_one_wrong = len(wrong_layers) <= 1
-    if is_only_one_wrong:
-        return right
-    if not right_count:
-        return "; so are all layers after it"
-    wrong = f"; wrong are {counted(len(wrong_layers), 'layer')}: {layer_list(wrong_layers)}"
-    return wrong + right
+    return f"{first_layer}; of {layers}, wrong are {wrong_layers}"
 
 
 def _name_wrong_tensors(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> str:
@@ -189,19 +174,19 @@ def _find_reasons(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> Reasons:
     If a table is wrong that several layers share (`model.rotary_emb`), its reasons come first: the
     rotated queries of the layer only inherit the mistake, and show it less precisely.
     """
-    checks_of_shared_tables = [check for check in failed if _is_shared_by(check, first)]
-    checks_of_layer = [check for check in failed if check.module == first.module]
-    for check in [*checks_of_shared_tables, *checks_of_layer]:
+    concerning = [check for check in failed if _concerns(check, first)]
+    for check in sorted(concerning, key=lambda check: check.layer is not None):
         reasons = check.explain()
         if reasons.lines:
             return reasons._replace(lines=[f"{check.label}: {line}" for line in reasons.lines])
     return Reasons()
 
 
-def _is_shared_by(check: ModuleCheck, layer: ModuleCheck) -> bool:
-    """Return True if a check is about a table outside the layers, which a layer takes its rows from."""
-    is_of_type = check.layer_type in ("", layer.layer_type)
-    return check.layer is None and check.call == layer.call and is_of_type
+def _concerns(check: ModuleCheck, layer: ModuleCheck) -> bool:
+    """Return True if a check is about a layer, or a table outside the layers that it takes rows from."""
+    is_outside = check.layer is None and check.call == layer.call
+    is_shared = is_outside and check.layer_type in ("", layer.layer_type)
+    return is_shared or check.module == layer.module
 
 
 # Beside values
