@@ -300,4 +300,5 @@ def _find_repeated_rows(table: Array, exact: Array) -> Indices:
     are_equal = (table[candidates] == table[candidates + 1]).all(axis=1)
     equal_to_next = candidates[are_equal]
     should_differ = (exact[equal_to_next] != exact[equal_to_next + 1]).any(axis=1)
-    return equal_to_next[should_differ] + 1
+    repeated: Indices = equal_to_next[should_differ] + 1
+    return repeated

@@ -17,7 +17,7 @@ from pecli.engine.arguments import flag_of, function_of, text_of, within_limits
 from pecli.engine.arrays import Array, Indices, as_dtype, as_numpy, numbers
 from pecli.engine.named_values import JsonObject
 from pecli.errors import KindError, ParameterError, PecliError
-from pecli.live.array_libraries import LIBRARIES, ArrayLibrary, library_named, library_of
+from pecli.live.array_libraries import ArrayLibrary, library_named, library_of
 from pecli.live.rotations import results_in
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
@@ -239,7 +239,8 @@ def _array_library(function: Callable[..., object], name: str | None) -> ArrayLi
 
 
 def _name_of(function: object) -> str:
-    return str(function.__name__) if hasattr(function, "__name__") else type(function).__name__
+    """Return the name of a function, or the class of another callable."""
+    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def _head_counts(function: Callable[..., object]) -> Mapping[str, int]:
@@ -305,12 +306,12 @@ class _Trial:
         Reasons are searched for the first failure only: one mistake fails most cases, and the search
         takes longer than all of them.
         """
-        cases = self.cases()
-        results = [self._result(case, reasons=False) for case in cases]
-        failed = [index for index, result in enumerate(results) if not result.passed]
-        if failed and flag_of("reasons", with_reasons):
-            first = failed[0]
-            results[first] = self._result(cases[first], reasons=True)
+        searches = flag_of("reasons", with_reasons)
+        results = []
+        for case in self.cases():
+            result = self._result(case, reasons=searches)
+            results.append(result)
+            searches = searches and result.passed
         return tuple(results)
 
     def cases(self) -> list[TrialCase]:
@@ -358,7 +359,8 @@ class _Trial:
         except Exception as problem:  # The function is the user's, and can raise any.
             shapes = ", ".join(str(array.shape) for array in arrays)
             rule = f"it raised {type(problem).__name__}: {problem}"
-            advice = _advise_on_arrays(problem)
+            # A function that uses torch only in methods of its arguments, `q.to(…)`, does not show it.
+            advice = f'arrays were those of {self.library.name}; name others: arrays="torch"'
             given = f"called with shapes {shapes}"
             raise ParameterError("function", given, rule, advice) from problem
 
@@ -424,21 +426,6 @@ class _Trial:
     def _tolerance_or(self, rounding_error: float) -> Tolerance:
         """Return the user's tolerance; without one, the rounding error of a right implementation."""
         return Tolerance(atol=rounding_error) if self.tolerance == EXACT else self.tolerance
-
-
-def _advise_on_arrays(problem: Exception) -> str:
-    """Return advice if a function misses an attribute of NumPy's arrays that those of a library have.
-
-    A function that uses torch only in methods of its arguments, such as `q.to(…)`, is called with
-    NumPy's arrays: it does not show that it is for torch.
-    """
-    if not isinstance(problem, AttributeError) or not isinstance(problem.obj, np.ndarray):
-        return ""
-    missing_name = problem.name or ""
-    for library in LIBRARIES.values():
-        if library.is_imported and hasattr(library.sample(), missing_name):
-            return f'if it is for arrays of {library.name}, add arrays="{library.name}"'
-    return ""
 
 
 def _two_of(positions: range) -> Indices:

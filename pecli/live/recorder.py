@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial, wraps
@@ -290,6 +291,7 @@ class _Call:
         self.executed: set[str] = set()
         self._rotating_modules: set[str] = set()  # modules in which a rotation ran
         self._shared_tables: list[TorchTensor] = []  # tables that are recorded already
+        self._passes: Counter[tuple[str, str]] = Counter()  # vectors of each layer, `q` and `k`
         self._is_start_stated = True  # whether the caller states the position of the first token
 
     @classmethod
@@ -414,12 +416,11 @@ class _Call:
         if self._is_start_stated:
             return
         used_ids = self.recorded.position_ids  # by which the model rotates
+        # Ids of three axes are time, row and column of M-RoPE.
+        if used_ids is None or used_ids.ndim > 2:
+            return
         assumed_positions = self.recorded.positions  # from 0 on
-        if used_ids is None or assumed_positions is None:
-            return
-        has_several_axes = used_ids.ndim > 2  # time, row and column, as in M-RoPE
-        if has_several_axes:
-            return
+        assert assumed_positions is not None, "they were assumed"
         assert previous.positions is not None, "a call with tensors has positions"
         next_position = int(previous.positions.max()) + 1
         continues = int(used_ids.min()) == next_position
@@ -471,18 +472,15 @@ class _Call:
 
         Args:
             path: The path of the layer.
-            name: `q` or `k`; empty if it is not known: then the vector is the query if the layer
-                has none yet, and the key otherwise.
+            name: `q` or `k`; empty if it is not known: then the vector is a key if the layer has a
+                query without one, and a query otherwise.
         """
-        possible_names = [name] if name else ["q", "k"]
-        pass_number = 1
-        while True:
-            pass_name = "" if pass_number == 1 else f"pass{pass_number}"
-            for possible_name in possible_names:
-                label = _joined(path, pass_name, possible_name)
-                if label + AFTER not in self.recorded.tensors:
-                    return label
-            pass_number += 1
+        if not name:
+            name = "k" if self._passes[path, "q"] > self._passes[path, "k"] else "q"
+        self._passes[path, name] += 1
+        pass_number = self._passes[path, name]
+        pass_name = f"pass{pass_number}" if pass_number > 1 else ""
+        return _joined(path, pass_name, name)
 
 
 def _rotary_modules(modules: Mapping[str, TorchModule]) -> set[str]:

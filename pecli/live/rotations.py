@@ -77,23 +77,17 @@ def _holders_of_class(kind: type) -> Iterator[Holder]:
     defines the class.
     """
     for base in kind.__mro__:
-        if _is_of_torch(base):
-            continue
-        yield base
-        namespace = sys.modules.get(base.__module__)
-        if namespace is not None:
-            yield namespace
-
-
-def _is_of_torch(kind: type) -> bool:
-    return kind is object or kind.__module__.partition(".")[0] == "torch"
+        package, _, _ = base.__module__.partition(".")
+        if package not in ("builtins", "torch"):
+            yield base
+            yield sys.modules.get(base.__module__, base)
 
 
 def _points_of(holder: Holder) -> Iterator[PatchPoint]:
     """Yield the functions of a holder whose names state that they rotate."""
     for name, value in [*vars(holder).items()]:
-        function = value.__func__ if isinstance(value, staticmethod) else value
-        if isinstance(function, FunctionType) and is_rotating_name(name):
+        # `unwrap` returns the function that is in a static method.
+        if is_rotating_name(name) and isinstance(inspect.unwrap(value), FunctionType):
             yield PatchPoint(holder, name, value)
 
 
