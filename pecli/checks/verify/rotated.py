@@ -130,11 +130,11 @@ def check_pair(pair: TensorPair, job: RotationJob) -> RotatedCheck:
     if job.is_unrotated(pair.title):
         return UnrotatedCheck(tensor=tensor, encoding=encodings[0], job=job)
     checks = [RotatedCheck(tensor=tensor, encoding=encoding, job=job) for encoding in encodings]
-    passing = next((check for check in checks if check.result.passed), None)
-    if passing is None:
+    first = max(checks, key=lambda check: check.result.passed)  # the first that passes, if any does
+    if not first.result.passed:
         return min(checks, key=RotatedCheck.misfit)
-    passing.rivals = checks  # A pass is doubtful if another layer type does not pass.
-    return passing
+    first.rivals = checks  # A pass is doubtful if another layer type does not pass.
+    return first
 
 
 def _identify_axes(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob) -> HeadTensor:

@@ -67,8 +67,8 @@ class _RotationMisfit(NamedTuple):
     """The degree to which a rotation misfits a tensor: the smaller of two fits better (`min`).
 
     Attributes:
-        mistakes: The number of mistakes in a reason for the difference, on average over the
-            reasons; infinity if none was found. One mistake is more likely than two.
+        mistakes: The largest number of mistakes in a reason for the difference; infinity if none
+            was found. One mistake is more likely than two.
         largest_error: The largest absolute error.
     """
 
@@ -248,9 +248,12 @@ class RotatedCheck:
         not_finite = self.searched_tensor.count_not_finite_before()
         if not_finite:
             return NotFinite(not_finite, "of its values before")
-        if not comparison.mismatched:
-            return self._find_strange_padding()
-        if not self._has_equal_copies():
+        # NaN in padding reaches tokens by way of attention: 0 · NaN is NaN, so that a mask does not
+        # keep it out.
+        spoilt = self.searched_tensor.count_spoilt_padding()
+        if spoilt and not comparison.mismatched:
+            return PaddingNotFinite(spoilt)
+        if comparison.mismatched and not self._has_equal_copies():
             return CopiesDiffer()
         return comparison.finding
 
@@ -259,8 +262,6 @@ class RotatedCheck:
 
         Padding has no right position, so that its rows must not count as wrong.
         """
-        if self.is_token.all():
-            return
         is_padding = np.broadcast_to(self._spread_along_rows(~self.is_token), expected.shape)
         expected[is_padding] = self.tensor.after[is_padding]
 
@@ -275,15 +276,6 @@ class RotatedCheck:
         shape[self.tensor.axis] = rows  # It may be axis 0, if there is one sequence.
         return values.reshape(shape)
 
-    def _find_strange_padding(self) -> PaddingNotFinite | None:
-        """Return a finding if padding, which is not compared, is finite before, and holds infinities or NaN after.
-
-        They reach tokens by way of attention: 0 · NaN is NaN, so that a mask does not keep them
-        out.
-        """
-        count = self.searched_tensor.count_spoilt_padding()
-        return PaddingNotFinite(count) if count else None
-
     def _make_expected(self) -> Array:
         """Return the tensor as it should be after the rotation."""
         return self.rotation.apply(Input(self.tensor.before, self.tensor.pair.label))
@@ -291,8 +283,6 @@ class RotatedCheck:
     def _has_equal_copies(self) -> bool:
         """Return True if the key heads that were repeated for several query heads are equal."""
         values = self.tensor.view.values
-        if values.ndim == self.tensor.before.ndim:
-            return True
         return bool(np.isclose(widened(values), widened(self.tensor.after), equal_nan=True).all())
 
     @property
@@ -415,8 +405,8 @@ class RotatedCheck:
     def misfit(self) -> "_RotationMisfit":
         """Return how badly the rotation of this encoding fits a wrong tensor."""
         counts = [len(reason.mistakes) for reason in self.reasons]
-        mean_count = sum(counts) / len(counts) if counts else math.inf
-        return _RotationMisfit(mistakes=mean_count, largest_error=self.result.largest_error)
+        most_mistakes = max(counts, default=math.inf)
+        return _RotationMisfit(mistakes=most_mistakes, largest_error=self.result.largest_error)
 
     @property
     def wrong_rotation(self) -> WrongRotation:
@@ -590,10 +580,8 @@ def _count_rows_like_first(before: AnyArray) -> int:
     Of the rows a a a b a, it is 3: the first three.
     """
     is_like_first = (before == before[:, :1]).all(axis=(0, 2))  # (L,)
-    if is_like_first.all():
-        return len(is_like_first)
-    first_other_row = int(is_like_first.argmin())
-    return first_other_row
+    first_other_row = np.append(is_like_first, False).argmin()  # A row behind the last one differs.
+    return int(first_other_row)
 
 
 def _are_rotations(reasons: Sequence[Explanation]) -> bool:

@@ -135,12 +135,9 @@ def _make_label(name: str, label: str) -> str:
 
 def _name_source(name: str, source: Opened) -> str:
     """Return the file that holds a tensor before the rotation, or FILE:NAME; empty for an array."""
-    file = source.file
-    if not source.label:
-        return ""
-    if name in file.renamed:
-        return f"{source.label}:{file.renamed[name]}"
-    return f"{source.label}:{name}" if len(file.outlines) > 1 else source.label
+    if not source.label or name == ARRAY_NAME:
+        return source.label
+    return f"{source.label}:{source.file.renamed.get(name, name)}"
 
 
 def _choose_title(name: str, label: str) -> str:
