@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from functools import partial
+from itertools import accumulate
 
 from pecli.checks.file_patterns import find_files
 from pecli.checks.manifest_keys import (
@@ -170,12 +171,10 @@ def _refuse_pipes(keys: Keys, folder: str) -> None:
 def _refuse_pipe(path: str) -> None:
     """Raise FileError if a path, or the file of FILE:NAME, is a pipe or a device.
 
-    Opening a pipe would wait for ever. Of «a:b:c» the paths «a:b:c», «a» and «a:b» are examined.
+    Opening a pipe would wait for ever. Of «a:b:c» the paths «a», «a:b» and «a:b:c» are examined.
     """
     # Names of files and tensors can hold colons: "a:b:c" may be the file "a" or "a:b".
-    colons = [index for index, letter in enumerate(path) if letter == ":"]
-    possible_files = [path, *(path[:colon] for colon in colons)]
-    for file in possible_files:
+    for file in accumulate(path.split(":"), lambda beginning, part: f"{beginning}:{part}"):
         is_file_or_folder = os.path.isfile(file) or os.path.isdir(file)
         if os.path.exists(file) and not is_file_or_folder:
             advice = "a manifest names files and folders"
