@@ -294,18 +294,12 @@ def rotated_vectors(vectors: Mapping[str, Array], output: object) -> dict[str, T
     has no such argument: then the function did something else.
     """
     rotated: dict[str, TorchTensor] = {}
+    unmatched = dict(vectors)
     for tensor in tensors_in(output):
-        candidates = {name: vector for name, vector in vectors.items() if name not in rotated}
-        name = _first_of_shape(candidates, tuple(tensor.shape))
-        if name is None or not is_real_tensor(tensor):
+        shape = tuple(tensor.shape)
+        names = [name for name, vector in unmatched.items() if vector.shape == shape]
+        if not names or not is_real_tensor(tensor):
             return {}
-        rotated[name] = tensor
+        rotated[names[0]] = tensor
+        del unmatched[names[0]]
     return rotated
-
-
-def _first_of_shape(tensors: Mapping[str, Array], shape: tuple[int, ...]) -> str | None:
-    """Return the name of the first tensor of a shape; None if there is none."""
-    for name, tensor in tensors.items():
-        if tuple(tensor.shape) == shape:
-            return name
-    return None

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,11 +51,9 @@ class Tokens(NamedTuple):
     @property
     def sequence_length(self) -> int | None:
         """The number of tokens in a sequence; None if nothing states it."""
-        by_token = self.positions if self.attention_mask is None else self.attention_mask
-        if by_token is None or not np.shape(by_token):
-            return None
-        *_, length = np.shape(by_token)
-        return int(length)
+        by_token: Any = self.positions if self.attention_mask is None else self.attention_mask
+        shape = np.shape(by_token)  # () of None
+        return shape[-1] if shape else None
 
     def rows(self, offset: int | None) -> RowPositions:
         """Return the positions of the rows of tensors; they count from the offset if none are stated."""
