@@ -148,7 +148,7 @@ def _measure_extent(rows: Array) -> Extent:
     """Return the smallest number, the largest number and the sum of some rows."""
     if not _is_ordered(rows):
         return NO_EXTENT
-    values = rows if rows.dtype == np.float64 else widened(rows)
+    values = np.asarray(rows, np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         sums_of_rows = values.sum(axis=1)
         total = _sum_exactly(sums_of_rows.tolist())
@@ -162,12 +162,11 @@ def _summarise(extents: Sequence[Extent], size: int) -> dict[str, float | None]:
         extents: The smallest, the largest and the sum of each slice.
         size: The number of elements in all of them.
     """
+    minima, maxima, sums = np.array(extents, np.float64).reshape(-1, 3).T
     # NumPy's minimum is NaN if any number is; Python's may skip it.
-    smallest = float(np.min([extent.min for extent in extents], initial=math.inf))
-    largest = float(np.max([extent.max for extent in extents], initial=-math.inf))
-    mean = None
-    if size:
-        mean = plain(_sum_exactly(extent.sum for extent in extents) / size)
+    smallest = float(minima.min(initial=math.inf))
+    largest = float(maxima.max(initial=-math.inf))
+    mean = plain(_sum_exactly(sums) / size) if size else None
     return {"min": plain(smallest), "max": plain(largest), "mean": mean}
 
 

@@ -139,11 +139,11 @@ class ImplementationCheck(Answer):
     @property
     def diagnosis(self) -> tuple[str, ...]:
         """Sentences on the first case that failed, and on those that passed; empty after a pass."""
-        failed = [case for case in self.cases if not case.passed]
-        passed = [case.name for case in self.cases if case.passed]
-        if not failed:
+        if self.passed:
             return ()
-        lines = failed[0].lines()
+        first_failed = min(self.cases, key=lambda case: case.passed)
+        lines = first_failed.lines()
+        passed = [case.name for case in self.cases if case.passed]
         if passed:
             lines.append(f"right are: {'; '.join(passed)}")
         return tuple(lines)

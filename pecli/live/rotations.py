@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import FunctionType, ModuleType
-from typing import NamedTuple, Protocol, TypeGuard
+from typing import NamedTuple, Protocol, TypeGuard, TypeVar
 
 from pecli.engine.arrays import FLOATS, Array
 from pecli.files.tensor_roles import role_of
@@ -24,6 +24,7 @@ START_NAMES = ("start_pos", "past_length", "past_key_values_length", "offset", "
 _TABLES = ("cos", "sin", "both")
 _FREQUENCIES = "inv_freq"
 
+_Value = TypeVar("_Value")
 Holder = ModuleType | type | TorchModule
 """A Python module, a class, or a module of torch: they hold functions by name."""
 PairOfTables = tuple[TorchTensor, TorchTensor]
@@ -199,26 +200,25 @@ class Arguments(NamedTuple):
                 return value
         return None
 
+    def _first_of(self, kind: type[_Value], names: Iterable[str]) -> _Value | None:
+        """Return the first argument with one of these names that is of a kind, or None."""
+        values = map(self.by_name.get, names)
+        return next((value for value in values if isinstance(value, kind)), None)
+
     def start(self) -> int | None:
         """Return the position of the first token, if an argument states it."""
-        for name in START_NAMES:
-            value = self.by_name.get(name)
-            if isinstance(value, int):
-                return value
-        return None
+        return self._first_of(int, START_NAMES)
 
     def layer_type(self) -> str:
         """Return the layer type that is passed by name, as Gemma 3 passes it; empty if none is."""
-        value = self.by_name.get("layer_type")
-        return value if isinstance(value, str) else ""
+        return self._first_of(str, ["layer_type"]) or ""
 
     def heads_axis(self) -> int | None:
         """Return the axis at which the function inserts heads into its tables, or None.
 
         In transformers, `unsqueeze_dim=1` means (batch, heads, L, D), and 2 (batch, L, heads, D).
         """
-        axis = self.by_name.get("unsqueeze_dim")
-        return axis if isinstance(axis, int) else None
+        return self._first_of(int, ["unsqueeze_dim"])
 
 
 def _by_name(bound: inspect.BoundArguments) -> dict[str, object]:

@@ -292,7 +292,7 @@ class ModuleChecker:
         return RotationCheck(
             call=call,
             module=module,
-            layer_type=layer_type or "",
+            layer_type=layer_type,
             results=(result,),
             rotation=rotation,
         )
@@ -379,7 +379,7 @@ def _make_table_check(
     return TableCheck(
         call=call,
         module=module,
-        layer_type=layer_type or "",
+        layer_type=layer_type,
         results=results,
         tables=tables,
         weak=answer.weak,

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import numpy as np
-
 from pecli.checks.recorded.run_tensors import (
     AFTER,
     BEFORE,
@@ -60,10 +58,10 @@ class _RunTensor(NamedTuple):
         self.require(has_right_shape and self._holds_positions(), f"{rule}, whole numbers ≥ 0")
 
     def _holds_positions(self) -> bool:
-        if self.array.dtype.kind not in "iu" or not self.array.size:
+        if self.array.dtype.kind not in "iu":
             return False
-        positions = self.array.astype(np.int64)
-        return bool(positions.min() >= 0) and bool(positions.max() <= LAST_POSITION)
+        is_position = (self.array >= 0) & (self.array <= LAST_POSITION)
+        return self.array.size > 0 and bool(is_position.all())
 
 
 class _CallRules(NamedTuple):

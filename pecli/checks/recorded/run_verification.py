@@ -58,39 +58,20 @@ def verify_run(
     problems = [*_find_problems(run, tokens, encodings)]
     if not checks and not problems:
         raise _make_error_for_nothing(label, scheme_names, unchecked)
-    answer = _make_answer(label, scheme_names, checks, unchecked, problems)
     failed = [check for check in checks if not check.passed]
-    if failed:
-        return _with_first_wrong_layer(answer, failed, checks, search_reasons=reasons)
-    # Problems make an answer fail as well, which stays without doubts then.
-    return answer.with_doubts(_find_doubts(run, tokens, encodings, checks))
-
-
-def _make_answer(
-    label: str,
-    scheme_names: Sequence[str],
-    checks: Sequence[ModuleCheck],
-    unchecked: Sequence[str],
-    problems: Sequence[FileProblem],
-) -> RunVerification:
-    """Return the answer that follows from all checks, before reasons and doubts are added to it.
-
-    Args:
-        label: The name of the run.
-        scheme_names: The model's schemes: rope, learned.
-        checks: The comparisons of the values of all modules.
-        unchecked: The names of tensors that no encoding of the model fits.
-        problems: What is wrong beside values, such as position ids.
-    """
     results = tuple(chain.from_iterable(check.results for check in checks))
-    return RunVerification(
+    answer = RunVerification(
         file=label,
         scheme=", ".join(scheme_names),
         tensors=results,
         problems=(*map(str, problems), *problems_of(results)),
         unchecked=tuple(unchecked),
-        wrong_layers=_list_layers([check for check in checks if not check.passed]),
+        wrong_layers=_list_layers(failed),
     )
+    if failed:
+        return _with_first_wrong_layer(answer, failed, checks, search_reasons=reasons)
+    # Problems make an answer fail as well, which stays without doubts then.
+    return answer.with_doubts(_find_doubts(run, tokens, encodings, checks))
 
 
 def _make_error_for_nothing(
@@ -185,7 +166,7 @@ def _find_reasons(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> Reasons:
 def _concerns(check: ModuleCheck, layer: ModuleCheck) -> bool:
     """Return True if a check is about a layer, or a table outside the layers that it takes rows from."""
     is_outside = check.layer is None and check.call == layer.call
-    is_shared = is_outside and check.layer_type in ("", layer.layer_type)
+    is_shared = is_outside and check.layer_type in (None, layer.layer_type)
     return is_shared or check.module == layer.module
 
 

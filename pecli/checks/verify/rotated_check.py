@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -39,9 +38,6 @@ from pecli.engine.edits import (
     Edit,
     ElementsWrong,
     HeadsWrong,
-    Layout,
-    Parameter,
-    Positions,
     Rotation,
 )
 from pecli.errors import counted
@@ -223,7 +219,7 @@ class RotatedCheck:
             expected: The tensor as it should be after the rotation.
         """
         tensor = self.tensor
-        if "heads" not in where or not (tensor.has_repeated_heads or tensor.has_folded_heads):
+        if "heads" not in where:
             return where
         wrong_heads: list[int] = []
         for head in _numbers_in(where["heads"]):
@@ -235,8 +231,8 @@ class RotatedCheck:
         places = {**where, "heads": ranges(np.unique(wrong_heads))}
         if tensor.has_folded_heads:
             width = tensor.before.shape[-1]
-            channels = {column % width for column in _numbers_in(where["columns"])}
-            columns = [width * head + channel for head in wrong_heads for channel in channels]
+            channels = np.array(_numbers_in(where["columns"])) % width
+            columns = np.add.outer(np.array(wrong_heads) * width, channels)
             places["columns"] = ranges(np.unique(columns))
         return places
 
@@ -553,7 +549,7 @@ class UnrotatedCheck(RotatedCheck):
 
     def advise_on_layer(self) -> Iterator[str]:
         rotated = RotatedCheck(tensor=self.tensor, encoding=self.encoding, job=self.job)
-        if rotated.result.passed or _are_rotations(rotated.reasons):
+        if rotated.result.passed:
             yield f"{self.name}: the model has no rope in this layer, but it is rotated"
 
     def find_weaknesses(self) -> Iterator[Doubt]:
@@ -582,13 +578,6 @@ def _count_rows_like_first(before: AnyArray) -> int:
     is_like_first = (before == before[:, :1]).all(axis=(0, 2))  # (L,)
     first_other_row = np.append(is_like_first, False).argmin()  # A row behind the last one differs.
     return int(first_other_row)
-
-
-def _are_rotations(reasons: Sequence[Explanation]) -> bool:
-    """Return True if a tensor is rotated in some way, and not only scaled or damaged."""
-    edits = [*chain(*(reason.mistakes for reason in reasons))]
-    is_rotated = any(isinstance(edit, (Layout, Parameter, Positions)) for edit in edits)
-    return is_rotated and Rotation("none") not in edits
 
 
 def _numbers_in(spans: Ranges) -> list[int]:
