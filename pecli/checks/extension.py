@@ -254,10 +254,8 @@ class Extension(Printed):
 
         A model that has the length as it is has its command in any case: no other settings exist.
         """
-        if self.is_as_it_is:
-            return True
-        departing = [result.runtime for result in self.runtimes if result.first_beyond is not None]
-        return runtime not in departing
+        first_departures = {result.runtime: result.first_beyond for result in self.runtimes}
+        return self.is_as_it_is or first_departures.get(runtime) is None
 
     def _make_llama_cpp_command(self) -> str:
         """Return the command of llama-server.

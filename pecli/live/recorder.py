@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial, wraps
+from itertools import islice
+from traceback import walk_stack
 from types import FrameType
 from typing import NamedTuple
 
@@ -36,8 +38,8 @@ from pecli.live.rotations import (
     rotating_functions,
 )
 
-_QUERY = re.compile(r"^_*(x?q($|_)|quer)", re.I)
-_KEY = re.compile(r"^_*(x?k($|_)|key)", re.I)
+_HEAD = re.compile(r"^_*(?:(?P<q>x?q(?:$|_)|quer)|(?P<k>x?k(?:$|_)|key))", re.I)
+"""A name of queries or of keys: `q_rot`, `xk`, `query_states`."""
 POSITION_AXES: Mapping[int | None, int] = {1: -2, 2: -3}
 """The axis of positions by the axis of heads: of (batch, heads, L, D), and of (batch, L, heads, D)."""
 MAX_FRAMES = 16
@@ -558,25 +560,19 @@ def _head_name(argument: str, tensor: TorchTensor) -> str:
     GPT-J calls `apply_rotary_pos_emb(tensor, sin, cos)` with `k_rot`, then with `q_rot`.
     """
     for name in [argument, *_variables_with(tensor, sys._getframe(2))]:
-        if _QUERY.search(name):
-            return "q"
-        if _KEY.search(name):
-            return "k"
+        match = _HEAD.match(name)
+        if match is not None:
+            return str(match.lastgroup)
     return ""
 
 
-def _variables_with(tensor: TorchTensor, frame: FrameType | None) -> Iterator[str]:
+def _variables_with(tensor: TorchTensor, innermost: FrameType) -> Iterator[str]:
     """Yield the names of the variables that hold a tensor, in a frame and then in its callers.
 
     Inside `rotate(x)`, called as `rotate(k_rot)`, they are x and then k_rot.
     """
-    for _ in range(MAX_FRAMES):
-        if frame is None:
-            return
-        for name, value in frame.f_locals.items():
-            if value is tensor:
-                yield name
-        frame = frame.f_back
+    for frame, _ in islice(walk_stack(innermost), MAX_FRAMES):
+        yield from (name for name, value in frame.f_locals.items() if value is tensor)
 
 
 def _copied(name: str, tensor: object) -> Array:

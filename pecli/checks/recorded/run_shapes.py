@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
+
 from pecli.checks.recorded.run_tensors import (
     AFTER,
     BEFORE,
@@ -60,8 +62,9 @@ class _RunTensor(NamedTuple):
     def _holds_positions(self) -> bool:
         if self.array.dtype.kind not in "iu":
             return False
-        is_position = (self.array >= 0) & (self.array <= LAST_POSITION)
-        return self.array.size > 0 and bool(is_position.all())
+        positions = self.array.astype(np.int64)
+        is_supported = (positions >= 0) & (positions <= LAST_POSITION)
+        return positions.size > 0 and bool(is_supported.all())
 
 
 class _CallRules(NamedTuple):
