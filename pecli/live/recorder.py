@@ -98,7 +98,9 @@ class ModelRecorder:
         self._rotary = _rotary_modules(self._modules)
         self._tables = _position_tables(self._modules)
         self._running_modules: list[str] = []  # modules that are running, the innermost last
-        self._running_rotations: list[RunningRotation] = []  # rotary modules that are running
+        self._running_rotations: dict[
+            str, RunningRotation
+        ] = {}  # of rotary modules that are running
         self._rotation_depth = 0  # rotations that are running, one within the other
         self._call = _Call()
 
@@ -190,7 +192,7 @@ class ModelRecorder:
         self._running_modules.append(name)
         self._call.executed.add(name)
         if name in self._rotary:
-            self._running_rotations.append(_begin_rotation(module.forward, args, kwargs))
+            self._running_rotations[name] = _begin_rotation(module.forward, args, kwargs)
             self._rotation_depth += 1
 
     def _leave_module(
@@ -205,9 +207,8 @@ class ModelRecorder:
             kwargs: Its arguments by name.
             output: The result; None if the module raised an exception.
         """
-        has_begun_rotation = name in self._rotary and bool(self._running_rotations)
         has_returned_rows = name in self._tables and output is not None
-        if has_begun_rotation:
+        if name in self._running_rotations:
             self._leave_rotary(name, module, output)  # even if it raised: it runs no longer
         elif has_returned_rows and self._is_running_in_recorded_layer():
             self._record_rows(name, output)
@@ -224,7 +225,7 @@ class ModelRecorder:
     def _leave_rotary(self, name: str, module: TorchModule, output: object) -> None:
         """Record what a rotary module did, unless it failed or ran within another rotation."""
         self._rotation_depth -= 1
-        rotation = self._running_rotations.pop()
+        rotation = self._running_rotations.pop(name)
         if output is not None and not self._rotation_depth:
             self._record_rotary(name, module, rotation, output)
 

@@ -4,6 +4,8 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain, count
 from types import FunctionType, ModuleType
 from typing import NamedTuple, Protocol, TypeGuard, TypeVar
 
@@ -164,12 +166,13 @@ class Arguments(NamedTuple):
 
         `rope(q, k, **kwargs)` called with (a, b, offset=3) gives q, k and offset.
         """
-        try:
+        names: Iterable[str] = ()
+        with suppress(TypeError, ValueError):  # no signature, or another one than it states
             bound = inspect.signature(function).bind(*args, **kwargs)
-        except (TypeError, ValueError):  # It has no signature, or another one than it states.
-            return cls({**_numbered("x", args), **kwargs})
-        bound.apply_defaults()
-        return cls(_by_name(bound))
+            bound.apply_defaults()
+            names, args, kwargs = bound.signature.parameters, bound.args, bound.kwargs
+        numbered = (f"x{number}" for number in count())
+        return cls({**dict(zip(chain(names, numbered), args, strict=False)), **kwargs})
 
     def vectors(self) -> dict[str, TorchTensor]:
         """Return the arguments that may be queries or keys: real tensors that are not tables."""
@@ -219,28 +222,6 @@ class Arguments(NamedTuple):
         In transformers, `unsqueeze_dim=1` means (batch, heads, L, D), and 2 (batch, L, heads, D).
         """
         return self._first_of(int, ["unsqueeze_dim"])
-
-
-def _by_name(bound: inspect.BoundArguments) -> dict[str, object]:
-    """Return the arguments of a call by name, those within *args and **kwargs as well.
-
-    `f(q, *rest, **options)` called as f(a, b, offset=3) has q = a, rest0 = b and offset = 3.
-    """
-    by_name: dict[str, object] = {}
-    for name, value in bound.arguments.items():
-        kind = bound.signature.parameters[name].kind
-        if kind is inspect.Parameter.VAR_KEYWORD:
-            by_name.update(value)
-        elif kind is inspect.Parameter.VAR_POSITIONAL:
-            by_name.update(_numbered(name, value))
-        else:
-            by_name[name] = value
-    return by_name
-
-
-def _numbered(name: str, values: Iterable[object]) -> dict[str, object]:
-    """Return values by a name and their number: x0, x1, …"""
-    return {f"{name}{number}": value for number, value in enumerate(values)}
 
 
 def _is_table_name(name: str) -> bool:

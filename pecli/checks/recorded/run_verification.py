@@ -129,8 +129,7 @@ def _write_headline(
     «layer 2 is the first that is wrong (model.layers.2: q, k); of 5 layers, wrong are 2, 4»
     """
     where = _name_wrong_tensors(first, failed)
-    has_several_calls = len({check.call for check in checks}) > 1
-    if has_several_calls:
+    if first.call:
         where += f", in call {first.call}"
     if first.layer is None:
         return f"wrong is {where}"

@@ -2,9 +2,10 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +57,11 @@ from pecli.tensors.row_positions import (
 )
 from pecli.tensors.row_rotation import RowRotation
 
+_Numbering = tuple[
+    type[ElementsWrong] | type[HeadsWrong] | type[ColumnsWrong],
+    Callable[[int | Index], Iterable[int | Index]],
+]
+"""A kind of edits, and the function that returns the places in a file of one of their places."""
 KEYS = re.compile(r"(?<![a-z])k", re.IGNORECASE)  #: the name of keys: `k_3`, not `blk.3.q`
 
 
@@ -145,13 +151,14 @@ class RotatedCheck:
         llama.cpp's converter permutes the weights of Llama; mlx-lm reads a key that others ignore.
         """
         settings = self.job.settings
-        if settings.layout:
-            return ""
-        if settings.runtime == LLAMA_CPP and has_permuted_weights(self.encoding):
-            return "interleaved, as llama.cpp permutes the weights"
-        if settings.runtime == "mlx-lm" and self.encoding.rope_traditional:
-            return "interleaved, as mlx-lm reads rope_traditional"
-        return ""
+        permutes = has_permuted_weights(self.encoding)
+        is_traditional = self.encoding.rope_traditional
+        conditions = {
+            LLAMA_CPP: (permutes, "interleaved, as llama.cpp permutes the weights"),
+            "mlx-lm": (is_traditional, "interleaved, as mlx-lm reads rope_traditional"),
+        }
+        interleaves, reason = conditions.get(settings.runtime, (False, ""))
+        return reason if interleaves and not settings.layout else ""
 
     @cached_property
     def positions(self) -> TensorPositions:
@@ -330,42 +337,28 @@ class RotatedCheck:
         The search numbers them as if the file had the axes (…, heads, positions, channels). Columns of
         a reason that is about some heads only stay as they are: «head 2: only column 5 differs».
         """
-        of_some_heads = bool(_list_heads_named(reason))
-        return reason.with_each(partial(self._edit_in_file, of_some_heads=of_some_heads))
+        numberings: list[_Numbering] = [
+            (ElementsWrong, self._find_element_in_file),
+            (HeadsWrong, self._find_head_in_file),
+        ]
+        if not _list_heads_named(reason):
+            numberings.append((ColumnsWrong, self._find_columns_in_file))
+        return reason.with_each(partial(_renumber, numberings))
 
-    def _edit_in_file(self, edit: Edit, *, of_some_heads: bool) -> Edit:
-        """Return an edit with places of the file, as `_with_places_in_file` has it."""
-        if isinstance(edit, ElementsWrong):
-            return ElementsWrong(tuple(self._elements_in_file(edit.which)))
-        if isinstance(edit, HeadsWrong):
-            return HeadsWrong(tuple(self._heads_in_file(edit.which)))
-        if isinstance(edit, ColumnsWrong) and not of_some_heads:
-            return ColumnsWrong(tuple(self._columns_in_file(edit.which)))
-        return edit
+    def _find_element_in_file(self, element: int | Index) -> Iterable[int | Index]:
+        """Return the indices of an element in the file; one of a vector has a number, and keeps it."""
+        return [element] if isinstance(element, int) else self.tensor.find_element(element)
 
-    def _elements_in_file(self, elements: Iterable[int | Index]) -> Iterator[int | Index]:
-        """Yield the indices of elements in the file; those of a vector have a number, and keep it."""
-        for element in elements:
-            if isinstance(element, int):
-                yield element
-            else:
-                yield from self.tensor.find_element(element)
+    def _find_head_in_file(self, head: int | Index) -> Iterator[int | Index]:
+        """Yield the numbers of a head in the file: 3 for head 3, or (1, 3) if it is of sequence 1."""
+        *sequence, number = np.atleast_1d(head).tolist()
+        for number_in_file in self.tensor.find_head(number):
+            yield (*sequence, number_in_file) if sequence else number_in_file
 
-    def _heads_in_file(self, heads: Iterable[int | Index]) -> Iterator[int | Index]:
-        """Yield the numbers of heads in the file: 3 for head 3, or (1, 3) if it is of sequence 1."""
-        for head in heads:
-            if isinstance(head, int):
-                yield from self.tensor.find_head(head)
-            else:
-                *sequence, number = head
-                for number_in_file in self.tensor.find_head(number):
-                    yield (*sequence, number_in_file)
-
-    def _columns_in_file(self, channels: Iterable[int | Index]) -> Iterator[int | Index]:
-        """Yield the columns of the file that hold some channels."""
-        for channel in channels:
-            assert isinstance(channel, int)
-            yield from self.tensor.find_channel(channel)
+    def _find_columns_in_file(self, channel: int | Index) -> Iterable[int | Index]:
+        """Return the columns of the file that hold a channel."""
+        assert isinstance(channel, int)
+        return self.tensor.find_channel(channel)
 
     @cached_property
     def searched_tensor(self) -> RotatedTensor:
@@ -578,6 +571,14 @@ def _count_rows_like_first(before: AnyArray) -> int:
     is_like_first = (before == before[:, :1]).all(axis=(0, 2))  # (L,)
     first_other_row = np.append(is_like_first, False).argmin()  # A row behind the last one differs.
     return int(first_other_row)
+
+
+def _renumber(numberings: Iterable[_Numbering], edit: Edit) -> Edit:
+    """Return an edit that is about wrong places with their numbers in a file; others as they are."""
+    for kind, find_in_file in numberings:
+        if isinstance(edit, kind):
+            return kind(tuple(chain.from_iterable(map(find_in_file, edit.which))))
+    return edit
 
 
 def _numbers_in(spans: Ranges) -> list[int]:

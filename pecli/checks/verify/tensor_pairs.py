@@ -150,7 +150,7 @@ def _choose_title(name: str, label: str) -> str:
 def _make_name_error(name: str, label: str, source: Opened) -> FileError:
     """Return the error for a tensor after the rotation that has none of its name before."""
     names_before = listed([*source.file.outlines], MAX_LISTED)
-    problem = f"holds {name}, and those before are {names_before}"
+    problem = f"holds {name}, and those before {names_before}"
     advice = "the names must agree; or name one of each: FILE:NAME"
     return FileError(label or "arrays", problem, advice)
 
