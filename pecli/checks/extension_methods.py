@@ -148,7 +148,7 @@ class LinearMethod(Method):
 
         Gemma 3's own config states the longer context nevertheless.
         """
-        is_gemma3 = "gemma3" in (model.model_type or "")
+        is_gemma3 = "gemma3" in str(model.model_type)
         return length if is_gemma3 else model.context
 
     def llama_cpp_flags(self, base: float, factor: float, original: int) -> str:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from functools import partial
 from itertools import accumulate
+from types import NoneType
 
 from pecli.checks.file_patterns import find_files
 from pecli.checks.manifest_keys import (
@@ -139,7 +140,7 @@ def _choose_label(name: str, file: str, *, is_single_file: bool) -> str:
 def _read_raw_layout(keys: Keys) -> RawLayout:
     """Return the layout of raw files that a check states: `shape = [2, 8, 64]`, or a text."""
     shape = keys.get("shape")
-    if shape is not None and not isinstance(shape, (str, list)):
+    if not isinstance(shape, (str, list, NoneType)):
         raise ParameterError("shape", quoted(shape), "it must be a list of lengths")
     return parse_layout(shape, text_of(keys, "raw_dtype") or None)
 

@@ -20,8 +20,6 @@ SLICE_ELEMENTS = 1 << 16
 """Elements that are processed at once, so that intermediate arrays stay in the cache."""
 
 
-MIN_THREADED_BYTES = 1 << 18
-"""Size of a tensor whose statistics take longer than starting three threads, half a millisecond."""
 LONG_ROW = 1 << 22
 """Elements of a row that is too long to be processed at once: in float64, it takes 32 MiB."""
 
@@ -209,11 +207,7 @@ class _MeasuredArray(NamedTuple):
 
 
 def _measure_array(array: Array) -> _MeasuredArray:
-    """Measure an array in three threads, since each result reads all of it.
-
-    The results of a small array take less time than starting a thread does, and checkpoints have
-    thousands of them.
-    """
+    """Measure an array in three threads, since each result reads all of it."""
     rows = _as_rows(array)
     jobs: list[Callable[[], Any]] = [
         # Quantiles take as long as the others together, so they begin first.
@@ -221,9 +215,7 @@ def _measure_array(array: Array) -> _MeasuredArray:
         lambda: [*map(_measure_slice, _split_into_slices(rows))],
         lambda: sha256(raw_bytes(rows)).hexdigest(),
     ]
-    is_small = array.nbytes < MIN_THREADED_BYTES
-    results = map(call, jobs) if is_small else results_in_order(call, jobs)
-    return _MeasuredArray(*results)
+    return _MeasuredArray(*results_in_order(call, jobs))
 
 
 def _is_ordered(array: Array) -> bool:
@@ -333,12 +325,11 @@ def _compute_standard_deviation(
     tensor, the sum is larger by n·(s − m)² for a slice of n elements. For the slices (1, 3) and
     (5, 7), s is 2 and 6 and m is 4: 2 + 2·4 + 2 + 2·4 = 20, and the deviation is √(20 / 4).
     """
-    if not size:
+    if mean is None:
         return None
-    center = math.nan if mean is None else mean
     with np.errstate(over="ignore", invalid="ignore"):
         squares = [
-            piece.squares + piece.size * np.square(np.float64(piece.mean - center))
+            piece.squares + piece.size * np.square(np.float64(piece.mean - mean))
             for piece in slices
         ]
     deviation: float | None = plain(math.sqrt(_sum_exactly(squares) / size))

@@ -89,7 +89,7 @@ def library_of(function: Callable[..., object]) -> ArrayLibrary:
     """Return the library that the code of a function uses; NumPy if it uses none of the others."""
     packages = _packages_used_by(function)
     for name, library in LIBRARIES.items():
-        if name in packages and library.is_imported:
+        if name in packages:
             return library
     return LIBRARIES[NUMPY]
 

@@ -379,7 +379,7 @@ class _Trial:
             self.encodings,
             self._tolerance_or(rounding_error),
             reasons,
-            layer_type=self.encoding.layer_type or None,
+            layer_type=self._layer_type,
             **case.positions_for_verify(),
         )
 
@@ -396,11 +396,16 @@ class _Trial:
         )
         tolerance = self._tolerance_or(rounding_error)
         options = {
-            "layer_type": self.encoding.layer_type or None,
+            "layer_type": self._layer_type,
             "seq_axis": -2,
             **case.positions_for_verify(),
         }
         return verify_rotated(after, before, self.encodings, tolerance, reasons, options)
+
+    @property
+    def _layer_type(self) -> str | None:
+        """The layers that are checked, as `verify` takes them: None if the model has only one type."""
+        return self.encoding.layer_type or None
 
     def _random_vectors(self, case: TrialCase) -> dict[str, Array]:
         """Return random queries and keys (batch, heads, L, D), the same ones every time.

@@ -228,8 +228,9 @@ def _is_table_name(name: str) -> bool:
     return role_of(name) in _TABLES or "freq" in name
 
 
-def _dtype_word(tensor: TorchTensor) -> str:
-    return str(tensor.dtype).rpartition(".")[2]  # torch.bfloat16
+def _dtype_word(value: object) -> str:
+    """Return the dtype of a tensor, without the «torch.» of torch.bfloat16; empty for other values."""
+    return str(value.dtype).rpartition(".")[2] if is_tensor(value) else ""
 
 
 def is_real_tensor(value: object) -> TypeGuard[TorchTensor]:
@@ -239,12 +240,12 @@ def is_real_tensor(value: object) -> TypeGuard[TorchTensor]:
 
 def holds_integers(value: object) -> TypeGuard[TorchTensor]:
     """Return True for a tensor of integers."""
-    return is_tensor(value) and _dtype_word(value).startswith(("int", "uint"))
+    return _dtype_word(value).startswith(("int", "uint"))
 
 
 def is_complex_tensor(value: object) -> TypeGuard[TorchTensor]:
     """Return True for a tensor of complex numbers."""
-    return is_tensor(value) and _dtype_word(value).startswith("complex")
+    return _dtype_word(value).startswith("complex")
 
 
 def is_pair_of_tables(value: object) -> TypeGuard[PairOfTables]:

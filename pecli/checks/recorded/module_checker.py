@@ -161,11 +161,8 @@ class ModuleChecker:
 
         `rotary_emb_local` states it by a word, and `model.layers.5.self_attn` by the number 5.
         """
-        layer_type = self.encodings.layer_named(module)
-        layer = layer_of(module)
-        if layer_type is None and layer is not None:
-            return self.encodings.layer_named(f"layers.{layer}")
-        return layer_type
+        by_number = f"layers.{layer_of(module)}"  # It names no layer if the module is in none.
+        return self.encodings.layer_named(module) or self.encodings.layer_named(by_number)
 
     def _check_frequencies(
         self, call: int, module: str, tensors: Mapping[str, Array]
