@@ -437,15 +437,9 @@ class _Call:
         of that class are attention, and 3 is returned if none ran in `layers.3.self_attn`.
         """
         attention_classes = {type(modules[name]) for name in self._rotating_modules}
-        rotated_layers = {layer_name(name) for name in self._rotating_modules}
-        layers: set[int] = set()
-        for name in self.executed:
-            number = layer_of(name)
-            is_attention = type(modules[name]) in attention_classes
-            is_rotated = layer_name(name) in rotated_layers
-            if number is not None and is_attention and not is_rotated:
-                layers.add(number)
-        return layers
+        attention = [name for name in self.executed if type(modules[name]) in attention_classes]
+        unrotated = set(map(layer_name, attention)) - set(map(layer_name, self._rotating_modules))
+        return {number for number in map(layer_of, unrotated) if number is not None}
 
     def _set_default_positions(self, shape: tuple[int, ...]) -> None:
         """Count rows from 0 if no argument of the model had an axis of tokens."""
