@@ -204,8 +204,8 @@ class Extension(Printed):
         """
         if not self.is_hugging_face:
             return ["rope_theta"]
-        name, *_ = (*self.before.stated_by("base"), "")
-        return name.split(".")
+        names = [*self.before.stated_by("base"), ""]
+        return names[0].split(".")
 
     def _nest_settings(self, settings: Settings) -> Settings:
         """Return settings in the part of the configuration that they belong to.

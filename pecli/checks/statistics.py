@@ -67,7 +67,7 @@ class Extent(NamedTuple):
 NO_EXTENT = Extent(math.nan, math.nan, math.nan)
 
 
-class Counts(NamedTuple):
+class ElementCounts(NamedTuple):
     """The numbers of elements that are zero, NaN or infinite, and of rows whose elements are all the same."""
 
     zeros: int
@@ -76,7 +76,7 @@ class Counts(NamedTuple):
     constant: int
 
 
-NO_COUNTS = Counts(zeros=0, nan=0, inf=0, constant=0)
+NO_COUNTS = ElementCounts(zeros=0, nan=0, inf=0, constant=0)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class SliceStatistics:
 
     extent: Extent
     size: int
-    counts: Counts
+    counts: ElementCounts
     mean: float
     squares: float
     norms: Norms
@@ -233,10 +233,10 @@ def _make_value_statistics(slices: Sequence[SliceStatistics], size: int) -> Json
     return {**summary, "std": _compute_standard_deviation(slices, summary["mean"], size)}
 
 
-def _add_counts(slices: Sequence[SliceStatistics]) -> Counts:
+def _add_counts(slices: Sequence[SliceStatistics]) -> ElementCounts:
     """Return the numbers of special elements and rows in all slices."""
     counts = [piece.counts for piece in slices]
-    return Counts._make(np.sum([NO_COUNTS, *counts], axis=0).tolist())
+    return ElementCounts._make(np.sum([NO_COUNTS, *counts], axis=0).tolist())
 
 
 def _has_rows(array: Array) -> bool:
@@ -267,7 +267,7 @@ def _measure_slice(rows: Array) -> SliceStatistics:
     values: AnyArray = rows if is_complex else widened(rows)
     # Real values are a copy of the rows, which the moments overwrite: these are measured last.
     extent = _measure_extent(values)
-    counts = Counts(
+    counts = ElementCounts(
         zeros=int(np.count_nonzero(values == 0)),
         nan=int(np.count_nonzero(np.isnan(values))),
         inf=int(np.count_nonzero(np.isinf(values))),

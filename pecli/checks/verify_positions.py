@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice, permutations
+from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -361,9 +361,16 @@ def _find_first_wrong_segment(case: _Case, found: Indices, expected: Indices) ->
         found: The position ids that were given.
         expected: The ids of the model, in the same shape.
     """
-    if _has_tokens_in_order(case, expected):
-        wrong_segments = _find_wrong_segments(case, found, expected)
-        yield from islice(wrong_segments, 1)
+    if not _has_tokens_in_order(case, expected):
+        return
+    segments = case.prompts[0]
+    lengths = [case.rules.row((segment,)).shape[-1] for segment in segments]
+    ends = np.cumsum(lengths)  # 3 tokens of text and 4 of an image end at 3 and 7.
+    first_wrong_token = np.flatnonzero((found != expected).any(axis=0))[0]
+    number = int(np.searchsorted(ends, first_wrong_token, side="right"))
+    tokens = slice(ends[number] - lengths[number], ends[number])
+    mistake = _describe_segment_mistake(found[:, tokens], expected[:, tokens])
+    yield f"segment {number} ({segments[number]}) {mistake}"
 
 
 def _has_tokens_in_order(case: _Case, expected: Indices) -> bool:
@@ -375,24 +382,6 @@ def _has_tokens_in_order(case: _Case, expected: Indices) -> bool:
     has_one_prompt = len(case.prompts) <= 1
     is_language_model = not _is_diffusion_model(case.rules)
     return has_one_prompt and is_language_model and expected.ndim == 2
-
-
-def _find_wrong_segments(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
-    """Yield a sentence on each segment with wrong ids (axes, L) of the only prompt."""
-    segments = case.prompts[0]
-    for number, tokens in enumerate(_locate_segments(case.rules, segments)):
-        if not np.array_equal(found[:, tokens], expected[:, tokens]):
-            mistake = _describe_segment_mistake(found[:, tokens], expected[:, tokens])
-            yield f"segment {number} ({segments[number]}) {mistake}"
-
-
-def _locate_segments(rules: IdRules, segments: Sequence[Segment]) -> Iterator[slice]:
-    """Yield the tokens of each segment of a prompt: 0–2 and 3–6 for 3 tokens of text and 4 of an image."""
-    first_token = 0
-    for segment in segments:
-        length = rules.row((segment,)).shape[-1]
-        yield slice(first_token, first_token + length)
-        first_token += length
 
 
 def _describe_segment_mistake(found: Indices, expected: Indices) -> str:

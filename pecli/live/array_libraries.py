@@ -122,8 +122,9 @@ def _packages_of(value: object) -> set[str]:
     """
     if isinstance(value, ModuleType):
         return {_package_of(value.__name__)}
-    modules = {str(getattr(value, "__module__", ""))}
-    modules |= {base.__module__ for base in type(value).__mro__}
+    modules = {base.__module__ for base in type(value).__mro__}
+    if hasattr(value, "__module__"):  # a function, or a class
+        modules.add(str(value.__module__))
     return set(map(_package_of, modules))
 
 

@@ -240,7 +240,7 @@ def _array_library(function: Callable[..., object], name: str | None) -> ArrayLi
 
 def _name_of(function: object) -> str:
     """Return the name of a function, or the class of another callable."""
-    return str(getattr(function, "__name__", type(function).__name__))
+    return str(function.__name__) if hasattr(function, "__name__") else type(function).__name__
 
 
 def _head_counts(function: Callable[..., object]) -> Mapping[str, int]:

@@ -98,9 +98,7 @@ class ModelRecorder:
         self._rotary = _rotary_modules(self._modules)
         self._tables = _position_tables(self._modules)
         self._running_modules: list[str] = []  # modules that are running, the innermost last
-        self._running_rotations: dict[
-            str, RunningRotation
-        ] = {}  # of rotary modules that are running
+        self._running_rotations: dict[str, RunningRotation] = {}  # by rotary module
         self._rotation_depth = 0  # rotations that are running, one within the other
         self._call = _Call()
 

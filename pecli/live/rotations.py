@@ -170,7 +170,9 @@ class Arguments(NamedTuple):
         with suppress(TypeError, ValueError):  # no signature, or another one than it states
             bound = inspect.signature(function).bind(*args, **kwargs)
             bound.apply_defaults()
-            names, args, kwargs = bound.signature.parameters, bound.args, bound.kwargs
+            names = bound.signature.parameters
+            args = bound.args
+            kwargs = bound.kwargs
         numbered = (f"x{number}" for number in count())
         return cls({**dict(zip(chain(names, numbered), args, strict=False)), **kwargs})
 

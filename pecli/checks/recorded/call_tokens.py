@@ -118,7 +118,8 @@ class CallTokens:
         An id is the position that the model's code used. With left padding, mask 0 0 1 1 1, the three
         tokens need the ids 0, 1, 2; code that ignores the mask uses 2, 3, 4. Padding may have any ids.
         """
-        # Of images, all ids count as right, so that none differ. Text has the same ids on all axes: (batch, L), or (1, L) for all sequences.
+        # Of images, all ids count as right, so that none differ. Text has the same ids on all axes:
+        # (batch, L), or (1, L) for all sequences.
         ids_of_text = self.used_ids[0]
         used_ids = np.broadcast_to(ids_of_text, self.positions.shape)
         for sequence, is_token in enumerate(self.is_token):

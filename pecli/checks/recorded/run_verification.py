@@ -24,7 +24,7 @@ from pecli.checks.recorded.run_tensors import AFTER, RecordedCall, RecordedRun, 
 from pecli.compare.comparison import problems_of
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.grouping import grouped
-from pecli.errors import NoTablesError, counted, listed
+from pecli.errors import NoTablesError, listed
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
 
@@ -126,17 +126,16 @@ def _write_headline(
 ) -> str:
     """Return the sentence that names the first wrong layer, and the number of wrong ones.
 
-    «layer 2 is the first that is wrong (model.layers.2: q, k); of 5 layers, wrong are 2, 4»
+    «layer 2 is the first that is wrong (model.layers.2: q, k); wrong layers: 2, 4 (of 5)»
     """
     where = _name_wrong_tensors(first, failed)
     if first.call:
         where += f", in call {first.call}"
     if first.layer is None:
         return f"wrong is {where}"
-    layers = counted(len(_list_layers(checks)), "layer")
-    wrong_layers = layer_list(_list_layers(failed))
     first_layer = f"layer {first.layer} is the first that is wrong ({where})"
-    return f"{first_layer}; of {layers}, wrong are {wrong_layers}"
+    wrong_layers = layer_list(_list_layers(failed))
+    return f"{first_layer}; wrong layers: {wrong_layers} (of {len(_list_layers(checks))})"
 
 
 def _name_wrong_tensors(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> str:

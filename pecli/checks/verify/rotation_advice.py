@@ -187,31 +187,16 @@ def _list_scheme_options(wrong: WrongRotation, rope: Rope, as_found: _TensorAsFo
     expected = wrong.plan.rope
     differs_in_offset_only = replace(rope, offset=expected.offset) == expected
     if differs_in_offset_only and wrong.model.name:
-        return [*wrong.model.words(), *_list_changed_places(wrong, rope, as_found)]
-    return _list_parameter_options(wrong, rope, as_found)
-
-
-def _list_changed_places(
-    wrong: WrongRotation, rope: Rope, as_found: _TensorAsFound
-) -> Iterator[str]:
-    """Yield the options by which a rotation differs from the model's: its offset, and its layout."""
-    if rope.offset:
-        yield from ("--offset", str(rope.offset))
-    if as_found.pair_layout != wrong.layout:
-        yield from ("--layout", as_found.pair_layout)
-
-
-def _list_parameter_options(
-    wrong: WrongRotation, rope: Rope, as_found: _TensorAsFound
-) -> list[str]:
-    """Return the options that state a rotation by its parameters: `--dim 64 --base 500000`.
-
-    They are needed if the rotation is that of no model, so that `--model NAME` cannot state it.
-    """
-    words = [*options(rope, without=TABLE_ONLY)]
-    if as_found.pair_layout != DEFAULT_LAYOUT:
+        words = wrong.model.words()
+        usual_layout = wrong.layout
+        if rope.offset:
+            words += ["--offset", str(rope.offset)]
+    else:
+        words = [*options(rope, without=TABLE_ONLY)]
+        usual_layout = DEFAULT_LAYOUT
+        last_channels_rotate = wrong.plan.trailing  # The first ones do by default.
+        if last_channels_rotate:
+            words.append("--trailing")
+    if as_found.pair_layout != usual_layout:
         words += ["--layout", as_found.pair_layout]
-    last_channels_rotate = wrong.plan.trailing  # The first ones do by default.
-    if last_channels_rotate:
-        words.append("--trailing")
     return words

@@ -152,8 +152,6 @@ class RotationJob:
         """
         encodings = self.find_encodings_named(name)
         fitting = [rope for rope in encodings if width in (rope.head_dim, rope.rotary_dim)]
-        if not fitting:
-            fitting = [indexer for indexer in self.indexers if width == indexer.head_dim]
         return fitting or encodings[:1]
 
     def is_unrotated(self, name: str) -> bool:
