@@ -39,6 +39,9 @@ from pecli.engine.edits import (
     Edit,
     ElementsWrong,
     HeadsWrong,
+    Layout,
+    Parameter,
+    Positions,
     Rotation,
 )
 from pecli.errors import counted
@@ -542,7 +545,7 @@ class UnrotatedCheck(RotatedCheck):
 
     def advise_on_layer(self) -> Iterator[str]:
         rotated = RotatedCheck(tensor=self.tensor, encoding=self.encoding, job=self.job)
-        if rotated.result.passed:
+        if rotated.result.passed or _are_rotations(rotated.reasons):
             yield f"{self.name}: the model has no rope in this layer, but it is rotated"
 
     def find_weaknesses(self) -> Iterator[Doubt]:
@@ -571,6 +574,13 @@ def _count_rows_like_first(before: AnyArray) -> int:
     is_like_first = (before == before[:, :1]).all(axis=(0, 2))  # (L,)
     first_other_row = np.append(is_like_first, False).argmin()  # A row behind the last one differs.
     return int(first_other_row)
+
+
+def _are_rotations(reasons: Sequence[Explanation]) -> bool:
+    """Return True if a tensor is rotated in some way, and not only scaled or damaged."""
+    edits = [*chain(*(reason.mistakes for reason in reasons))]
+    is_rotated = any(isinstance(edit, (Layout, Parameter, Positions)) for edit in edits)
+    return is_rotated and Rotation("none") not in edits
 
 
 def _renumber(numberings: Iterable[_Numbering], edit: Edit) -> Edit:
