@@ -45,6 +45,13 @@ class Kind(Enum):
     UNKNOWN = auto()
 
 
+KINDS_BY_ROLE: Mapping[str | None, Kind] = {
+    "cos": Kind.TABLES,
+    "sin": Kind.TABLES,
+    "inv_freq": Kind.FREQUENCIES,
+}
+
+
 class ModuleGroup(NamedTuple):
     """Tensors of a module that are checked together, by their names within the module."""
 
@@ -407,14 +414,11 @@ def _find_group(name: str) -> tuple[Kind, str]:
 
 def _find_kind(name: str) -> Kind:
     """Return what a tensor is, judging by its name within a module: `q_after` is one of VECTORS."""
-    role = role_of(name)
-    if role in ("cos", "sin"):
-        return Kind.TABLES
     if name.endswith((BEFORE, AFTER)):
         return Kind.VECTORS
-    if role == "inv_freq":
-        return Kind.FREQUENCIES
-    return Kind.ROWS if name == ROWS else Kind.UNKNOWN
+    if name == ROWS:
+        return Kind.ROWS
+    return KINDS_BY_ROLE.get(role_of(name), Kind.UNKNOWN)
 
 
 def _name_vector(name: str) -> str:
