@@ -126,15 +126,10 @@ def _find_element_of_rank(rank: int, bracket: Bracket, bracketed: Bracketed) -> 
 
 
 def _take_finite(values: Array, dtype: str) -> AnyArray:
-    """Return the finite elements of an array as a vector of a dtype.
-
-    A sum is finite if all elements are, which is faster to test than each of them.
-    """
-    with np.errstate(invalid="ignore", over="ignore"):
+    """Return the finite elements of an array as a vector of a dtype."""
+    with np.errstate(over="ignore"):
         floats = np.asarray(values).astype(dtype, copy=False).reshape(-1)
-        if np.isfinite(floats.sum()):
-            return np.asarray(floats)
-        return np.asarray(floats[np.isfinite(floats)])
+    return np.asarray(floats[np.isfinite(floats)])
 
 
 def _sample(rows: Array, dtype: str) -> AnyArray:

@@ -326,16 +326,11 @@ class RotatedCheck:
             return []
         if isinstance(self.result.finding, CopiesDiffer):
             return []
-        reasons = [
-            self._with_places_in_file(reason)
-            for reason in explain_rotated(self.searched_tensor, self.job.tolerance.atol)
-        ]
-        if not self.tensor.pair.is_one_of_several:
-            return reasons
-        return [reason.renamed((self.name, *_list_heads_named(reason))) for reason in reasons]
+        reasons = explain_rotated(self.searched_tensor, self.job.tolerance.atol)
+        return [self._as_in_file(reason) for reason in reasons]
 
-    def _with_places_in_file(self, reason: Explanation) -> Explanation:
-        """Return a reason with the places that wrong elements, columns and heads have in the file.
+    def _as_in_file(self, reason: Explanation) -> Explanation:
+        """Return a reason with the name of the tensor, and the places that are wrong in the file.
 
         The search numbers them as if the file had the axes (…, heads, positions, channels). Columns of
         a reason that is about some heads only stay as they are: «head 2: only column 5 differs».
@@ -344,9 +339,13 @@ class RotatedCheck:
             (ElementsWrong, self._find_element_in_file),
             (HeadsWrong, self._find_head_in_file),
         ]
-        if not _list_heads_named(reason):
+        heads = _list_heads_named(reason)
+        if not heads:
             numberings.append((ColumnsWrong, self._find_columns_in_file))
-        return reason.with_each(partial(_renumber, numberings))
+        in_file = reason.with_each(partial(_renumber, numberings))
+        return (
+            in_file.renamed((self.name, *heads)) if self.tensor.pair.is_one_of_several else in_file
+        )
 
     def _find_element_in_file(self, element: int | Index) -> Iterable[int | Index]:
         """Return the indices of an element in the file; one of a vector has a number, and keeps it."""
