@@ -127,7 +127,7 @@ def _find_element_of_rank(rank: int, bracket: Bracket, bracketed: Bracketed) -> 
 
 def _take_finite(values: Array, dtype: str) -> AnyArray:
     """Return the finite elements of an array as a vector of a dtype."""
-    with np.errstate(over="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         floats = np.asarray(values).astype(dtype, copy=False).reshape(-1)
     return np.asarray(floats[np.isfinite(floats)])
 

@@ -89,8 +89,8 @@ def _holders_of_class(kind: type) -> Iterator[Holder]:
 def _points_of(holder: Holder) -> Iterator[PatchPoint]:
     """Yield the functions of a holder whose names state that they rotate."""
     for name, value in [*vars(holder).items()]:
-        # `unwrap` returns the function that is in a static method.
-        if is_rotating_name(name) and isinstance(inspect.unwrap(value), FunctionType):
+        function = value.__func__ if isinstance(value, staticmethod) else value
+        if isinstance(function, FunctionType) and is_rotating_name(name):
             yield PatchPoint(holder, name, value)
 
 
