@@ -135,7 +135,7 @@ def audit(
     scheme: Scheme,
     recipes: Sequence[str] | str | None = None,
     tolerance: float = DRIFT,
-    on_block: Callable[[int], None] | None = None,
+    on_block: Callable[[int], None] = lambda count: None,
 ) -> Audit:
     """Measure how far a scheme's table is off if it is computed with the rounding of a runtime.
 
@@ -169,9 +169,10 @@ def audit(
     exact = _compute_curves(scheme, "exact", exact_dtype)
     tables = {name: _compute_curves(scheme, name, scheme.dtype) for name in names}
     limit = ERROR.check("tolerance", tolerance)
-    if on_block is not None:
-        on_block = function_of("on_block", on_block)
-    drifts = measure_drifts(exact, tables, limit, on_block=on_block)
+    positions = range(exact.first, exact.first + exact.count)
+    drifts = measure_drifts(
+        exact, tables, limit, positions, on_block=function_of("on_block", on_block)
+    )
     return Audit(scheme, limit, exact, drifts)
 
 

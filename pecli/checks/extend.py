@@ -1,8 +1,7 @@
 """`pecli.extend`: the settings that stretch a model's context; who honours them is measured."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pecli.checks.extension import FACTOR_TENSORS, Extension
@@ -19,83 +18,49 @@ from pecli.models.find import Model, find_model
 
 
 class Recommendation(NamedTuple):
-    """The method that the makers of a family use, and where they state it.
+    """A method that stretches the context, and why it is chosen.
 
     Attributes:
         method: The method.
-        owner: Where they state it; empty if they state none.
-        details: Their parameters.
+        reason: Where and how the makers of a family state it; empty for a method that the user gave.
         original: The original context length that they state; None if the config has it.
-        contexts: The contexts of the models that it is meant for; empty for all of the family.
-            Qwen3's card is meant for models of 40,960 positions, not for those of 262,144 (2507).
+        context: The context of the models that it is meant for; None for all of the family. Qwen3's
+            card is meant for models of 40,960 positions, not for those of 262,144 (2507).
     """
 
     method: str
-    owner: str = ""
-    details: str = ""
+    reason: str = ""
     original: int | None = None
-    contexts: tuple[int, ...] = ()
-
-    def fits(self, context: int | None) -> bool:
-        """Return True if it is meant for a model with this context."""
-        return not self.contexts or context in self.contexts
-
-    def original_for(self, context: int | None) -> int | None:
-        """Return the original length that the makers state for a model with this context, if any."""
-        return self.original if self.fits(context) else None
-
-    def quote(self, context: int | None) -> str:
-        """Return where and how the makers state it, for a model with this context.
-
-        For a Qwen2.5 of 32,768 positions it is «Qwen2.5's model card: yarn, original 32768, …».
-        """
-        if not self.owner:
-            return "yarn, which needs the least fine-tuning; the makers name none"
-        if self.fits(context):
-            return f"{self.owner}: {self.method}, {self.details}"
-        return f"{self.method}, as {self.owner} has it for models of {self.contexts[0]:,} positions"
+    context: int | None = None
 
 
-_LONG_QWEN = "original 32768, factor 4 for 131072 positions"
-_QWEN3 = Recommendation(
-    method="yarn", owner="Qwen3's model card", details=_LONG_QWEN, original=32768, contexts=(40960,)
-)
-_GEMMA3 = Recommendation(
-    method="linear", owner="Gemma 3's own config", details="factor 8, on its global layers"
-)
+_LONG_QWEN = "yarn, original 32768, factor 4 for 131072 positions"
+_QWEN3 = Recommendation("yarn", f"Qwen3's model card: {_LONG_QWEN}", original=32768, context=40960)
+_GEMMA3 = Recommendation("linear", "Gemma 3's own config: linear, factor 8, on its global layers")
 RECOMMENDED: Mapping[str | None, Recommendation] = {
     "qwen2": Recommendation(
-        method="yarn",
-        owner="Qwen2.5's model card",
-        details=_LONG_QWEN,
-        original=32768,
-        contexts=(32768,),
+        "yarn", f"Qwen2.5's model card: {_LONG_QWEN}", original=32768, context=32768
     ),
     "qwen3": _QWEN3,
     "qwen3_moe": _QWEN3,
-    "qwen3_next": Recommendation(
-        method="yarn", owner="Qwen3-Next's model card", details="original 262144"
-    ),
+    "qwen3_next": Recommendation("yarn", "Qwen3-Next's model card: yarn, original 262144"),
     "deepseek_v3": Recommendation(
-        method="yarn",
-        owner="DeepSeek-V3's own config",
-        details="original 4096, factor 40 for 163840 positions",
+        "yarn",
+        "DeepSeek-V3's own config: yarn, original 4096, factor 40 for 163840 positions",
     ),
     "gpt_oss": Recommendation(
-        method="yarn",
-        owner="gpt-oss's own config",
-        details="original 4096, factor 32 for 131072 positions",
+        "yarn", "gpt-oss's own config: yarn, original 4096, factor 32 for 131072 positions"
     ),
     "phi3": Recommendation(
-        method="ntk",
-        owner="Phi's config.json",
-        details="since it takes no scaling but longrope, which is searched for",
+        "ntk",
+        "Phi's config.json: ntk, since it takes no scaling but longrope, which is searched for",
     ),
     "gemma3": _GEMMA3,
     "gemma3_text": _GEMMA3,
 }
 """Recommendations by model_type."""
-DEFAULT = Recommendation("yarn")
+DEFAULT = Recommendation("yarn", "yarn, which needs the least fine-tuning; the makers name none")
+"""The method for models whose makers recommend none."""
 METHODS = tuple(METHODS_BY_NAME)
 METHOD = Choice(help="how frequencies are stretched", options=METHODS)
 
@@ -169,7 +134,7 @@ def extend(
     return longer_context.describe_stretched_model(
         METHODS_BY_NAME[chosen.method],
         _choose_factor(factor, length, lengths.original),
-        reason=_explain_method(chosen, factor, original_len),
+        reason=chosen.reason,
     )
 
 
@@ -229,7 +194,7 @@ class _LongerContext(NamedTuple):
         context_in_config = method.stated_context(self.model, original, self.length)
         notes = [
             *_write_notes_for_user(self.encoding, method, original),
-            *_note_short_reach(self.lengths, factor, self.length),
+            *_note_short_reach(original, factor, self.length),
         ]
         return self._make_extension(
             method=method.name,
@@ -273,29 +238,11 @@ class _LongerContext(NamedTuple):
             factor=factor,
             before=self.encoding,
             after=after,
-            runtimes=_measure_runtimes(self.model, self.encoding, after, context, self.length),
+            runtimes=_measure_runtimes(self.model, after, context, self.length),
             notes=notes,
             lengths=changed_lengths,
-            others=_find_other_ropes(self.model, self.encoding),
+            layers=_list_layers_of_part(self.model, self.encoding.part),
         )
-
-
-def _explain_method(
-    chosen: "ChosenMethod", factor: float | None, original_len: int | str | None
-) -> str:
-    """Return why this method was chosen, apart from numbers that the caller gave.
-
-    «with the given factor; otherwise Qwen2.5's model card: yarn, …»: the makers recommend YaRN, but
-    not this factor.
-    """
-    given_numbers = []
-    if factor is not None:
-        given_numbers.append("factor")
-    if original_len is not None:
-        given_numbers.append("original length")
-    if not given_numbers or not chosen.reason:
-        return chosen.reason
-    return f"with the given {' and '.join(given_numbers)}; otherwise {chosen.reason}"
 
 
 def _choose_length(to: int | str | None, factor: float | None, original: int) -> int:
@@ -325,53 +272,37 @@ def _choose_factor(factor: float | None, length: int, original: int) -> float:
     return length / original
 
 
-def _note_short_reach(lengths: "Lengths", factor: float, length: int) -> tuple[str, ...]:
-    """Return a note if a given factor does not reach the length; else nothing.
+def _note_short_reach(original: int, factor: float, length: int) -> Iterator[str]:
+    """Yield a note if a given factor does not reach the length.
 
     Factor 2 of 32,768 positions reaches 65,536, which are fewer than 131,072.
     """
-    reached = round(lengths.original * factor)
-    if reached >= length:
-        return ()
-    product = f"factor {factor:g} of {lengths.original:,} positions"
-    return (f"{product} reaches {reached:,}, fewer than {length:,}",)
+    reached = round(original * factor)
+    if reached < length:
+        product = f"factor {factor:g} of {original:,} positions"
+        yield f"{product} reaches {reached:,}, fewer than {length:,}"
 
 
-def _find_other_ropes(model: ModelEncodings, encoding: Encoding) -> tuple[Encoding, ...]:
-    """Return the encodings of the other layer types of the same part of a model."""
-    return tuple(
-        rope for rope in model.ropes() if rope.part == encoding.part and rope is not encoding
-    )
+def _list_layers_of_part(model: ModelEncodings, part: str) -> tuple[Encoding, ...]:
+    """Return the encodings of all layer types of one part of a model."""
+    return tuple(rope for rope in model.ropes() if rope.part == part)
 
 
-class ChosenMethod(NamedTuple):
-    """A method, why it was chosen, and the original context that the makers state for it."""
-
-    method: str
-    reason: str
-    original: int | None = None
-
-
-def _choose_method(model: ModelEncodings, method: str | None) -> ChosenMethod:
+def _choose_method(model: ModelEncodings, method: str | None) -> Recommendation:
     """Return the method (yarn, linear, …) that the user gave, or that the model's makers recommend.
 
     For Qwen2.5 without a method, it is yarn with the reason «Qwen2.5's model card: yarn, original
-    32768, …». A user's method needs no reason, unless the makers recommend another one.
+    32768, …». A user's method needs no reason. If it is another than the makers', it starts from the
+    original length that the config states.
     """
     recommended = RECOMMENDED.get(model.model_type, DEFAULT)
-    makers_advice = recommended.quote(model.context)
-    makers_original = recommended.original_for(model.context)
+    if recommended.context not in (None, model.context):
+        recommended = DEFAULT
     if method is None:
-        return ChosenMethod(recommended.method, reason=makers_advice, original=makers_original)
+        return recommended
     users_method = METHOD.check("method", method)
-    if users_method == recommended.method:
-        return ChosenMethod(users_method, reason="", original=makers_original)
-    # Another method than the makers' starts from the original length that the config states.
-    makers_recommend_another = bool(recommended.owner)
-    if not makers_recommend_another:
-        return ChosenMethod(users_method, reason="", original=None)
-    reason = f"as asked; the makers use {recommended.method} ({makers_advice})"
-    return ChosenMethod(users_method, reason=reason, original=None)
+    original = recommended.original if users_method == recommended.method else None
+    return Recommendation(users_method, original=original)
 
 
 def _require_in_config(model_type: str | None, method: str) -> None:
@@ -404,7 +335,7 @@ class Lengths(NamedTuple):
 def _read_model_lengths(
     model: ModelEncodings,
     encoding: Encoding,
-    chosen: ChosenMethod,
+    chosen: Recommendation,
     original_len: int | str | None,
 ) -> Lengths:
     """Return how many positions a model has without any scaling, and with its own one.
@@ -422,24 +353,12 @@ def _read_model_lengths(
         ParameterError: They are unknown, or the model's scaling cannot be replaced.
     """
     _require_replaceable_scaling(model, encoding)
-    length_in_config = _read_original_length(model, encoding)
-    stretched = _compute_stretched_length(encoding, length_in_config)
+    original = _read_original_length(model, encoding, chosen.original)
+    stretched = _compute_stretched_length(encoding, original)
     longest = max(stretched, int(model.context or 0))
-    # The user's length without scaling counts first, then that of the makers, then the config's.
     if original_len is not None:
-        length_of_user: int = ORIGINAL_LEN.check("original_len", original_len)
-        return Lengths(length_of_user, longest)
-    length_of_makers = _find_original_by_makers(encoding, chosen)
-    return Lengths(length_of_makers or length_in_config, longest)
-
-
-def _find_original_by_makers(encoding: Encoding, chosen: ChosenMethod) -> int | None:
-    """Return the original length that the model's makers recommend; None if the config's counts.
-
-    A config that has a scaling already was changed, and states its own original length.
-    """
-    is_unscaled = encoding.parameters["scaling"] == "none"
-    return chosen.original if is_unscaled else None
+        original = ORIGINAL_LEN.check("original_len", original_len)
+    return Lengths(original, longest)
 
 
 def _require_replaceable_scaling(model: ModelEncodings, encoding: Encoding) -> None:
@@ -464,13 +383,16 @@ def _compute_stretched_length(encoding: Encoding, original: int) -> int:
     return max(original, int(original * float(factor)))
 
 
-def _read_original_length(model: ModelEncodings, encoding: Encoding) -> int:
-    """Return the number of positions that a model has without any scaling, by its configuration.
+def _read_original_length(
+    model: ModelEncodings, encoding: Encoding, length_of_makers: int | None
+) -> int:
+    """Return the number of positions that a model has without any scaling.
 
-    Most scalings state it as `original_max_position_embeddings`. Linear scaling does not: its
-    `max_position_embeddings` counts stretched positions, 16,384 with factor 4 for 4,096.
+    Most scalings state it as `original_max_position_embeddings`; of models without one, the makers
+    may state it. Linear scaling does not: its `max_position_embeddings` counts stretched positions,
+    16,384 with factor 4 for 4,096.
     """
-    stated = encoding.parameters.get("original_max_position_embeddings")
+    stated = encoding.parameters.get("original_max_position_embeddings", length_of_makers)
     if stated is not None:
         return int(stated)
     if model.context is None:
@@ -482,8 +404,8 @@ def _read_original_length(model: ModelEncodings, encoding: Encoding) -> int:
     return int(model.context)
 
 
-def _write_notes_for_user(encoding: Encoding, method: Method, original: int) -> tuple[str, ...]:
-    """Return what a user should know before stretching the context of a model.
+def _write_notes_for_user(encoding: Encoding, method: Method, original: int) -> Iterator[str]:
+    """Yield what a user should know before stretching the context of a model.
 
     The notes are on the model's own scaling if it has one, which is replaced, on the effect on short
     prompts, and on .gguf files if they must be converted again.
@@ -494,47 +416,31 @@ def _write_notes_for_user(encoding: Encoding, method: Method, original: int) -> 
         original: The context without any scaling.
     """
     old_scaling = encoding.parameters["scaling"]
-    notes = []
     if old_scaling != "none":
-        notes.append(
+        yield (
             f"this replaces the model's own {old_scaling} scaling, "
             f"which starts at {original:,} positions"
         )
     template_on_short_prompts = method.short_prompts
-    notes.append(template_on_short_prompts.format(original=original))
+    yield template_on_short_prompts.format(original=original)
     if old_scaling in FACTOR_TENSORS:
-        notes.append(
+        yield (
             f"a .gguf keeps the {old_scaling} factors in {FACTOR_TENSORS[old_scaling]}, "
             "whatever the flags of llama-server say: "
             "convert the model again, with this config.json in its folder"
         )
-    return tuple(notes)
 
 
 def _measure_runtimes(
-    model: ModelEncodings, before: Encoding, after: Encoding, context: int | None, length: int
+    model: ModelEncodings, after: Encoding, context: int | None, length: int
 ) -> tuple[RuntimeResult, ...]:
     """Return how far each runtime is from the stretched encoding, if it gets the new settings.
 
-    A .gguf of Llama 3 keeps the factors of its old scaling in a tensor, which no flag changes. So the
-    result of llama.cpp holds only for a .gguf that is converted again, which is added as a note.
-
     Args:
         model: The model.
-        before: Its encoding.
         after: The stretched encoding.
         context: The context that config.json states after the change.
         length: The context that is served.
     """
     stretched = ModelEncodings(model.file, model.model_type, (after,), context=context)
-    results = runtimes(stretched, length).layers[after.layer_type]
-    if before.parameters["scaling"] not in FACTOR_TENSORS:
-        return results
-    return tuple(map(_note_conversion, results))
-
-
-def _note_conversion(result: RuntimeResult) -> RuntimeResult:
-    """Return a result; that of llama.cpp with a note that it requires another .gguf file."""
-    if result.runtime != "llama.cpp":
-        return result
-    return replace(result, notes=(*result.notes, "of a .gguf that is converted again"))
+    return runtimes(stretched, length).layers[after.layer_type]

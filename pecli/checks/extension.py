@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import NamedTuple
 
+import numpy as np
+
 from pecli.checks import plain_fields
 from pecli.checks.extension_methods import AS_IT_IS, EVERY_METHOD, Method
 from pecli.checks.rope_settings import (
@@ -61,7 +63,7 @@ class Extension(Printed):
         runtimes: What runtimes make of it.
         notes: What else a user should know.
         lengths: Lengths that config.json has to state differently beside the scaling.
-        others: The encodings of the other layer types, which stay as they are.
+        layers: The encodings of all layer types as they are; only `before` is stretched.
     """
 
     model: str
@@ -76,7 +78,7 @@ class Extension(Printed):
     runtimes: tuple[RuntimeResult, ...]
     notes: tuple[str, ...]
     lengths: Mapping[str, int]
-    others: tuple[Encoding, ...]
+    layers: tuple[Encoding, ...]
 
     def __repr__(self) -> str:
         method = f"{self.method}, factor {self.factor:g}"
@@ -161,9 +163,7 @@ class Extension(Printed):
         GPT-NeoX's `rotary_emb_base` is such a name; it is kept, as the model's own code reads it.
         """
         key = self._base_path[-1]  # of "rope_scaling.rope_theta", the last
-        if key in THETAS and self.is_hugging_face:
-            return key
-        return "rope_theta"
+        return key if key in THETAS else "rope_theta"
 
     @property
     def newer_config(self) -> Settings:
@@ -176,9 +176,8 @@ class Extension(Printed):
             return {}
         parameters = self.rope_parameters
         if self.before.layer_type:
-            parameters = {self.before.layer_type: parameters}
-            for encoding in self.others:
-                parameters[encoding.layer_type] = rope_parameters(encoding)
+            of_all_layers = {layer.layer_type: rope_parameters(layer) for layer in self.layers}
+            parameters = {**of_all_layers, self.before.layer_type: parameters}
         return self._nest_settings({"rope_parameters": parameters, **self.lengths})
 
     @property
@@ -192,8 +191,6 @@ class Extension(Printed):
 
         Of `text_config.rope_parameters.full_attention.rope_theta`, all but the last.
         """
-        if not self.is_hugging_face:
-            return []
         *parents, key = self._base_path
         if key in THETAS:
             return parents
@@ -201,8 +198,13 @@ class Extension(Printed):
 
     @property
     def _base_path(self) -> list[str]:
-        """The key that states the base, from the top of the config; an empty name if none does."""
-        names = self.before.stated_by("base") or ("",)
+        """The key that states the base, from the top of the config; an empty name if none does.
+
+        Settings of another project's model are printed at the top of a config of Hugging Face.
+        """
+        if not self.is_hugging_face:
+            return ["rope_theta"]
+        names = [*self.before.stated_by("base"), ""]
         return names[0].split(".")
 
     def _nest_settings(self, settings: Settings) -> Settings:
@@ -241,9 +243,8 @@ class Extension(Printed):
             commands["vllm"] = f"{vllm} --max-model-len {positions}"
         if self._method.has_sglang:
             commands["sglang"] = f"{sglang} --context-length {positions}"
-        llama_cpp = self._make_llama_cpp_command()
-        if llama_cpp:
-            commands["llama.cpp"] = llama_cpp
+        if self._method.has_llama_cpp:
+            commands["llama.cpp"] = self._make_llama_cpp_command()
         if self.is_mlc:  # Only a model that was compiled for MLC can be served by it.
             commands["mlc"] = f'mlc_llm serve MODEL --overrides "context_window_size={positions}"'
         return commands
@@ -253,27 +254,21 @@ class Extension(Printed):
 
         A model that has the length as it is has its command in any case: no other settings exist.
         """
-        if self.is_as_it_is:
-            return True
-        departing = [result.runtime for result in self.runtimes if result.first_beyond is not None]
-        return runtime not in departing
+        first_departures = {result.runtime: result.first_beyond for result in self.runtimes}
+        return self.is_as_it_is or first_departures.get(runtime) is None
 
     def _make_llama_cpp_command(self) -> str:
-        """Return the command of llama-server; empty if it does not have the method.
+        """Return the command of llama-server.
 
         A .gguf of Llama 3 or Phi-3 keeps the factors of its old scaling in a tensor, which no flag
         changes: it has to be converted again, with the new config.json.
         """
         server = f"llama-server -m MODEL.gguf -c {self.to}"
-        if self.is_as_it_is:
-            return server
         flags = self._method.llama_cpp_flags(self.theta, self.factor, self.original)
-        if not flags:  # llama.cpp does not have the method.
-            return ""
         keeps_old_factors = self.before.parameters["scaling"] in FACTOR_TENSORS
-        if keeps_old_factors:
+        if flags and keeps_old_factors:
             return f"convert_hf_to_gguf.py FOLDER --outfile MODEL.gguf && {server}"
-        return f"{server} {flags}"
+        return f"{server} {flags}".rstrip()
 
     @property
     def gguf(self) -> Settings:
@@ -301,15 +296,15 @@ class Extension(Printed):
         YaRN by a factor of 4, ratios go from 1 (kept) to 4 (stretched).
         """
         parameters = {**unscaled_parameters(self.before), "scaling": "none"}
-        before = replace(self.before, parameters=parameters).inverse_frequencies(self.to) or []
-        after = self.after.inverse_frequencies(self.to) or []
-        ratios = [was / now for was, now in zip(before, after, strict=True)]
-        kept = sum(ratio < 1.0 + SAME_WAVELENGTH for ratio in ratios)
-        stretched = [ratio for ratio in ratios if ratio > self.factor * (1 - SAME_WAVELENGTH)]
+        unscaled = replace(self.before, parameters=parameters)
+        before = np.asarray(unscaled.inverse_frequencies(self.to))
+        ratios = before / np.asarray(self.after.inverse_frequencies(self.to))
+        stretched = ratios[ratios > self.factor * (1 - SAME_WAVELENGTH)]
+        kept = int(np.count_nonzero(ratios < 1 + SAME_WAVELENGTH))
         return Wavelengths(
             kept=kept,
-            blended=len(ratios) - kept - len(stretched),
-            stretched=len(stretched),
-            largest=max(ratios),
-            smallest=min(stretched, default=1.0),
+            blended=ratios.size - kept - stretched.size,
+            stretched=stretched.size,
+            largest=float(ratios.max()),
+            smallest=min(stretched.tolist(), default=1.0),
         )

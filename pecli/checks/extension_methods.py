@@ -20,11 +20,13 @@ class Method:
         name: The name, as users give it.
         short_prompts: The effect on prompts that fit the original context.
         has_sglang: False if SGLang would compute something else.
+        has_llama_cpp: False if no flags of llama.cpp state the method.
     """
 
     name: str
     short_prompts: str = ""
     has_sglang = True
+    has_llama_cpp = True
 
     def stretch(self, encoding: Encoding, original: int, factor: float) -> Encoding:
         """Return a model's encoding with this scaling, which replaces its own.
@@ -51,7 +53,7 @@ class Method:
         return {}
 
     def llama_cpp_flags(self, base: float, factor: float, original: int) -> str:
-        """Return the flags of llama-server; empty if it does not have the method.
+        """Return the flags of llama-server that state the scaling.
 
         llama.cpp multiplies positions by `--rope-freq-scale`, the reciprocal of the factor: 0.25 for
         a context that is four times as long.
@@ -146,7 +148,7 @@ class LinearMethod(Method):
 
         Gemma 3's own config states the longer context nevertheless.
         """
-        is_gemma3 = "gemma3" in (model.model_type or "")
+        is_gemma3 = "gemma3" in str(model.model_type)
         return length if is_gemma3 else model.context
 
     def llama_cpp_flags(self, base: float, factor: float, original: int) -> str:
@@ -201,6 +203,7 @@ class DynamicMethod(Method):
         "longer ones as their length asks for"
     )
     has_sglang = False
+    has_llama_cpp = False
 
     def numbers(self, encoding: Encoding, original: int) -> Settings:
         return {"max_position_embeddings": original}

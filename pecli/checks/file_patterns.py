@@ -34,7 +34,7 @@ def find_files(folder: str, name: str) -> list[str]:
 
 def _match_paths(folder: str, pattern: str) -> list[str]:
     """Return the paths that a pattern matches, sorted; folders only if it ends with a slash."""
-    paths = sorted(glob.glob(pattern, root_dir=folder or None, recursive=True))
+    paths = sorted(glob.glob(pattern, root_dir=folder, recursive=True))
     if pattern.endswith("/"):
         return paths
     return [path for path in paths if not os.path.isdir(os.path.join(folder, path))]

@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterator
 from functools import partial
+from itertools import accumulate
+from types import NoneType
 
 from pecli.checks.file_patterns import find_files
 from pecli.checks.manifest_keys import (
@@ -138,7 +140,7 @@ def _choose_label(name: str, file: str, *, is_single_file: bool) -> str:
 def _read_raw_layout(keys: Keys) -> RawLayout:
     """Return the layout of raw files that a check states: `shape = [2, 8, 64]`, or a text."""
     shape = keys.get("shape")
-    if shape is not None and not isinstance(shape, (str, list)):
+    if not isinstance(shape, (str, list, NoneType)):
         raise ParameterError("shape", quoted(shape), "it must be a list of lengths")
     return parse_layout(shape, text_of(keys, "raw_dtype") or None)
 
@@ -170,12 +172,10 @@ def _refuse_pipes(keys: Keys, folder: str) -> None:
 def _refuse_pipe(path: str) -> None:
     """Raise FileError if a path, or the file of FILE:NAME, is a pipe or a device.
 
-    Opening a pipe would wait for ever. Of «a:b:c» the paths «a:b:c», «a» and «a:b» are examined.
+    Opening a pipe would wait for ever. Of «a:b:c» the paths «a», «a:b» and «a:b:c» are examined.
     """
     # Names of files and tensors can hold colons: "a:b:c" may be the file "a" or "a:b".
-    colons = [index for index, letter in enumerate(path) if letter == ":"]
-    possible_files = [path, *(path[:colon] for colon in colons)]
-    for file in possible_files:
+    for file in accumulate(path.split(":"), lambda beginning, part: f"{beginning}:{part}"):
         is_file_or_folder = os.path.isfile(file) or os.path.isdir(file)
         if os.path.exists(file) and not is_file_or_folder:
             advice = "a manifest names files and folders"

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import NamedTuple
 
 from pecli.checks.manifest_keys import COMMON, TARGETS, Keys, require_known, text_of
@@ -54,8 +55,7 @@ class Target:
             raise self.problem
         arguments = dict(self.options)
         for name, values in self.arrays.items():
-            argument = "spec" if name == "table" else name
-            arguments[argument] = read_numbers(name, values) if isinstance(values, str) else values
+            arguments[name] = read_numbers(name, values) if isinstance(values, str) else values
         return verify(file, tolerance=tolerance, reasons=reasons, **arguments)
 
 
@@ -71,24 +71,18 @@ class Models:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._found: dict[tuple[str, str], FoundModel] = {}
+        self.find = cache(self._find)
 
-    def find(self, kind: str, name: str) -> FoundModel:
+    def _find(self, kind: str, name: str) -> FoundModel:
         """Return the model that `model = name` or `config = name` stands for.
+
+        Args:
+            kind: `model`, whose value may be a path in the manifest's folder, a preset or a
+                repository, or `config`, which is a path or a preset.
+            name: The value: «llama/config.json», or «llama-3-8b».
 
         Raises:
             PecliError: There is none, or its configuration cannot be read.
-        """
-        if (kind, name) not in self._found:
-            self._found[kind, name] = self._read(kind, name)
-        return self._found[kind, name]
-
-    def _read(self, kind: str, name: str) -> FoundModel:
-        """Read a model from a path in the manifest's folder, or a preset or repository by its name.
-
-        Args:
-            kind: `model`, whose value may be any of them, or `config`, which is a path or a preset.
-            name: The value: «llama/config.json», or «llama-3-8b».
         """
         path = os.path.join(self.folder, name)
         # A `config` that is neither is a missing file: then the error names its whole path.
@@ -109,8 +103,9 @@ def read_target(keys: Keys, models: Models) -> Target:
         models: The models that the manifest names.
     """
     targets = [key for key in TARGETS if key in keys]
-    if not targets:
-        return _read_own_spec(keys)
+    if not targets:  # The file carries its spec, and nothing else may be stated about it.
+        require_known(keys, (*COMMON, *TARGETS))
+        return Target()
     target, *others = targets
     if others:
         # «model beside scheme: a check has one of scheme, model, config, table, or none of them»
@@ -125,20 +120,6 @@ def read_target(keys: Keys, models: Models) -> Target:
             return _read_added_table(keys, models.folder)
         case _:  # `model` names a preset or a repository, `config` a path: both lead to a model.
             return _read_model_tables(keys, target, models)
-
-
-def _read_own_spec(keys: Keys) -> Target:
-    """Return the target of a file that carries its spec; nothing else may be stated about it."""
-    for key in keys:
-        if key in MODEL_KEYS or _is_parameter(key):
-            rule = "it belongs to a model, a config or a scheme"
-            raise ParameterError(key, "given", rule, "name one")
-    require_known(keys, (*COMMON, *TARGETS))
-    return Target()
-
-
-def _is_parameter(key: str) -> bool:
-    return any(key in scheme_named(name).parameters() for name in SCHEMES)
 
 
 def _read_scheme(keys: Keys) -> Scheme:
@@ -246,7 +227,7 @@ def _require_layer_type(model: FoundModel, layer_type: str) -> None:
 
 
 def _read_arrays(keys: Keys, folder: str, *, has_before: bool) -> dict[str, Numbers]:
-    """Return the keys of a check that are arrays: positions = [0, 1, 5], or positions = "ids.npy".
+    """Return the arguments of `verify` that are arrays: positions = [0, 1, 5], or positions = "ids.npy".
 
     Args:
         keys: The keys of the check.
@@ -254,10 +235,14 @@ def _read_arrays(keys: Keys, folder: str, *, has_before: bool) -> dict[str, Numb
         has_before: True if the file holds rotated queries, or embeddings with a table added. Only
             then positions are an array; those of tables are a parameter of the scheme.
     """
-    names = ["table", "attention_mask"]
+    arguments = {"table": "spec", "attention_mask": "attention_mask"}
     if has_before:
-        names.append("positions")
-    return {name: _read_array(name, keys, folder) for name in names if name in keys}
+        arguments["positions"] = "positions"
+    return {
+        argument: _read_array(key, keys, folder)
+        for key, argument in arguments.items()
+        if key in keys
+    }
 
 
 def _read_array(name: str, keys: Keys, folder: str) -> Numbers:

@@ -59,11 +59,16 @@ class Drift:
 
         Blocks come in the order of positions, so that what an earlier block has found stays.
         """
-        beyond = np.flatnonzero(errors.by_row > tolerance)
-        if self.first_beyond is None and beyond.size:
-            self.first_beyond = int(positions[beyond[0]])
-        if self.first_equal is None and errors.first_equal is not None:
-            self.first_equal = int(positions[errors.first_equal])
+        is_beyond = errors.by_row > tolerance
+        self.first_beyond = _keep_first(self.first_beyond, positions[is_beyond])
+        self.first_equal = _keep_first(self.first_equal, positions[errors.repeated_rows])
+
+
+def _keep_first(first: int | None, positions: Positions) -> int | None:
+    """Return the first position that was noted before, or else the first of those in a block, if any."""
+    if first is None and positions.size:
+        return int(positions[0])
+    return first
 
 
 class ErrorCurve(NamedTuple):
@@ -125,8 +130,8 @@ def measure_drifts(
     exact: ByPosition,
     tables: Mapping[str, ByPosition],
     tolerance: float,
-    row_positions: Positions | None = None,
-    on_block: Callable[[int], None] | None = None,
+    positions: Positions | range,
+    on_block: Callable[[int], None] = lambda count: None,
 ) -> Drifts:
     """Return the errors of tables against the exact one, by position and by frequency.
 
@@ -137,20 +142,16 @@ def measure_drifts(
         exact: The exact numbers. Its `groups` have the frequency to which each column belongs.
         tables: Tables to compare with them, by the name of a recipe or runtime.
         tolerance: The first position with a larger error is kept as `first_beyond`.
-        row_positions: The position of each row; by default consecutive ones.
+        positions: The position of each row, in order.
         on_block: Called with the number of positions that were done since its last call.
     """
-    positions: Positions | range = range(exact.first, exact.first + exact.count)
-    if row_positions is not None:
-        positions = row_positions
     last_position = int(positions[-1])
     drifts = _start_with_zero_errors(tables, exact, last_position)
     for block in _measure_blocks(exact, tables.values()):
         positions_of_block = np.asarray(positions[block.rows])
         frequency_of_column = exact.groups
         drifts.add_block(block.errors, positions_of_block, frequency_of_column, tolerance)
-        if on_block is not None:
-            on_block(len(positions_of_block))
+        on_block(len(positions_of_block))
     return drifts
 
 
@@ -191,14 +192,14 @@ class BlockErrors(NamedTuple):
         by_row: The largest error of each row.
         sums: The sum of the errors of each row.
         by_column: The largest error of each column.
-        first_equal: The index in the block of the first row that equals the row before, although
-            the exact rows differ; None if there is none.
+        repeated_rows: The indices in the block of rows that equal the row before, although the
+            exact rows differ.
     """
 
     by_row: Floats
     sums: Floats
     by_column: Floats
-    first_equal: int | None
+    repeated_rows: Indices
 
 
 class _MeasuredBlock(NamedTuple):
@@ -241,8 +242,8 @@ def _measure_block(
 def _measure_rows(rows: Array, exact_rows: Array, rows_before: int) -> BlockErrors:
     """Return the errors |rows − exact_rows| in a block of a table: the largest by row and by column.
 
-    The result also has the first row that repeats the one before by mistake: in bfloat16, the row of
-    position 257 is that of 256. To find it at the start of a block, the row before the block is given.
+    The result also has the rows that repeat the one before by mistake: in bfloat16, the row of
+    position 257 is that of 256. To find one at the start of a block, the row before the block is given.
 
     Args:
         rows: The row before the block, if there is one, and then the rows of the block.
@@ -250,16 +251,16 @@ def _measure_rows(rows: Array, exact_rows: Array, rows_before: int) -> BlockErro
         rows_before: 1, or 0 if the block is the beginning of a table.
     """
     error = _measure_absolute_errors(rows[rows_before:], exact_rows[rows_before:])
-    first_equal = _find_first_equal_in_block(rows, exact_rows, rows_before)
-    return _summarise_errors(error, first_equal)
+    repeated_rows = _find_repeated_rows(rows, exact_rows) - rows_before
+    return _summarise_errors(error, repeated_rows)
 
 
-def _summarise_errors(error: Array, first_equal: int | None) -> BlockErrors:
+def _summarise_errors(error: Array, repeated_rows: Indices) -> BlockErrors:
     """Return the largest errors of the rows and columns of a block, and the sum of each row.
 
     Args:
         error: The error of each element, (rows, columns); NaN counts as infinity.
-        first_equal: The first row that equals the row before by mistake; None if there is none.
+        repeated_rows: The rows that equal the row before by mistake.
     """
     by_column = error.max(axis=0)
     # The largest errors are NaN if any is, and take less time to look at than all of them.
@@ -270,24 +271,8 @@ def _summarise_errors(error: Array, first_equal: int | None) -> BlockErrors:
         by_row=error.max(axis=1).astype(np.float64),
         sums=error.sum(axis=1, dtype=np.float64),
         by_column=by_column,
-        first_equal=first_equal,
+        repeated_rows=repeated_rows,
     )
-
-
-def _find_first_equal_in_block(rows: Array, exact_rows: Array, rows_before: int) -> int | None:
-    """Return the index in a block of the first row that equals the row before, but should not.
-
-    None is returned if there is no such row. If rows 2 and 3 of a block are equal, it is 3.
-
-    Args:
-        rows: The row before the block, if there is one, and then the rows of the block.
-        exact_rows: The same rows of the exact table.
-        rows_before: 1, or 0 if no row comes before the block.
-    """
-    index_in_rows = _find_first_equal_row(rows, exact_rows)
-    if index_in_rows is None:
-        return None
-    return index_in_rows - rows_before
 
 
 def _measure_absolute_errors(table: Array, exact: Array) -> Array:
@@ -304,16 +289,16 @@ def _measure_absolute_errors(table: Array, exact: Array) -> Array:
     return error
 
 
-def _find_first_equal_row(table: Array, exact: Array) -> int | None:
-    """Return the index of the first row that equals the row before, but not in the exact table.
+def _find_repeated_rows(table: Array, exact: Array) -> Indices:
+    """Return the indices of rows that equal the row before, but not in the exact table.
 
     Of the rows of positions 255, 256, 257, it is the last if positions are rounded to bfloat16,
-    which cannot hold 257. None if there is no such row.
+    which cannot hold 257.
     """
     # Most rows differ from the next one in their first number, so that few are read in full.
     candidates = np.flatnonzero(table[:-1, 0] == table[1:, 0])
     are_equal = (table[candidates] == table[candidates + 1]).all(axis=1)
     equal_to_next = candidates[are_equal]
     should_differ = (exact[equal_to_next] != exact[equal_to_next + 1]).any(axis=1)
-    wrong = equal_to_next[should_differ]
-    return int(wrong[0]) + 1 if wrong.size else None
+    repeated: Indices = equal_to_next[should_differ] + 1
+    return repeated

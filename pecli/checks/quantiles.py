@@ -25,15 +25,17 @@ class Bracket(NamedTuple):
 
 
 class Bracketed(NamedTuple):
-    """The elements of a slice around a bracket: their numbers, and the elements between its ends.
+    """The elements around a bracket: their numbers, and those between its ends.
 
-    Those at its ends are counted and not kept: a table that is padded has millions of zeros.
+    Those at its ends are counted and not kept: a table that is padded has millions of zeros. Of 1, 4,
+    4, 5, 6, 7, 9 and the bracket from 4 to 7, one is below the low end, three are up to it, 5 and 6
+    between, and six are up to the high end.
     """
 
     below: int
-    at_low: int
+    up_to_low: int
     between: AnyArray
-    at_high: int
+    up_to_high: int
 
 
 class SliceRanks(NamedTuple):
@@ -88,14 +90,10 @@ def _rank_slices(
 
 
 def _join_slices(slices: Sequence[SliceRanks], bracket_number: int) -> Bracketed:
-    """Return the elements of all slices below, at and between the ends of one of the brackets."""
+    """Return the elements of all slices around one of the brackets."""
     parts = [ranked.brackets[bracket_number] for ranked in slices]
-    return Bracketed(
-        below=sum(part.below for part in parts),
-        at_low=sum(part.at_low for part in parts),
-        between=np.concatenate([part.between for part in parts]),
-        at_high=sum(part.at_high for part in parts),
-    )
+    below, up_to_low, between, up_to_high = zip(*parts, strict=True)
+    return Bracketed(sum(below), sum(up_to_low), np.concatenate(between), sum(up_to_high))
 
 
 def _find_element_by_sorting(rank: int, pieces: Sequence[Array], dtype: str) -> float:
@@ -109,38 +107,29 @@ def _find_element_of_rank(rank: int, bracket: Bracket, bracketed: Bracketed) -> 
     """Return the element of a table at an index, as if all were sorted; None if outside the bracket.
 
     The sorted elements are those below the bracket, at its low end, between its ends, at its high end,
-    and above. With 1000 below and 2 at the low end, the first one between has the index 1002.
+    and above. With 1002 up to the low end, the first one between has the index 1002.
 
     Args:
         rank: The index.
         bracket: Two numbers between which the element most likely lies.
-        bracketed: The elements between them, and how many are below and at the ends.
+        bracketed: The elements between them, and how many are below and up to the ends.
     """
-    first_at_low = bracketed.below
-    first_between = first_at_low + bracketed.at_low
-    first_at_high = first_between + len(bracketed.between)
-    first_above = first_at_high + bracketed.at_high
-    if rank < first_at_low or rank >= first_above:
+    if not bracketed.below <= rank < bracketed.up_to_high:
         return None
-    if rank < first_between:
+    if rank < bracketed.up_to_low:
         return float(bracket.low)
-    if rank >= first_at_high:
+    index = rank - bracketed.up_to_low
+    if index >= len(bracketed.between):
         return float(bracket.high)
-    index = rank - first_between
     bracketed.between.partition(index)  # It sorts just enough to put this element in its place.
     return float(bracketed.between[index])
 
 
 def _take_finite(values: Array, dtype: str) -> AnyArray:
-    """Return the finite elements of an array as a vector of a dtype.
-
-    A sum is finite if all elements are, which is faster to test than each of them.
-    """
+    """Return the finite elements of an array as a vector of a dtype."""
     with np.errstate(invalid="ignore", over="ignore"):
         floats = np.asarray(values).astype(dtype, copy=False).reshape(-1)
-        if np.isfinite(floats.sum()):
-            return np.asarray(floats)
-        return np.asarray(floats[np.isfinite(floats)])
+    return np.asarray(floats[np.isfinite(floats)])
 
 
 def _sample(rows: Array, dtype: str) -> AnyArray:
@@ -164,30 +153,26 @@ def _find_brackets(sample: AnyArray) -> list[Bracket]:
     Args:
         sample: Some elements of the table, sorted.
     """
+    # Index 0 is −∞ and the last one ∞, with the sample between them.
+    limits = np.concatenate([[-math.inf], sample, [math.inf]])
     count = len(sample)
     margin = int(MARGIN * math.sqrt(count))
-    brackets = []
-    for share in SHARES:
-        middle = int(share * count)
-        lowest = middle - margin - 1
-        highest = middle + margin
-        low = sample[lowest] if lowest >= 0 else -math.inf
-        high = sample[highest] if highest < count else math.inf
-        brackets.append(Bracket(low, high))
-    return brackets
+    middles = (np.array(SHARES) * count).astype(np.int64)
+    lows = limits[np.maximum(middles - margin, 0)]
+    highs = limits[np.minimum(middles + margin, count) + 1]
+    return [*map(Bracket, lows.tolist(), highs.tolist())]
 
 
 def _rank_slice(values: AnyArray, brackets: Iterable[Bracket]) -> SliceRanks:
     """Return, for each bracket, how many elements of a slice lie below it, and those inside.
 
-    Of the elements 1, 4, 5, 6, 9 and the bracket from 4 to 7, one is below, one at the lower end, and
-    5 and 6 are between the ends. Of a bracket from 0 to 0, all zeros are at the lower end.
+    Of a bracket from 0 to 0, all zeros are at both ends, and none is between them.
     """
     bracketed = []
     for low, high in brackets:
         below = int(np.count_nonzero(values < low))
-        at_low = int(np.count_nonzero(values == low))
+        up_to_low = int(np.count_nonzero(values <= low))
         between = values[(values > low) & (values < high)]
-        at_high = int(np.count_nonzero(values == high)) if high > low else 0
-        bracketed.append(Bracketed(below, at_low, between, at_high))
+        up_to_high = int(np.count_nonzero(values <= high))
+        bracketed.append(Bracketed(below, up_to_low, between, up_to_high))
     return SliceRanks(len(values), bracketed)

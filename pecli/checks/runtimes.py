@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from pecli.checks import Answer, plain, plain_fields
 from pecli.checks.position_errors import ErrorCurve
@@ -102,10 +103,8 @@ class RuntimeComparison(Answer):
 
     def _list_departing(self) -> list[str]:
         """Return the runtimes that depart in any layer type, each once."""
-        names: dict[str, None] = {}
-        for results in self.layers.values():
-            names |= dict.fromkeys(result.runtime for result in results if result.departs)
-        return list(names)
+        results = chain.from_iterable(self.layers.values())
+        return list(dict.fromkeys(result.runtime for result in results if result.departs))
 
     def words(self) -> tuple[str, ...]:
         return self.model, f"length {self.length:,}", ", ".join(self._list_departing())

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import reduce
 from hashlib import sha256
 from operator import call
 from typing import Any, NamedTuple
@@ -19,10 +20,8 @@ SLICE_ELEMENTS = 1 << 16
 """Elements that are processed at once, so that intermediate arrays stay in the cache."""
 
 
-MIN_THREADED_BYTES = 1 << 18
-"""Size of a tensor whose statistics take longer than starting three threads, half a millisecond."""
 LONG_ROW = 1 << 22
-"""Elements of a row, or of a vector, that is not processed at once: in float64, it takes 32 MiB."""
+"""Elements of a row that is too long to be processed at once: in float64, it takes 32 MiB."""
 
 
 class Norms(NamedTuple):
@@ -37,13 +36,20 @@ class Norms(NamedTuple):
     def of(cls, norms: Floats) -> "Norms":
         """Summarise the norms of rows: [1, 3, inf] are 2 rows, 1 at least, 3 at most, 4 in sum."""
         finite = norms[np.isfinite(norms)]
-        if not finite.size:
-            return NO_NORMS
         return cls(
             rows=finite.size,
-            min=float(finite.min()),
-            max=float(finite.max()),
+            min=float(finite.min(initial=math.inf)),
+            max=float(finite.max(initial=-math.inf)),
             sum=float(finite.sum()),
+        )
+
+    def joined(self, others: "Norms") -> "Norms":
+        """Return the norms of these rows and others."""
+        return Norms(
+            rows=self.rows + others.rows,
+            min=min(self.min, others.min),
+            max=max(self.max, others.max),
+            sum=self.sum + others.sum,
         )
 
 
@@ -57,12 +63,20 @@ class Extent(NamedTuple):
     max: float
     sum: float
 
-    @property
-    def is_finite(self) -> bool:
-        return math.isfinite(self.min) and math.isfinite(self.max)
-
 
 NO_EXTENT = Extent(math.nan, math.nan, math.nan)
+
+
+class ElementCounts(NamedTuple):
+    """The numbers of elements that are zero, NaN or infinite, and of rows whose elements are all the same."""
+
+    zeros: int
+    nan: int
+    inf: int
+    constant: int
+
+
+NO_COUNTS = ElementCounts(zeros=0, nan=0, inf=0, constant=0)
 
 
 @dataclass(frozen=True)
@@ -72,10 +86,7 @@ class SliceStatistics:
     Attributes:
         extent: Their smallest and largest value, and their sum.
         size: The number of elements.
-        zeros: Elements that are zero.
-        nan: Elements that are not a number.
-        inf: Elements that are infinite.
-        constant: Rows whose elements are all the same.
+        counts: The numbers of special elements and rows.
         mean: The mean; NaN for complex numbers.
         squares: The sum of squares of the distances from that mean.
         norms: The Euclidean norms of the rows.
@@ -83,10 +94,7 @@ class SliceStatistics:
 
     extent: Extent
     size: int
-    zeros: int
-    nan: int
-    inf: int
-    constant: int
+    counts: ElementCounts
     mean: float
     squares: float
     norms: Norms
@@ -118,7 +126,10 @@ def described(
 
 
 def _split_into_slices(rows: Array) -> Iterator[Array]:
-    """Yield a few rows at a time, at least one."""
+    """Yield a few rows at a time, at least one; of longer rows than LONG_ROW, parts as rows."""
+    if rows.shape[1] > LONG_ROW:
+        yield from (part[None] for part in _split_into_flat_slices(rows))
+        return
     step = max(1, SLICE_ELEMENTS // max(1, rows.shape[1]))
     for start in range(0, len(rows), step):
         yield rows[start : start + step]
@@ -135,7 +146,7 @@ def _measure_extent(rows: Array) -> Extent:
     """Return the smallest number, the largest number and the sum of some rows."""
     if not _is_ordered(rows):
         return NO_EXTENT
-    values = rows if rows.dtype == np.float64 else widened(rows)
+    values = np.asarray(rows, np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         sums_of_rows = values.sum(axis=1)
         total = _sum_exactly(sums_of_rows.tolist())
@@ -149,12 +160,11 @@ def _summarise(extents: Sequence[Extent], size: int) -> dict[str, float | None]:
         extents: The smallest, the largest and the sum of each slice.
         size: The number of elements in all of them.
     """
+    minima, maxima, sums = np.array(extents, np.float64).reshape(-1, 3).T
     # NumPy's minimum is NaN if any number is; Python's may skip it.
-    smallest = float(np.min([extent.min for extent in extents], initial=math.inf))
-    largest = float(np.max([extent.max for extent in extents], initial=-math.inf))
-    mean = None
-    if size:
-        mean = plain(_sum_exactly(extent.sum for extent in extents) / size)
+    smallest = float(minima.min(initial=math.inf))
+    largest = float(maxima.max(initial=-math.inf))
+    mean = plain(_sum_exactly(sums) / size) if size else None
     return {"min": plain(smallest), "max": plain(largest), "mean": mean}
 
 
@@ -169,15 +179,21 @@ def _sum_exactly(values: Iterable[float]) -> float:
 def profile(array: Array) -> JsonObject:
     """Return everything that `pecli inspect --stats` reports of one tensor."""
     measured = _measure_array(array)
+    counts = _add_counts(measured.slices)
     statistics: JsonObject = {
         "shape": list(array.shape),
         "dtype": dtype_name(array.dtype),
         **_make_value_statistics(measured.slices, array.size),
         "quantiles": measured.quantiles,
-        **_make_counts(measured.slices),
+        "zeros": counts.zeros,
+        "nan": counts.nan,
+        "inf": counts.inf,
     }
-    if array.ndim > 1 and _is_ordered(array):
-        statistics["rows"] = _make_row_statistics(measured.slices)
+    if _has_rows(array) and _is_ordered(array):
+        statistics["rows"] = {
+            "norm": _summarise_norms(measured.slices),
+            "constant": counts.constant,
+        }
     statistics["sha256"] = measured.sha256
     return statistics
 
@@ -191,21 +207,15 @@ class _MeasuredArray(NamedTuple):
 
 
 def _measure_array(array: Array) -> _MeasuredArray:
-    """Measure an array in three threads, since each result reads all of it.
-
-    The results of a small array take less time than starting a thread does, and checkpoints have
-    thousands of them.
-    """
+    """Measure an array in three threads, since each result reads all of it."""
     rows = _as_rows(array)
     jobs: list[Callable[[], Any]] = [
         # Quantiles take as long as the others together, so they begin first.
         lambda: _find_quantiles(rows),
-        lambda: [*_measure_slices(rows)],
+        lambda: [*map(_measure_slice, _split_into_slices(rows))],
         lambda: sha256(raw_bytes(rows)).hexdigest(),
     ]
-    is_small = array.nbytes < MIN_THREADED_BYTES
-    results = map(call, jobs) if is_small else results_in_order(call, jobs)
-    return _MeasuredArray(*results)
+    return _MeasuredArray(*results_in_order(call, jobs))
 
 
 def _is_ordered(array: Array) -> bool:
@@ -223,70 +233,29 @@ def _make_value_statistics(slices: Sequence[SliceStatistics], size: int) -> Json
     return {**summary, "std": _compute_standard_deviation(slices, summary["mean"], size)}
 
 
-def _make_counts(slices: Sequence[SliceStatistics]) -> JsonObject:
-    """Return the numbers of zeros, of values that are not numbers, and of infinities."""
-    return {
-        "zeros": sum(piece.zeros for piece in slices),
-        "nan": sum(piece.nan for piece in slices),
-        "inf": sum(piece.inf for piece in slices),
-    }
+def _add_counts(slices: Sequence[SliceStatistics]) -> ElementCounts:
+    """Return the numbers of special elements and rows in all slices."""
+    counts = [piece.counts for piece in slices]
+    return ElementCounts._make(np.sum([NO_COUNTS, *counts], axis=0).tolist())
+
+
+def _has_rows(array: Array) -> bool:
+    """Return True if the last axis of an array is that of rows which are short enough to be measured.
+
+    A vector has no rows. A row of more than four million elements would take much memory at once.
+    """
+    return array.ndim > 1 and array.shape[-1] <= LONG_ROW
 
 
 def _as_rows(array: Array) -> Array:
     """Return an array with two axes: (2, 8, 64) becomes 16 rows of 64.
 
-    A vector becomes a column, so that its elements are processed in blocks of rows; one of more than
-    four million elements becomes a single row, of which parts are processed.
+    An array without rows becomes a single one.
     """
     if not array.size:
         return np.empty((0, 1))
-    if array.ndim > 1:
-        return array.reshape(-1, array.shape[-1])
-    if array.size > LONG_ROW:
-        return array.reshape(1, -1)
-    return array.reshape(-1, 1)
-
-
-def _measure_slices(rows: Array) -> Iterator[SliceStatistics]:
-    """Yield the statistics of a few rows at a time, or of parts of a long row."""
-    for piece in _split_into_slices(rows):
-        if piece.size > LONG_ROW:
-            yield from _measure_long_row(piece)
-        else:
-            yield _measure_slice(piece)
-
-
-def _measure_long_row(row: Array) -> Iterator[SliceStatistics]:
-    """Yield the statistics of a row (1, elements) that is too long to be processed at once.
-
-    It is cut into parts. Whether the row is constant, and its Euclidean norm, are known only after
-    all parts were read; the first part carries them, and the others count as no row. The parts
-    (3, 0) and (0, 4) carry the norm √(3² + 4²) = 5 and none.
-    """
-    starts = range(0, row.shape[1], SLICE_ELEMENTS)
-    slices = [row[:, start : start + SLICE_ELEMENTS] for start in starts]
-    parts = [_measure_slice(elements) for elements in slices]
-    norm_of_row = np.sqrt([sum(map(_square_norm, parts))])
-    is_constant = _are_constant(parts) and _begin_alike(slices)
-    first, *others = [replace(part, norms=NO_NORMS, constant=0) for part in parts]
-    yield replace(first, norms=Norms.of(norm_of_row), constant=int(is_constant))
-    yield from others
-
-
-def _are_constant(parts: Iterable[SliceStatistics]) -> bool:
-    """Return True if each part of a row holds one value only."""
-    return all(part.constant == 1 for part in parts)
-
-
-def _begin_alike(slices: Sequence[Array]) -> bool:
-    """Return True if all slices (1, elements) of a row begin with the same value."""
-    return all(elements[0, 0] == slices[0][0, 0] for elements in slices)
-
-
-def _square_norm(part: SliceStatistics) -> float:
-    """Return the square of the norm of a slice of one row; infinity if its norm is not finite."""
-    has_finite_norm = part.norms.rows == 1
-    return part.norms.sum**2 if has_finite_norm else math.inf
+    width = array.shape[-1] if _has_rows(array) else array.size
+    return array.reshape(-1, width)
 
 
 def _measure_slice(rows: Array) -> SliceStatistics:
@@ -296,42 +265,22 @@ def _measure_slice(rows: Array) -> SliceStatistics:
     """
     is_complex = rows.dtype.kind == "c"
     values: AnyArray = rows if is_complex else widened(rows)
+    # Real values are a copy of the rows, which the moments overwrite: these are measured last.
     extent = _measure_extent(values)
-    nonfinite = _count_nonfinite(values, extent)
-    zeros = int(np.count_nonzero(values == 0))
-    # Real values are a copy of the rows, and are not needed after this: the moments overwrite them.
+    counts = ElementCounts(
+        zeros=int(np.count_nonzero(values == 0)),
+        nan=int(np.count_nonzero(np.isnan(values))),
+        inf=int(np.count_nonzero(np.isinf(values))),
+        constant=_count_constant(rows),
+    )
     moments = NO_MOMENTS if is_complex else _measure_moments(values)
     return SliceStatistics(
         extent=extent,
         size=rows.size,
-        zeros=zeros,
-        nan=nonfinite.nan,
-        inf=nonfinite.infinite,
-        constant=_count_constant(rows),
+        counts=counts,
         mean=moments.mean,
         squares=moments.squares,
         norms=moments.norms,
-    )
-
-
-class NonfiniteCounts(NamedTuple):
-    """The numbers of values that are not numbers, and of infinities."""
-
-    nan: int
-    infinite: int
-
-
-def _count_nonfinite(values: AnyArray, extent: Extent) -> NonfiniteCounts:
-    """Return how many values are NaN or infinite.
-
-    They are counted only if the smallest or the largest value, the extent, shows that there are any,
-    since most tensors have none.
-    """
-    if extent.is_finite:
-        return NonfiniteCounts(nan=0, infinite=0)
-    return NonfiniteCounts(
-        nan=int(np.count_nonzero(np.isnan(values))),
-        infinite=int(np.count_nonzero(np.isinf(values))),
     )
 
 
@@ -376,30 +325,23 @@ def _compute_standard_deviation(
     tensor, the sum is larger by n·(s − m)² for a slice of n elements. For the slices (1, 3) and
     (5, 7), s is 2 and 6 and m is 4: 2 + 2·4 + 2 + 2·4 = 20, and the deviation is √(20 / 4).
     """
-    if not size:
+    if mean is None:
         return None
-    center = math.nan if mean is None else mean
     with np.errstate(over="ignore", invalid="ignore"):
         squares = [
-            piece.squares + piece.size * np.square(np.float64(piece.mean - center))
+            piece.squares + piece.size * np.square(np.float64(piece.mean - mean))
             for piece in slices
         ]
     deviation: float | None = plain(math.sqrt(_sum_exactly(squares) / size))
     return deviation
 
 
-def _make_row_statistics(slices: Sequence[SliceStatistics]) -> JsonObject:
+def _summarise_norms(slices: Sequence[SliceStatistics]) -> JsonObject | None:
     """Return the smallest, the largest and the mean Euclidean norm of the rows of a tensor.
 
-    Rows that hold NaN or infinities have no norm; `norm` is None if all do. `constant` counts the
-    rows whose elements are all the same, as in a row of zeros for padding.
+    Rows that hold NaN or infinities have no norm; None is returned if all do.
     """
-    count = sum(piece.norms.rows for piece in slices)
-    norm = None
-    if count:
-        norm = {
-            "min": min(piece.norms.min for piece in slices),
-            "max": max(piece.norms.max for piece in slices),
-            "mean": math.fsum(piece.norms.sum for piece in slices) / count,
-        }
-    return {"norm": norm, "constant": sum(piece.constant for piece in slices)}
+    norms = reduce(Norms.joined, [piece.norms for piece in slices], NO_NORMS)
+    if not norms.rows:
+        return None
+    return {"min": norms.min, "max": norms.max, "mean": norms.sum / norms.rows}

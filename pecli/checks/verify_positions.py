@@ -1,10 +1,10 @@
 """Position ids, compared with those that a model's own code builds; mistakes are named."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice, permutations
+from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -197,7 +197,8 @@ def _with_mistakes(
         found: The ids that were given.
         expected: The ids of the model.
     """
-    known_mistakes = tuple(_find_known_mistakes(case, found, expected))
+    mistakes = _list_mistakes(case, expected)
+    known_mistakes = tuple(mistake.sentence for mistake in mistakes if mistake.makes(found))
     if found.shape != expected.shape:
         shapes = f"they have the shape {found.shape}, and the model's {expected.shape}"
         return replace(check, mismatched=None, reasons=known_mistakes or (shapes,))
@@ -224,31 +225,6 @@ class _WrongNumbering(NamedTuple):
         with suppress(ParameterError):  # A mistake may not fit the sizes of an image.
             return np.array_equal(found, self.make_ids())
         return False
-
-
-def _find_known_mistakes(case: _Case, found: Indices, expected: Indices) -> list[str]:
-    """Return sentences for the known mistakes that lead to exactly these position ids.
-
-    They come in this order: transposed ids, axes in another order, and mistakes of numbering, such as
-    patches that are numbered instead of tokens.
-    """
-    sentence = f"they are transposed: {found.shape} instead of {expected.shape}"
-    transposed = [_WrongNumbering(sentence, expected.transpose)]
-    wrong_orders = _list_orders(case.rules, expected)
-    # Ids that are equal along two axes fit several orders, of which one is named.
-    fitting_order = islice(_select_fitting(wrong_orders, found), 1)
-    fitting_others = _select_fitting(_list_mistakes(case, expected), found)
-    mistakes = [*_select_fitting(transposed, found), *fitting_order, *fitting_others]
-    return [mistake.sentence for mistake in mistakes]
-
-
-def _select_fitting(
-    mistakes: Iterable[_WrongNumbering], found: Indices
-) -> Iterator[_WrongNumbering]:
-    """Yield those of some mistakes that lead to exactly these ids."""
-    for mistake in mistakes:
-        if mistake.makes(found):
-            yield mistake
 
 
 def _list_orders(rules: IdRules, expected: Indices) -> Iterator[_WrongNumbering]:
@@ -286,6 +262,10 @@ def _list_mistakes(case: _Case, expected: Indices) -> Iterator[_WrongNumbering]:
 
     Each comes with the ids that it leads to, so that ids of the user can be compared with them.
     """
+    shape = expected.shape
+    sentence = f"they are transposed: {shape[::-1]} instead of {shape}"
+    yield _WrongNumbering(sentence, expected.transpose)
+    yield from _list_orders(case.rules, expected)
     yield from _list_mistakes_of_mrope(case)
     if _is_diffusion_model(case.rules):
         yield from _list_ids_before_packing(case, expected)
@@ -381,9 +361,16 @@ def _find_first_wrong_segment(case: _Case, found: Indices, expected: Indices) ->
         found: The position ids that were given.
         expected: The ids of the model, in the same shape.
     """
-    if _has_tokens_in_order(case, expected):
-        wrong_segments = _find_wrong_segments(case, found, expected)
-        yield from islice(wrong_segments, 1)
+    if not _has_tokens_in_order(case, expected):
+        return
+    segments = case.prompts[0]
+    lengths = [case.rules.row((segment,)).shape[-1] for segment in segments]
+    ends = np.cumsum(lengths)  # 3 tokens of text and 4 of an image end at 3 and 7.
+    first_wrong_token = np.flatnonzero((found != expected).any(axis=0))[0]
+    number = int(np.searchsorted(ends, first_wrong_token, side="right"))
+    tokens = slice(ends[number] - lengths[number], ends[number])
+    mistake = _describe_segment_mistake(found[:, tokens], expected[:, tokens])
+    yield f"segment {number} ({segments[number]}) {mistake}"
 
 
 def _has_tokens_in_order(case: _Case, expected: Indices) -> bool:
@@ -397,24 +384,6 @@ def _has_tokens_in_order(case: _Case, expected: Indices) -> bool:
     return has_one_prompt and is_language_model and expected.ndim == 2
 
 
-def _find_wrong_segments(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
-    """Yield a sentence on each segment with wrong ids (axes, L) of the only prompt."""
-    segments = case.prompts[0]
-    for number, tokens in enumerate(_locate_segments(case.rules, segments)):
-        mistake = _describe_segment_mistake(found[:, tokens], expected[:, tokens])
-        if mistake:
-            yield f"segment {number} ({segments[number]}) {mistake}"
-
-
-def _locate_segments(rules: IdRules, segments: Sequence[Segment]) -> Iterator[slice]:
-    """Yield the tokens of each segment of a prompt: 0–2 and 3–6 for 3 tokens of text and 4 of an image."""
-    first_token = 0
-    for segment in segments:
-        length = rules.row((segment,)).shape[-1]
-        yield slice(first_token, first_token + length)
-        first_token += length
-
-
 def _describe_segment_mistake(found: Indices, expected: Indices) -> str:
     """Return what is wrong with the position ids of one text or image of a prompt.
 
@@ -423,10 +392,8 @@ def _describe_segment_mistake(found: Indices, expected: Indices) -> str:
         expected: The ids of the model, in the same shape.
 
     Returns:
-        The second half of a sentence, «begins at 0, not at 12»; empty if nothing is wrong.
+        The second half of a sentence, «begins at 0, not at 12».
     """
-    if np.array_equal(found, expected):
-        return ""
     offsets = np.unique(found - expected)
     if len(offsets) == 1:
         return f"begins at {found[0, 0]}, not at {expected[0, 0]}"

@@ -3,13 +3,11 @@
 None of them except NumPy is imported here: the function's own module has done it.
 """
 
-import functools
 import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
-from typing import cast
 
 import numpy as np
 
@@ -18,6 +16,9 @@ from pecli.errors import ParameterError, nearest, quoted
 
 NUMPY = "numpy"
 MAX_SEARCHED = 200  #: functions and modules that are searched for a library
+CALLED_ATTRIBUTES = ("forward", "func", "__func__", "__wrapped__")
+"""Attributes that hold the function which runs if a value is called: of a module of torch, a partial
+function, a method of an object, and what a decorator returned."""
 
 
 def _numpy_sample() -> ForeignArray:
@@ -88,7 +89,7 @@ def library_of(function: Callable[..., object]) -> ArrayLibrary:
     """Return the library that the code of a function uses; NumPy if it uses none of the others."""
     packages = _packages_used_by(function)
     for name, library in LIBRARIES.items():
-        if name in packages and library.is_imported:
+        if name in packages:
             return library
     return LIBRARIES[NUMPY]
 
@@ -120,13 +121,11 @@ def _packages_of(value: object) -> set[str]:
     An object comes from those of all its classes: a module of yours inherits from torch.nn.Module.
     """
     if isinstance(value, ModuleType):
-        modules = [value.__name__]
-    elif inspect.isroutine(value):
-        modules = [str(value.__module__)]
-    else:
-        kind = value if isinstance(value, type) else type(value)
-        modules = [base.__module__ for base in kind.__mro__]
-    return {_package_of(module) for module in modules}
+        return {_package_of(value.__name__)}
+    modules = {base.__module__ for base in type(value).__mro__}
+    if hasattr(value, "__module__"):  # a function, or a class
+        modules.add(str(value.__module__))
+    return set(map(_package_of, modules))
 
 
 def _package_of(module: str) -> str:
@@ -136,54 +135,17 @@ def _package_of(module: str) -> str:
 
 
 def _values_named_by(value: object) -> list[object]:
-    """Return the functions and modules that the code of a callable names, which are searched next.
+    """Return the functions and modules that run if a value is called, which are searched next.
 
-    Of `def f(x): return helper(np.cos(x))` they are helper and np. A value that is not written in
-    Python, such as np.cos itself, names none.
+    Of `def f(x): return helper(np.cos(x))` they are helper and np, and of a decorated function that
+    which is wrapped. Calling an object calls the method of its class.
     """
-    if isinstance(value, functools.partial):
-        return [value.func]
-    function = _function_of(value)
-    if function is None:
-        return []
-    named = [*_globals_of(function), *_closure_of(function)]
-    searchable = [item for item in named if isinstance(item, ModuleType) or callable(item)]
-    return [*_libraries_imported_in(function), *searchable]
-
-
-def _globals_of(function: FunctionType) -> list[object]:
-    """Return the values of the global variables that a function's code names."""
-    variables = function.__globals__
-    return [variables[name] for name in function.__code__.co_names if name in variables]
-
-
-def _closure_of(function: FunctionType) -> list[object]:
-    """Return the values of the variables that a function keeps of the one that defined it."""
-    return [cell.cell_contents for cell in function.__closure__ or ()]
-
-
-def _libraries_imported_in(function: FunctionType) -> list[object]:
-    """Return libraries that a function imports in its body: their names are not globals.
-
-    `def f(x): import torch; return torch.cos(x)` has no global variable `torch`.
-    """
-    names = LIBRARIES.keys() & sys.modules.keys()
-    return [sys.modules[name] for name in function.__code__.co_names if name in names]
-
-
-def _function_of(value: object) -> FunctionType | None:
-    """Return the function that runs if a value is called; None if it is not written in Python.
-
-    It is `forward` of a torch module, `__call__` of another object, and what a decorator wraps.
-    """
-    undecorated = inspect.unwrap(cast(Callable[..., object], _method_behind(value)))
-    function = undecorated.__func__ if inspect.ismethod(undecorated) else undecorated
-    return function if inspect.isfunction(function) else None
-
-
-def _method_behind(value: object) -> object:
-    """Return the method that calling an object calls; a function is returned as it is."""
-    if hasattr(value, "forward"):  # a module of torch
-        return value.forward
-    is_object_with_call = callable(value) and not inspect.isroutine(value)
-    return type(value).__call__ if is_object_with_call else value
+    values: list[object] = [type(value).__call__]
+    values += [getattr(value, name) for name in CALLED_ATTRIBUTES if hasattr(value, name)]
+    if isinstance(value, FunctionType):
+        variables = inspect.getclosurevars(value)
+        # `def f(x): import torch; return torch.cos(x)` has no variable `torch` outside of its body.
+        imported = variables.unbound & sys.modules.keys()
+        values += [*variables.globals.values(), *variables.nonlocals.values()]
+        values += map(sys.modules.get, imported)
+    return [item for item in values if isinstance(item, ModuleType) or callable(item)]

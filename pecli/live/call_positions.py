@@ -11,6 +11,7 @@ from pecli.live.rotations import Arguments, holds_integers
 
 TOKEN_NAMES = ("input_ids", "inputs_embeds", "hidden_states", "tokens", "idx", "x")
 """Arguments that hold a token per column, the usual names first."""
+NO_MASK = np.empty((1, 0), np.int64)
 CACHES = ("past_key_values", "past_key_value", "layer_past", "cache")
 
 
@@ -43,7 +44,7 @@ def token_positions(arguments: Arguments) -> CallPositions:
         return CallPositions(ids)
     if shape is None:
         return CallPositions(None)
-    if mask is not None and mask.shape[-1] >= shape.length:
+    if mask.shape[-1] >= shape.length:
         return _counted_by_mask(mask, shape.length)
     return _counted_from_cache(arguments, shape)
 
@@ -93,9 +94,9 @@ def _counted_by_mask(mask: Array, length: int) -> CallPositions:
     return CallPositions(positions[:, -length:], mask_of_call if has_padding else None)
 
 
-def _ignores_padding(ids: Array, mask: Array | None) -> bool:
+def _ignores_padding(ids: Array, mask: Array) -> bool:
     """Return True if all sequences count from 0 although some begin with padding."""
-    if mask is None or ids.ndim > 2 or mask.shape[-1] != ids.shape[-1]:
+    if ids.ndim > 2 or mask.shape[-1] != ids.shape[-1]:
         return False
     starts_with_padding = (mask[:, 0] == 0).any()
     return bool(starts_with_padding and (ids == np.arange(ids.shape[-1])).all())
@@ -103,12 +104,9 @@ def _ignores_padding(ids: Array, mask: Array | None) -> bool:
 
 def _token_shape(values: Mapping[str, object]) -> TokenShape | None:
     """Return the shape of a call's tokens, by an argument such as `input_ids`, or any tensor."""
-    usual = [values.get(name) for name in TOKEN_NAMES]
-    for tensor in filter(is_tensor, [*usual, *values.values()]):
-        shape = _tokens_in(tensor)
-        if shape is not None:
-            return shape
-    return None
+    usual = map(values.get, TOKEN_NAMES)
+    shapes = map(_tokens_in, filter(is_tensor, [*usual, *values.values()]))
+    return next(filter(None, shapes), None)
 
 
 def _tokens_in(tensor: TorchTensor) -> TokenShape | None:
@@ -131,11 +129,11 @@ def _tokens_in(tensor: TorchTensor) -> TokenShape | None:
     return None
 
 
-def _mask_of(values: Mapping[str, object]) -> Array | None:
-    """Return the attention mask (batch, L) as 0 and 1; None if there is none of this form."""
+def _mask_of(values: Mapping[str, object]) -> Array:
+    """Return the attention mask (batch, L) as 0 and 1; without any column if there is none of this form."""
     mask = values.get("attention_mask")
     if not is_tensor(mask) or len(mask.shape) != 2:
-        return None
+        return NO_MASK
     array = as_numpy("attention_mask", mask)
     return np.array(array != 0, np.int64)
 

@@ -17,7 +17,7 @@ from pecli.engine.arguments import flag_of, function_of, text_of, within_limits
 from pecli.engine.arrays import Array, Indices, as_dtype, as_numpy, numbers
 from pecli.engine.named_values import JsonObject
 from pecli.errors import KindError, ParameterError, PecliError
-from pecli.live.array_libraries import LIBRARIES, ArrayLibrary, library_named, library_of
+from pecli.live.array_libraries import ArrayLibrary, library_named, library_of
 from pecli.live.rotations import results_in
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
@@ -139,11 +139,11 @@ class ImplementationCheck(Answer):
     @property
     def diagnosis(self) -> tuple[str, ...]:
         """Sentences on the first case that failed, and on those that passed; empty after a pass."""
-        failed = [case for case in self.cases if not case.passed]
-        passed = [case.name for case in self.cases if case.passed]
-        if not failed:
+        if self.passed:
             return ()
-        lines = failed[0].lines()
+        first_failed = min(self.cases, key=lambda case: case.passed)
+        lines = first_failed.lines()
+        passed = [case.name for case in self.cases if case.passed]
         if passed:
             lines.append(f"right are: {'; '.join(passed)}")
         return tuple(lines)
@@ -239,6 +239,7 @@ def _array_library(function: Callable[..., object], name: str | None) -> ArrayLi
 
 
 def _name_of(function: object) -> str:
+    """Return the name of a function, or the class of another callable."""
     return str(function.__name__) if hasattr(function, "__name__") else type(function).__name__
 
 
@@ -305,12 +306,12 @@ class _Trial:
         Reasons are searched for the first failure only: one mistake fails most cases, and the search
         takes longer than all of them.
         """
-        cases = self.cases()
-        results = [self._result(case, reasons=False) for case in cases]
-        failed = [index for index, result in enumerate(results) if not result.passed]
-        if failed and flag_of("reasons", with_reasons):
-            first = failed[0]
-            results[first] = self._result(cases[first], reasons=True)
+        searches = flag_of("reasons", with_reasons)
+        results = []
+        for case in self.cases():
+            result = self._result(case, reasons=searches)
+            results.append(result)
+            searches = searches and result.passed
         return tuple(results)
 
     def cases(self) -> list[TrialCase]:
@@ -358,7 +359,8 @@ class _Trial:
         except Exception as problem:  # The function is the user's, and can raise any.
             shapes = ", ".join(str(array.shape) for array in arrays)
             rule = f"it raised {type(problem).__name__}: {problem}"
-            advice = _advise_on_arrays(problem)
+            # A function that uses torch only in methods of its arguments, `q.to(…)`, does not show it.
+            advice = f'arrays were those of {self.library.name}; name others: arrays="torch"'
             given = f"called with shapes {shapes}"
             raise ParameterError("function", given, rule, advice) from problem
 
@@ -377,7 +379,7 @@ class _Trial:
             self.encodings,
             self._tolerance_or(rounding_error),
             reasons,
-            layer_type=self.encoding.layer_type or None,
+            layer_type=self._layer_type,
             **case.positions_for_verify(),
         )
 
@@ -394,11 +396,16 @@ class _Trial:
         )
         tolerance = self._tolerance_or(rounding_error)
         options = {
-            "layer_type": self.encoding.layer_type or None,
+            "layer_type": self._layer_type,
             "seq_axis": -2,
             **case.positions_for_verify(),
         }
         return verify_rotated(after, before, self.encodings, tolerance, reasons, options)
+
+    @property
+    def _layer_type(self) -> str | None:
+        """The layers that are checked, as `verify` takes them: None if the model has only one type."""
+        return self.encoding.layer_type or None
 
     def _random_vectors(self, case: TrialCase) -> dict[str, Array]:
         """Return random queries and keys (batch, heads, L, D), the same ones every time.
@@ -424,21 +431,6 @@ class _Trial:
     def _tolerance_or(self, rounding_error: float) -> Tolerance:
         """Return the user's tolerance; without one, the rounding error of a right implementation."""
         return Tolerance(atol=rounding_error) if self.tolerance == EXACT else self.tolerance
-
-
-def _advise_on_arrays(problem: Exception) -> str:
-    """Return advice if a function misses an attribute of NumPy's arrays that those of a library have.
-
-    A function that uses torch only in methods of its arguments, such as `q.to(…)`, is called with
-    NumPy's arrays: it does not show that it is for torch.
-    """
-    if not isinstance(problem, AttributeError) or not isinstance(problem.obj, np.ndarray):
-        return ""
-    missing_name = problem.name or ""
-    for library in LIBRARIES.values():
-        if library.is_imported and hasattr(library.sample(), missing_name):
-            return f'if it is for arrays of {library.name}, add arrays="{library.name}"'
-    return ""
 
 
 def _two_of(positions: range) -> Indices:

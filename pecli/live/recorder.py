@@ -2,9 +2,12 @@
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial, wraps
+from itertools import islice
+from traceback import walk_stack
 from types import FrameType
 from typing import NamedTuple
 
@@ -35,8 +38,8 @@ from pecli.live.rotations import (
     rotating_functions,
 )
 
-_QUERY = re.compile(r"^_*(x?q($|_)|quer)", re.I)
-_KEY = re.compile(r"^_*(x?k($|_)|key)", re.I)
+_HEAD = re.compile(r"^_*(?:(?P<q>x?q(?:$|_)|quer)|(?P<k>x?k(?:$|_)|key))", re.I)
+"""A name of queries or of keys: `q_rot`, `xk`, `query_states`."""
 POSITION_AXES: Mapping[int | None, int] = {1: -2, 2: -3}
 """The axis of positions by the axis of heads: of (batch, heads, L, D), and of (batch, L, heads, D)."""
 MAX_FRAMES = 16
@@ -95,7 +98,7 @@ class ModelRecorder:
         self._rotary = _rotary_modules(self._modules)
         self._tables = _position_tables(self._modules)
         self._running_modules: list[str] = []  # modules that are running, the innermost last
-        self._running_rotations: list[RunningRotation] = []  # rotary modules that are running
+        self._running_rotations: dict[str, RunningRotation] = {}  # by rotary module
         self._rotation_depth = 0  # rotations that are running, one within the other
         self._call = _Call()
 
@@ -187,7 +190,7 @@ class ModelRecorder:
         self._running_modules.append(name)
         self._call.executed.add(name)
         if name in self._rotary:
-            self._running_rotations.append(_begin_rotation(module.forward, args, kwargs))
+            self._running_rotations[name] = _begin_rotation(module.forward, args, kwargs)
             self._rotation_depth += 1
 
     def _leave_module(
@@ -202,9 +205,8 @@ class ModelRecorder:
             kwargs: Its arguments by name.
             output: The result; None if the module raised an exception.
         """
-        has_begun_rotation = name in self._rotary and bool(self._running_rotations)
         has_returned_rows = name in self._tables and output is not None
-        if has_begun_rotation:
+        if name in self._running_rotations:
             self._leave_rotary(name, module, output)  # even if it raised: it runs no longer
         elif has_returned_rows and self._is_running_in_recorded_layer():
             self._record_rows(name, output)
@@ -221,7 +223,7 @@ class ModelRecorder:
     def _leave_rotary(self, name: str, module: TorchModule, output: object) -> None:
         """Record what a rotary module did, unless it failed or ran within another rotation."""
         self._rotation_depth -= 1
-        rotation = self._running_rotations.pop()
+        rotation = self._running_rotations.pop(name)
         if output is not None and not self._rotation_depth:
             self._record_rotary(name, module, rotation, output)
 
@@ -290,6 +292,7 @@ class _Call:
         self.executed: set[str] = set()
         self._rotating_modules: set[str] = set()  # modules in which a rotation ran
         self._shared_tables: list[TorchTensor] = []  # tables that are recorded already
+        self._passes: Counter[tuple[str, str]] = Counter()  # vectors of each layer, `q` and `k`
         self._is_start_stated = True  # whether the caller states the position of the first token
 
     @classmethod
@@ -414,12 +417,11 @@ class _Call:
         if self._is_start_stated:
             return
         used_ids = self.recorded.position_ids  # by which the model rotates
+        # Ids of three axes are time, row and column of M-RoPE.
+        if used_ids is None or used_ids.ndim > 2:
+            return
         assumed_positions = self.recorded.positions  # from 0 on
-        if used_ids is None or assumed_positions is None:
-            return
-        has_several_axes = used_ids.ndim > 2  # time, row and column, as in M-RoPE
-        if has_several_axes:
-            return
+        assert assumed_positions is not None, "they were assumed"
         assert previous.positions is not None, "a call with tensors has positions"
         next_position = int(previous.positions.max()) + 1
         continues = int(used_ids.min()) == next_position
@@ -433,15 +435,9 @@ class _Call:
         of that class are attention, and 3 is returned if none ran in `layers.3.self_attn`.
         """
         attention_classes = {type(modules[name]) for name in self._rotating_modules}
-        rotated_layers = {layer_name(name) for name in self._rotating_modules}
-        layers: set[int] = set()
-        for name in self.executed:
-            number = layer_of(name)
-            is_attention = type(modules[name]) in attention_classes
-            is_rotated = layer_name(name) in rotated_layers
-            if number is not None and is_attention and not is_rotated:
-                layers.add(number)
-        return layers
+        attention = [name for name in self.executed if type(modules[name]) in attention_classes]
+        unrotated = set(map(layer_name, attention)) - set(map(layer_name, self._rotating_modules))
+        return {number for number in map(layer_of, unrotated) if number is not None}
 
     def _set_default_positions(self, shape: tuple[int, ...]) -> None:
         """Count rows from 0 if no argument of the model had an axis of tokens."""
@@ -471,18 +467,15 @@ class _Call:
 
         Args:
             path: The path of the layer.
-            name: `q` or `k`; empty if it is not known: then the vector is the query if the layer
-                has none yet, and the key otherwise.
+            name: `q` or `k`; empty if it is not known: then the vector is a key if the layer has a
+                query without one, and a query otherwise.
         """
-        possible_names = [name] if name else ["q", "k"]
-        pass_number = 1
-        while True:
-            pass_name = "" if pass_number == 1 else f"pass{pass_number}"
-            for possible_name in possible_names:
-                label = _joined(path, pass_name, possible_name)
-                if label + AFTER not in self.recorded.tensors:
-                    return label
-            pass_number += 1
+        if not name:
+            name = "k" if self._passes[path, "q"] > self._passes[path, "k"] else "q"
+        self._passes[path, name] += 1
+        pass_number = self._passes[path, name]
+        pass_name = f"pass{pass_number}" if pass_number > 1 else ""
+        return _joined(path, pass_name, name)
 
 
 def _rotary_modules(modules: Mapping[str, TorchModule]) -> set[str]:
@@ -560,25 +553,19 @@ def _head_name(argument: str, tensor: TorchTensor) -> str:
     GPT-J calls `apply_rotary_pos_emb(tensor, sin, cos)` with `k_rot`, then with `q_rot`.
     """
     for name in [argument, *_variables_with(tensor, sys._getframe(2))]:
-        if _QUERY.search(name):
-            return "q"
-        if _KEY.search(name):
-            return "k"
+        match = _HEAD.match(name)
+        if match is not None:
+            return str(match.lastgroup)
     return ""
 
 
-def _variables_with(tensor: TorchTensor, frame: FrameType | None) -> Iterator[str]:
+def _variables_with(tensor: TorchTensor, innermost: FrameType) -> Iterator[str]:
     """Yield the names of the variables that hold a tensor, in a frame and then in its callers.
 
     Inside `rotate(x)`, called as `rotate(k_rot)`, they are x and then k_rot.
     """
-    for _ in range(MAX_FRAMES):
-        if frame is None:
-            return
-        for name, value in frame.f_locals.items():
-            if value is tensor:
-                yield name
-        frame = frame.f_back
+    for frame, _ in islice(walk_stack(innermost), MAX_FRAMES):
+        yield from (name for name, value in frame.f_locals.items() if value is tensor)
 
 
 def _copied(name: str, tensor: object) -> Array:

@@ -4,8 +4,10 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain, count
 from types import FunctionType, ModuleType
-from typing import NamedTuple, Protocol, TypeGuard
+from typing import NamedTuple, Protocol, TypeGuard, TypeVar
 
 from pecli.engine.arrays import FLOATS, Array
 from pecli.files.tensor_roles import role_of
@@ -24,6 +26,7 @@ START_NAMES = ("start_pos", "past_length", "past_key_values_length", "offset", "
 _TABLES = ("cos", "sin", "both")
 _FREQUENCIES = "inv_freq"
 
+_Value = TypeVar("_Value")
 Holder = ModuleType | type | TorchModule
 """A Python module, a class, or a module of torch: they hold functions by name."""
 PairOfTables = tuple[TorchTensor, TorchTensor]
@@ -77,16 +80,10 @@ def _holders_of_class(kind: type) -> Iterator[Holder]:
     defines the class.
     """
     for base in kind.__mro__:
-        if _is_of_torch(base):
-            continue
-        yield base
-        namespace = sys.modules.get(base.__module__)
-        if namespace is not None:
-            yield namespace
-
-
-def _is_of_torch(kind: type) -> bool:
-    return kind is object or kind.__module__.partition(".")[0] == "torch"
+        package, _, _ = base.__module__.partition(".")
+        if package not in ("builtins", "torch"):
+            yield base
+            yield sys.modules.get(base.__module__, base)
 
 
 def _points_of(holder: Holder) -> Iterator[PatchPoint]:
@@ -169,12 +166,15 @@ class Arguments(NamedTuple):
 
         `rope(q, k, **kwargs)` called with (a, b, offset=3) gives q, k and offset.
         """
-        try:
+        names: Iterable[str] = ()
+        with suppress(TypeError, ValueError):  # no signature, or another one than it states
             bound = inspect.signature(function).bind(*args, **kwargs)
-        except (TypeError, ValueError):  # It has no signature, or another one than it states.
-            return cls({**_numbered("x", args), **kwargs})
-        bound.apply_defaults()
-        return cls(_by_name(bound))
+            bound.apply_defaults()
+            names = bound.signature.parameters
+            args = bound.args
+            kwargs = bound.kwargs
+        numbered = (f"x{number}" for number in count())
+        return cls({**dict(zip(chain(names, numbered), args, strict=False)), **kwargs})
 
     def vectors(self) -> dict[str, TorchTensor]:
         """Return the arguments that may be queries or keys: real tensors that are not tables."""
@@ -205,56 +205,34 @@ class Arguments(NamedTuple):
                 return value
         return None
 
+    def _first_of(self, kind: type[_Value], names: Iterable[str]) -> _Value | None:
+        """Return the first argument with one of these names that is of a kind, or None."""
+        values = map(self.by_name.get, names)
+        return next((value for value in values if isinstance(value, kind)), None)
+
     def start(self) -> int | None:
         """Return the position of the first token, if an argument states it."""
-        for name in START_NAMES:
-            value = self.by_name.get(name)
-            if isinstance(value, int):
-                return value
-        return None
+        return self._first_of(int, START_NAMES)
 
     def layer_type(self) -> str:
         """Return the layer type that is passed by name, as Gemma 3 passes it; empty if none is."""
-        value = self.by_name.get("layer_type")
-        return value if isinstance(value, str) else ""
+        return self._first_of(str, ["layer_type"]) or ""
 
     def heads_axis(self) -> int | None:
         """Return the axis at which the function inserts heads into its tables, or None.
 
         In transformers, `unsqueeze_dim=1` means (batch, heads, L, D), and 2 (batch, L, heads, D).
         """
-        axis = self.by_name.get("unsqueeze_dim")
-        return axis if isinstance(axis, int) else None
-
-
-def _by_name(bound: inspect.BoundArguments) -> dict[str, object]:
-    """Return the arguments of a call by name, those within *args and **kwargs as well.
-
-    `f(q, *rest, **options)` called as f(a, b, offset=3) has q = a, rest0 = b and offset = 3.
-    """
-    by_name: dict[str, object] = {}
-    for name, value in bound.arguments.items():
-        kind = bound.signature.parameters[name].kind
-        if kind is inspect.Parameter.VAR_KEYWORD:
-            by_name.update(value)
-        elif kind is inspect.Parameter.VAR_POSITIONAL:
-            by_name.update(_numbered(name, value))
-        else:
-            by_name[name] = value
-    return by_name
-
-
-def _numbered(name: str, values: Iterable[object]) -> dict[str, object]:
-    """Return values by a name and their number: x0, x1, …"""
-    return {f"{name}{number}": value for number, value in enumerate(values)}
+        return self._first_of(int, ["unsqueeze_dim"])
 
 
 def _is_table_name(name: str) -> bool:
     return role_of(name) in _TABLES or "freq" in name
 
 
-def _dtype_word(tensor: TorchTensor) -> str:
-    return str(tensor.dtype).rpartition(".")[2]  # torch.bfloat16
+def _dtype_word(value: object) -> str:
+    """Return the dtype of a tensor, without the «torch.» of torch.bfloat16; empty for other values."""
+    return str(value.dtype).rpartition(".")[2] if is_tensor(value) else ""
 
 
 def is_real_tensor(value: object) -> TypeGuard[TorchTensor]:
@@ -264,12 +242,12 @@ def is_real_tensor(value: object) -> TypeGuard[TorchTensor]:
 
 def holds_integers(value: object) -> TypeGuard[TorchTensor]:
     """Return True for a tensor of integers."""
-    return is_tensor(value) and _dtype_word(value).startswith(("int", "uint"))
+    return _dtype_word(value).startswith(("int", "uint"))
 
 
 def is_complex_tensor(value: object) -> TypeGuard[TorchTensor]:
     """Return True for a tensor of complex numbers."""
-    return is_tensor(value) and _dtype_word(value).startswith("complex")
+    return _dtype_word(value).startswith("complex")
 
 
 def is_pair_of_tables(value: object) -> TypeGuard[PairOfTables]:
@@ -300,18 +278,12 @@ def rotated_vectors(vectors: Mapping[str, Array], output: object) -> dict[str, T
     has no such argument: then the function did something else.
     """
     rotated: dict[str, TorchTensor] = {}
+    unmatched = dict(vectors)
     for tensor in tensors_in(output):
-        candidates = {name: vector for name, vector in vectors.items() if name not in rotated}
-        name = _first_of_shape(candidates, tuple(tensor.shape))
-        if name is None or not is_real_tensor(tensor):
+        shape = tuple(tensor.shape)
+        names = [name for name, vector in unmatched.items() if vector.shape == shape]
+        if not names or not is_real_tensor(tensor):
             return {}
-        rotated[name] = tensor
+        rotated[names[0]] = tensor
+        del unmatched[names[0]]
     return rotated
-
-
-def _first_of_shape(tensors: Mapping[str, Array], shape: tuple[int, ...]) -> str | None:
-    """Return the name of the first tensor of a shape; None if there is none."""
-    for name, tensor in tensors.items():
-        if tuple(tensor.shape) == shape:
-            return name
-    return None

@@ -373,12 +373,10 @@ def test_llama_cpp_is_compared_as_if_the_gguf_file_were_converted_again(
     extended_llama3: Extension,
 ) -> None:
     """`runtimes` states whether each program's tables depart from the extended ones. The .gguf file
-    of Llama 3.1 as it is keeps the factors of its llama3 rule; llama.cpp is right with a new one,
-    which the note on it states.
+    of Llama 3.1 as it is keeps the factors of its llama3 rule; llama.cpp is right with a new one.
     """
     (llama_cpp,) = (result for result in extended_llama3.runtimes if result.runtime == "llama.cpp")
     assert not llama_cpp.departs
-    assert llama_cpp.notes == ("of a .gguf that is converted again",)
 
 
 def test_the_figure_of_an_extension_names_both_contexts(extended_llama3: Extension) -> None:
@@ -967,19 +965,21 @@ def test_a_printed_original_length_keeps_tensorrt_llm_from_departing() -> None:
     ("model_type", "method", "reason"),
     [
         pytest.param(
-            "qwen2",
-            "linear",
-            "as asked; the makers use yarn (yarn, as Qwen2.5's model card has it for models of "
-            "32,768 positions)",
-            id="another method than the recommended one is asked for",
+            "gemma3_text", "yarn", "", id="another method than the recommended one is asked for"
         ),
+        pytest.param(
+            "gemma3_text",
+            None,
+            "Gemma 3's own config: linear, factor 8, on its global layers",
+            id="the recommended method is chosen",
+        ),
+        pytest.param("gemma3_text", "linear", "", id="the recommended method is asked for"),
         pytest.param(
             "qwen2",
             None,
-            "yarn, as Qwen2.5's model card has it for models of 32,768 positions",
-            id="the recommended method is chosen",
+            "yarn, which needs the least fine-tuning; the makers name none",
+            id="the recommendation is for models of another context",
         ),
-        pytest.param("qwen2", "yarn", "", id="the recommended method is asked for"),
         pytest.param("llama", "linear", "", id="nothing is recommended, and a method asked for"),
         pytest.param(
             "llama",
@@ -992,8 +992,9 @@ def test_a_printed_original_length_keeps_tensorrt_llm_from_departing() -> None:
 def test_the_reason_for_a_method_quotes_the_makers(
     model_type: str, method: str | None, reason: str
 ) -> None:
-    """`method` is what the user asks for; None leaves the choice to pecli. The model card of Qwen2.5
-    recommends YaRN (its models have 32,768 positions, here 64); Llama's recommend nothing.
+    """`method` is what the user asks for; None leaves the choice to pecli. Gemma 3's config has linear
+    scaling. The card of Qwen2.5 is about models of 32,768 positions, and this one has 64; Llama's
+    recommend nothing.
     """
     model = {**LLAMA_OF_64_POSITIONS, "model_type": model_type}
     assert pecli.extend(model, 256, method).reason == reason

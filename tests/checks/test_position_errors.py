@@ -25,7 +25,7 @@ def test_an_element_that_is_not_a_number_is_beyond_any_tolerance() -> None:
     exact = np.ones((20, 2), np.float32)
     wrong = exact.copy()
     wrong[7, 1] = np.nan
-    (drift,) = measure_drifts(rows_of(exact), {"table": rows_of(wrong)}, tolerance=1e30).tables
+    (drift,) = measure_drifts(rows_of(exact), {"table": rows_of(wrong)}, 1e30, range(20)).tables
 
     assert drift.first_beyond == 7
     assert drift.max_abs_error == np.inf

@@ -78,16 +78,24 @@ class CallTokens:
             return self._state_without_batch(array)
         if self.has_padding and self.axes == 1:
             return {"attention_mask": self.is_token.astype(np.int64)}
-        if _are_consecutive(self.positions):
-            return {"offset": int(self.positions[0, 0])}
-        return self.options_of_all_tokens()
+        return self._state_shortly(self._ids_of_all_tokens)
 
     def options_of_all_tokens(self) -> MutableValues:
-        """Return the option of `verify` that lists the position of every token.
+        """Return the option of `verify` that lists the position of every token."""
+        return self._state_on_all_axes(self._ids_of_all_tokens)
 
-        Padding has no right position, so that the model's own ids state it.
-        """
-        return self._state_on_all_axes(np.where(self.is_token, self.right_ids, self.used_ids))
+    @property
+    def _ids_of_all_tokens(self) -> Indices:
+        """The right positions of tokens; padding has none, so that the model's own ids state it."""
+        ids: Indices = np.where(self.is_token, self.right_ids, self.used_ids)
+        return ids
+
+    def _state_shortly(self, positions: Indices) -> MutableValues:
+        """Return the shorter option for positions (axes or 1, …, L): `{"offset": 7}`, or a list of all."""
+        rows = positions.reshape(-1, self.length)
+        if _are_consecutive(rows):
+            return {"offset": int(rows[0, 0])}
+        return self._state_on_all_axes(positions)
 
     def _state_on_all_axes(self, positions: Indices) -> MutableValues:
         """Return the option of `verify` for positions (axes or 1, …, L).
@@ -107,10 +115,7 @@ class CallTokens:
         if array.shape[-2] != self.length:
             return {}
         sequence = int(self.is_token.sum(axis=1).argmax())
-        positions = self.right_ids[:, sequence]
-        if _are_consecutive(positions):
-            return {"offset": int(positions[0, 0])}
-        return self._state_on_all_axes(positions)
+        return self._state_shortly(self.right_ids[:, sequence])
 
     def find_id_problems(self) -> Iterator[WrongIds]:
         """Yield a problem for the first sequence whose tokens were not at the positions that they need.
@@ -118,9 +123,8 @@ class CallTokens:
         An id is the position that the model's code used. With left padding, mask 0 0 1 1 1, the three
         tokens need the ids 0, 1, 2; code that ignores the mask uses 2, 3, 4. Padding may have any ids.
         """
-        if self.has_images:
-            return  # All ids count as right.
-        # Text has the same ids on all axes: (batch, L), or (1, L) for all sequences.
+        # Of images, all ids count as right, so that none differ. Text has the same ids on all axes:
+        # (batch, L), or (1, L) for all sequences.
         ids_of_text = self.used_ids[0]
         used_ids = np.broadcast_to(ids_of_text, self.positions.shape)
         for sequence, is_token in enumerate(self.is_token):

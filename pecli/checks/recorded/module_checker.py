@@ -45,6 +45,13 @@ class Kind(Enum):
     UNKNOWN = auto()
 
 
+KINDS_BY_ROLE: Mapping[str | None, Kind] = {
+    "cos": Kind.TABLES,
+    "sin": Kind.TABLES,
+    "inv_freq": Kind.FREQUENCIES,
+}
+
+
 class ModuleGroup(NamedTuple):
     """Tensors of a module that are checked together, by their names within the module."""
 
@@ -161,11 +168,8 @@ class ModuleChecker:
 
         `rotary_emb_local` states it by a word, and `model.layers.5.self_attn` by the number 5.
         """
-        layer_type = self.encodings.layer_named(module)
-        layer = layer_of(module)
-        if layer_type is None and layer is not None:
-            return self.encodings.layer_named(f"layers.{layer}")
-        return layer_type
+        by_number = f"layers.{layer_of(module)}"  # It names no layer if the module is in none.
+        return self.encodings.layer_named(module) or self.encodings.layer_named(by_number)
 
     def _check_frequencies(
         self, call: int, module: str, tensors: Mapping[str, Array]
@@ -292,7 +296,7 @@ class ModuleChecker:
         return RotationCheck(
             call=call,
             module=module,
-            layer_type=layer_type or "",
+            layer_type=layer_type,
             results=(result,),
             rotation=rotation,
         )
@@ -317,9 +321,7 @@ class ModuleChecker:
         row_numbers = self._find_row_numbers(tokens, len(weight))  # (batch, L)
         # Rows that all sequences share must be right for each of them.
         received = np.broadcast_to(rows, (*row_numbers.shape, rows.shape[-1]))
-        if tokens.has_padding:
-            right_rows = weight[row_numbers]
-            received = _replace_rows_of_padding(received, right_rows, tokens.is_token)
+        received = _replace_rows_of_padding(received, weight[row_numbers], tokens.is_token)
         recorded = RecordedRows(
             rows=received, weight=weight, row_numbers=row_numbers, tolerance=self.tolerance
         )
@@ -355,7 +357,7 @@ def _describe_uninitialised_memory(name: str, frequencies: Array) -> str:
 
     The reason quotes the first three. No mistake in a parameter of the model explains such values.
     """
-    if not _is_uninitialised(widened(frequencies)):
+    if _are_plausible(widened(frequencies)):
         return ""
     values = ", ".join(number(float(value), 3) for value in frequencies.ravel()[:3])
     return f"{name} was never initialised: it holds {values}, …"
@@ -381,7 +383,7 @@ def _make_table_check(
     return TableCheck(
         call=call,
         module=module,
-        layer_type=layer_type or "",
+        layer_type=layer_type,
         results=results,
         tables=tables,
         weak=answer.weak,
@@ -407,23 +409,16 @@ def _find_group(name: str) -> tuple[Kind, str]:
     tensor is alone.
     """
     kind = _find_kind(name)
-    if kind is Kind.TABLES:
-        return kind, "cos and sin"
-    if kind is Kind.VECTORS:
-        return kind, _name_vector(name)
-    return kind, name
+    return kind, "cos and sin" if kind is Kind.TABLES else _name_vector(name)
 
 
 def _find_kind(name: str) -> Kind:
     """Return what a tensor is, judging by its name within a module: `q_after` is one of VECTORS."""
-    role = role_of(name)
-    if role in ("cos", "sin"):
-        return Kind.TABLES
     if name.endswith((BEFORE, AFTER)):
         return Kind.VECTORS
-    if role == "inv_freq":
-        return Kind.FREQUENCIES
-    return Kind.ROWS if name == ROWS else Kind.UNKNOWN
+    if name == ROWS:
+        return Kind.ROWS
+    return KINDS_BY_ROLE.get(role_of(name), Kind.UNKNOWN)
 
 
 def _name_vector(name: str) -> str:
@@ -431,12 +426,11 @@ def _name_vector(name: str) -> str:
     return name.removesuffix(BEFORE).removesuffix(AFTER)
 
 
-def _is_uninitialised(frequencies: Floats) -> bool:
-    """Return True if some numbers are not finite, zero, negative, or far from any frequency.
+def _are_plausible(frequencies: Floats) -> bool:
+    """Return False if some numbers are not finite, zero, negative, or far from any frequency.
 
     A buffer that no checkpoint holds keeps what was in memory, if a model is built without values
     first and `inv_freq` is not computed again.
     """
-    if not np.isfinite(frequencies).all():
-        return True
-    return bool((frequencies < LEAST_FREQUENCY).any() or (frequencies > MOST_FREQUENCY).any())
+    is_plausible = (frequencies >= LEAST_FREQUENCY) & (frequencies <= MOST_FREQUENCY)
+    return bool(is_plausible.all())  # NaN compares as False.

@@ -39,13 +39,13 @@ class ModuleCheck(ABC):
     Attributes:
         call: The number of the call.
         module: The path of the module, such as `model.layers.3`.
-        layer_type: The layer type that it belongs to; empty if it is not known, or the only one.
+        layer_type: The layer type that it belongs to; None if it is not known, or the only one.
         results: The comparisons.
     """
 
     call: int
     module: str
-    layer_type: str
+    layer_type: str | None
     results: tuple[Comparison, ...]
 
     @property

@@ -60,10 +60,11 @@ class _RunTensor(NamedTuple):
         self.require(has_right_shape and self._holds_positions(), f"{rule}, whole numbers ≥ 0")
 
     def _holds_positions(self) -> bool:
-        if self.array.dtype.kind not in "iu" or not self.array.size:
+        if self.array.dtype.kind not in "iu":
             return False
         positions = self.array.astype(np.int64)
-        return bool(positions.min() >= 0) and bool(positions.max() <= LAST_POSITION)
+        is_supported = (positions >= 0) & (positions <= LAST_POSITION)
+        return positions.size > 0 and bool(is_supported.all())
 
 
 class _CallRules(NamedTuple):
@@ -150,9 +151,7 @@ class _CallRules(NamedTuple):
 def _is_shape_of_ids(ids_shape: tuple[int, ...], batch: int, length: int) -> bool:
     """Return True for the shape of ids (L,), (batch, L) or (axes, batch, L) of a batch.
 
-    One sequence may stand for all: (L,) is read as (1, 1, L), a batch of 1.
+    One sequence may stand for all: (L,), or (1, L).
     """
-    with_all_axes = (1, 1, *ids_shape)
-    *_, ids_batch, ids_length = with_all_axes
-    has_batch = ids_batch in (1, batch) and len(ids_shape) <= 3
-    return has_batch and ids_length == length
+    batch_shapes = ((length,), (1, length), (batch, length))
+    return len(ids_shape) <= 3 and ids_shape[-2:] in batch_shapes

@@ -29,6 +29,7 @@ AFTER = "_after"
 ROWS = "rows"
 
 _CALL = re.compile(r"calls\.(?P<number>\d{1,9})\.(?P<name>.+)")
+_POSITIONS_OF_CALL = re.compile(rf"calls\.\d{{1,9}}\.{POSITIONS}")
 _LAYERS = (
     re.compile(r"(?:layers?|blocks?|blk|(?<![a-z0-9])[hl])[._-]?(\d{1,6})", re.IGNORECASE),
     re.compile(r"(?:^|\.)(\d{1,6})(?=\.|$)"),
@@ -134,8 +135,7 @@ def _call_of(tensors: Mapping[str, Array]) -> RecordedCall:
 
 def is_recorded_run(names: Iterable[str]) -> bool:
     """Return True if tensors with these names are a recorded run."""
-    matches = map(_CALL.fullmatch, names)
-    return any(match is not None and match[2] == POSITIONS for match in matches)
+    return any(map(_POSITIONS_OF_CALL.fullmatch, names))
 
 
 def layer_of(module: str) -> int | None:

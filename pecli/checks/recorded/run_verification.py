@@ -24,7 +24,7 @@ from pecli.checks.recorded.run_tensors import AFTER, RecordedCall, RecordedRun, 
 from pecli.compare.comparison import problems_of
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.grouping import grouped
-from pecli.errors import NoTablesError, counted, listed
+from pecli.errors import NoTablesError, listed
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
 
@@ -58,39 +58,20 @@ def verify_run(
     problems = [*_find_problems(run, tokens, encodings)]
     if not checks and not problems:
         raise _make_error_for_nothing(label, scheme_names, unchecked)
-    answer = _make_answer(label, scheme_names, checks, unchecked, problems)
     failed = [check for check in checks if not check.passed]
-    if failed:
-        return _with_first_wrong_layer(answer, failed, checks, search_reasons=reasons)
-    # Problems make an answer fail as well, which stays without doubts then.
-    return answer.with_doubts(_find_doubts(run, tokens, encodings, checks))
-
-
-def _make_answer(
-    label: str,
-    scheme_names: Sequence[str],
-    checks: Sequence[ModuleCheck],
-    unchecked: Sequence[str],
-    problems: Sequence[FileProblem],
-) -> RunVerification:
-    """Return the answer that follows from all checks, before reasons and doubts are added to it.
-
-    Args:
-        label: The name of the run.
-        scheme_names: The model's schemes: rope, learned.
-        checks: The comparisons of the values of all modules.
-        unchecked: The names of tensors that no encoding of the model fits.
-        problems: What is wrong beside values, such as position ids.
-    """
     results = tuple(chain.from_iterable(check.results for check in checks))
-    return RunVerification(
+    answer = RunVerification(
         file=label,
         scheme=", ".join(scheme_names),
         tensors=results,
         problems=(*map(str, problems), *problems_of(results)),
         unchecked=tuple(unchecked),
-        wrong_layers=_list_layers([check for check in checks if not check.passed]),
+        wrong_layers=_list_layers(failed),
     )
+    if failed:
+        return _with_first_wrong_layer(answer, failed, checks, search_reasons=reasons)
+    # Problems make an answer fail as well, which stays without doubts then.
+    return answer.with_doubts(_find_doubts(run, tokens, encodings, checks))
 
 
 def _make_error_for_nothing(
@@ -145,33 +126,16 @@ def _write_headline(
 ) -> str:
     """Return the sentence that names the first wrong layer, and the number of wrong ones.
 
-    «layer 2 is the first that is wrong (model.layers.2: q, k); 3 layers right»
+    «layer 2 is the first that is wrong (model.layers.2: q, k); wrong layers: 2, 4 (of 5)»
     """
     where = _name_wrong_tensors(first, failed)
-    has_several_calls = len({check.call for check in checks}) > 1
-    if has_several_calls:
+    if first.call:
         where += f", in call {first.call}"
     if first.layer is None:
         return f"wrong is {where}"
-    wrong_layers = _list_layers(failed)
-    right_count = len(_list_layers(checks)) - len(wrong_layers)
     first_layer = f"layer {first.layer} is the first that is wrong ({where})"
-    return first_layer + _describe_other_layers(wrong_layers, right_count)
-
-
-def _describe_other_layers(wrong_layers: Sequence[int], right_count: int) -> str:
-    """Return the end of a headline: «; wrong are 2 layers: 2, 5; 3 layers right».
-
-    If several layers are wrong and none is right, it is «; so are all layers after it».
-    """
-    right = f"; {counted(right_count, 'layer')} right" if right_count else ""
-    is_only_one_wrong = len(wrong_layers) <= 1
-    if is_only_one_wrong:
-        return right
-    if not right_count:
-        return "; so are all layers after it"
-    wrong = f"; wrong are {counted(len(wrong_layers), 'layer')}: {layer_list(wrong_layers)}"
-    return wrong + right
+    wrong_layers = layer_list(_list_layers(failed))
+    return f"{first_layer}; wrong layers: {wrong_layers} (of {len(_list_layers(checks))})"
 
 
 def _name_wrong_tensors(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> str:
@@ -189,19 +153,19 @@ def _find_reasons(first: ModuleCheck, failed: Sequence[ModuleCheck]) -> Reasons:
     If a table is wrong that several layers share (`model.rotary_emb`), its reasons come first: the
     rotated queries of the layer only inherit the mistake, and show it less precisely.
     """
-    checks_of_shared_tables = [check for check in failed if _is_shared_by(check, first)]
-    checks_of_layer = [check for check in failed if check.module == first.module]
-    for check in [*checks_of_shared_tables, *checks_of_layer]:
+    concerning = [check for check in failed if _concerns(check, first)]
+    for check in sorted(concerning, key=lambda check: check.layer is not None):
         reasons = check.explain()
         if reasons.lines:
             return reasons._replace(lines=[f"{check.label}: {line}" for line in reasons.lines])
     return Reasons()
 
 
-def _is_shared_by(check: ModuleCheck, layer: ModuleCheck) -> bool:
-    """Return True if a check is about a table outside the layers, which a layer takes its rows from."""
-    is_of_type = check.layer_type in ("", layer.layer_type)
-    return check.layer is None and check.call == layer.call and is_of_type
+def _concerns(check: ModuleCheck, layer: ModuleCheck) -> bool:
+    """Return True if a check is about a layer, or a table outside the layers that it takes rows from."""
+    is_outside = check.layer is None and check.call == layer.call
+    is_shared = is_outside and check.layer_type in (None, layer.layer_type)
+    return is_shared or check.module == layer.module
 
 
 # Beside values

@@ -84,11 +84,11 @@ def find_pair_names(names: list[str]) -> dict[str, PairNames]:
     # A name without an ending is the other side: `q` and `q_rope`, `q_before` and `q`.
     names_before = {**without_ending, **stated_before}
     names_after = {**without_ending, **stated_after}
+    stems_of_both_sides = names_before.keys() & names_after.keys()
     pairs = {}
     # At least one name of a pair has an ending that states its side.
     for stem in (*stated_before, *stated_after):
-        has_both_sides = stem in names_before and stem in names_after
-        if has_both_sides and _may_be_query(stem):
+        if stem in stems_of_both_sides and _may_be_query(stem):
             pair = PairNames(names_before[stem], names_after[stem])
             # Of tensors that are named only `before` and `after`, nothing is left as a stem.
             label = stem or pair.after

@@ -82,7 +82,7 @@ def verify_printed(
         readings={tensor.result.name: tensor.note for tensor in compared},
     )
     # Each tensor has the same doubt, with other numbers: that of the first one stands for all.
-    return answer.with_doubts([tensor.doubt for tensor in compared[:1]])
+    return answer.with_doubts([compared[0].doubt])
 
 
 def _pair_printed(before: LoadedFile, after: LoadedFile) -> Iterator[PrintedPair]:

@@ -130,11 +130,11 @@ def check_pair(pair: TensorPair, job: RotationJob) -> RotatedCheck:
     if job.is_unrotated(pair.title):
         return UnrotatedCheck(tensor=tensor, encoding=encodings[0], job=job)
     checks = [RotatedCheck(tensor=tensor, encoding=encoding, job=job) for encoding in encodings]
-    passing = next((check for check in checks if check.result.passed), None)
-    if passing is None:
+    first = max(checks, key=lambda check: check.result.passed)  # the first that passes, if any does
+    if not first.result.passed:
         return min(checks, key=RotatedCheck.misfit)
-    passing.rivals = checks  # A pass is doubtful if another layer type does not pass.
-    return passing
+    first.rivals = checks  # A pass is doubtful if another layer type does not pass.
+    return first
 
 
 def _identify_axes(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob) -> HeadTensor:
@@ -152,10 +152,9 @@ def _identify_axes(pair: TensorPair, encodings: Sequence[Encoding], job: Rotatio
         encodings: The encodings of the layers that the tensor may belong to.
         job: The model, and the options of the user.
     """
-    head_dims = [encoding.head_dim for encoding in encodings]
     # DeepSeek rotates 64 of the 192 channels of a head, and dumps often hold only these.
-    rotary_dims = [encoding.rotary_dim for encoding in encodings]
-    stated_widths = filter(None, (*head_dims, *rotary_dims))
+    widths = [(encoding.head_dim, encoding.rotary_dim) for encoding in encodings]
+    stated_widths = filter(None, chain.from_iterable(widths))
     heads = HeadSizes([*dict.fromkeys(stated_widths)], job.head_counts)
     refuse_flat(pair, heads)
     unfolded = unfold_positions(pair, heads)

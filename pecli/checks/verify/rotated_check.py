@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -60,6 +60,11 @@ from pecli.tensors.row_positions import (
 )
 from pecli.tensors.row_rotation import RowRotation
 
+_Numbering = tuple[
+    type[ElementsWrong] | type[HeadsWrong] | type[ColumnsWrong],
+    Callable[[int | Index], Iterable[int | Index]],
+]
+"""A kind of edits, and the function that returns the places in a file of one of their places."""
 KEYS = re.compile(r"(?<![a-z])k", re.IGNORECASE)  #: the name of keys: `k_3`, not `blk.3.q`
 
 
@@ -67,8 +72,8 @@ class _RotationMisfit(NamedTuple):
     """The degree to which a rotation misfits a tensor: the smaller of two fits better (`min`).
 
     Attributes:
-        mistakes: The number of mistakes in a reason for the difference, on average over the
-            reasons; infinity if none was found. One mistake is more likely than two.
+        mistakes: The largest number of mistakes in a reason for the difference; infinity if none
+            was found. One mistake is more likely than two.
         largest_error: The largest absolute error.
     """
 
@@ -149,13 +154,14 @@ class RotatedCheck:
         llama.cpp's converter permutes the weights of Llama; mlx-lm reads a key that others ignore.
         """
         settings = self.job.settings
-        if settings.layout:
-            return ""
-        if settings.runtime == LLAMA_CPP and has_permuted_weights(self.encoding):
-            return "interleaved, as llama.cpp permutes the weights"
-        if settings.runtime == "mlx-lm" and self.encoding.rope_traditional:
-            return "interleaved, as mlx-lm reads rope_traditional"
-        return ""
+        permutes = has_permuted_weights(self.encoding)
+        is_traditional = self.encoding.rope_traditional
+        conditions = {
+            LLAMA_CPP: (permutes, "interleaved, as llama.cpp permutes the weights"),
+            "mlx-lm": (is_traditional, "interleaved, as mlx-lm reads rope_traditional"),
+        }
+        interleaves, reason = conditions.get(settings.runtime, (False, ""))
+        return reason if interleaves and not settings.layout else ""
 
     @cached_property
     def positions(self) -> TensorPositions:
@@ -223,7 +229,7 @@ class RotatedCheck:
             expected: The tensor as it should be after the rotation.
         """
         tensor = self.tensor
-        if "heads" not in where or not (tensor.has_repeated_heads or tensor.has_folded_heads):
+        if "heads" not in where:
             return where
         wrong_heads: list[int] = []
         for head in _numbers_in(where["heads"]):
@@ -235,8 +241,8 @@ class RotatedCheck:
         places = {**where, "heads": ranges(np.unique(wrong_heads))}
         if tensor.has_folded_heads:
             width = tensor.before.shape[-1]
-            channels = {column % width for column in _numbers_in(where["columns"])}
-            columns = [width * head + channel for head in wrong_heads for channel in channels]
+            channels = np.array(_numbers_in(where["columns"])) % width
+            columns = np.add.outer(np.array(wrong_heads) * width, channels)
             places["columns"] = ranges(np.unique(columns))
         return places
 
@@ -248,9 +254,12 @@ class RotatedCheck:
         not_finite = self.searched_tensor.count_not_finite_before()
         if not_finite:
             return NotFinite(not_finite, "of its values before")
-        if not comparison.mismatched:
-            return self._find_strange_padding()
-        if not self._has_equal_copies():
+        # NaN in padding reaches tokens by way of attention: 0 · NaN is NaN, so that a mask does not
+        # keep it out.
+        spoilt = self.searched_tensor.count_spoilt_padding()
+        if spoilt and not comparison.mismatched:
+            return PaddingNotFinite(spoilt)
+        if comparison.mismatched and not self._has_equal_copies():
             return CopiesDiffer()
         return comparison.finding
 
@@ -259,8 +268,6 @@ class RotatedCheck:
 
         Padding has no right position, so that its rows must not count as wrong.
         """
-        if self.is_token.all():
-            return
         is_padding = np.broadcast_to(self._spread_along_rows(~self.is_token), expected.shape)
         expected[is_padding] = self.tensor.after[is_padding]
 
@@ -275,15 +282,6 @@ class RotatedCheck:
         shape[self.tensor.axis] = rows  # It may be axis 0, if there is one sequence.
         return values.reshape(shape)
 
-    def _find_strange_padding(self) -> PaddingNotFinite | None:
-        """Return a finding if padding, which is not compared, is finite before, and holds infinities or NaN after.
-
-        They reach tokens by way of attention: 0 · NaN is NaN, so that a mask does not keep them
-        out.
-        """
-        count = self.searched_tensor.count_spoilt_padding()
-        return PaddingNotFinite(count) if count else None
-
     def _make_expected(self) -> Array:
         """Return the tensor as it should be after the rotation."""
         return self.rotation.apply(Input(self.tensor.before, self.tensor.pair.label))
@@ -291,8 +289,6 @@ class RotatedCheck:
     def _has_equal_copies(self) -> bool:
         """Return True if the key heads that were repeated for several query heads are equal."""
         values = self.tensor.view.values
-        if values.ndim == self.tensor.before.ndim:
-            return True
         return bool(np.isclose(widened(values), widened(self.tensor.after), equal_nan=True).all())
 
     @property
@@ -330,56 +326,41 @@ class RotatedCheck:
             return []
         if isinstance(self.result.finding, CopiesDiffer):
             return []
-        reasons = [
-            self._with_places_in_file(reason)
-            for reason in explain_rotated(self.searched_tensor, self.job.tolerance.atol)
-        ]
-        if not self.tensor.pair.is_one_of_several:
-            return reasons
-        return [reason.renamed((self.name, *_list_heads_named(reason))) for reason in reasons]
+        reasons = explain_rotated(self.searched_tensor, self.job.tolerance.atol)
+        return [self._as_in_file(reason) for reason in reasons]
 
-    def _with_places_in_file(self, reason: Explanation) -> Explanation:
-        """Return a reason with the places that wrong elements, columns and heads have in the file.
+    def _as_in_file(self, reason: Explanation) -> Explanation:
+        """Return a reason with the name of the tensor, and the places that are wrong in the file.
 
         The search numbers them as if the file had the axes (…, heads, positions, channels). Columns of
         a reason that is about some heads only stay as they are: «head 2: only column 5 differs».
         """
-        of_some_heads = bool(_list_heads_named(reason))
-        return reason.with_each(partial(self._edit_in_file, of_some_heads=of_some_heads))
+        numberings: list[_Numbering] = [
+            (ElementsWrong, self._find_element_in_file),
+            (HeadsWrong, self._find_head_in_file),
+        ]
+        heads = _list_heads_named(reason)
+        if not heads:
+            numberings.append((ColumnsWrong, self._find_columns_in_file))
+        in_file = reason.with_each(partial(_renumber, numberings))
+        return (
+            in_file.renamed((self.name, *heads)) if self.tensor.pair.is_one_of_several else in_file
+        )
 
-    def _edit_in_file(self, edit: Edit, *, of_some_heads: bool) -> Edit:
-        """Return an edit with places of the file, as `_with_places_in_file` has it."""
-        if isinstance(edit, ElementsWrong):
-            return ElementsWrong(tuple(self._elements_in_file(edit.which)))
-        if isinstance(edit, HeadsWrong):
-            return HeadsWrong(tuple(self._heads_in_file(edit.which)))
-        if isinstance(edit, ColumnsWrong) and not of_some_heads:
-            return ColumnsWrong(tuple(self._columns_in_file(edit.which)))
-        return edit
+    def _find_element_in_file(self, element: int | Index) -> Iterable[int | Index]:
+        """Return the indices of an element in the file; one of a vector has a number, and keeps it."""
+        return [element] if isinstance(element, int) else self.tensor.find_element(element)
 
-    def _elements_in_file(self, elements: Iterable[int | Index]) -> Iterator[int | Index]:
-        """Yield the indices of elements in the file; those of a vector have a number, and keep it."""
-        for element in elements:
-            if isinstance(element, int):
-                yield element
-            else:
-                yield from self.tensor.find_element(element)
+    def _find_head_in_file(self, head: int | Index) -> Iterator[int | Index]:
+        """Yield the numbers of a head in the file: 3 for head 3, or (1, 3) if it is of sequence 1."""
+        *sequence, number = np.atleast_1d(head).tolist()
+        for number_in_file in self.tensor.find_head(number):
+            yield (*sequence, number_in_file) if sequence else number_in_file
 
-    def _heads_in_file(self, heads: Iterable[int | Index]) -> Iterator[int | Index]:
-        """Yield the numbers of heads in the file: 3 for head 3, or (1, 3) if it is of sequence 1."""
-        for head in heads:
-            if isinstance(head, int):
-                yield from self.tensor.find_head(head)
-            else:
-                *sequence, number = head
-                for number_in_file in self.tensor.find_head(number):
-                    yield (*sequence, number_in_file)
-
-    def _columns_in_file(self, channels: Iterable[int | Index]) -> Iterator[int | Index]:
-        """Yield the columns of the file that hold some channels."""
-        for channel in channels:
-            assert isinstance(channel, int)
-            yield from self.tensor.find_channel(channel)
+    def _find_columns_in_file(self, channel: int | Index) -> Iterable[int | Index]:
+        """Return the columns of the file that hold a channel."""
+        assert isinstance(channel, int)
+        return self.tensor.find_channel(channel)
 
     @cached_property
     def searched_tensor(self) -> RotatedTensor:
@@ -415,8 +396,8 @@ class RotatedCheck:
     def misfit(self) -> "_RotationMisfit":
         """Return how badly the rotation of this encoding fits a wrong tensor."""
         counts = [len(reason.mistakes) for reason in self.reasons]
-        mean_count = sum(counts) / len(counts) if counts else math.inf
-        return _RotationMisfit(mistakes=mean_count, largest_error=self.result.largest_error)
+        most_mistakes = max(counts, default=math.inf)
+        return _RotationMisfit(mistakes=most_mistakes, largest_error=self.result.largest_error)
 
     @property
     def wrong_rotation(self) -> WrongRotation:
@@ -590,10 +571,8 @@ def _count_rows_like_first(before: AnyArray) -> int:
     Of the rows a a a b a, it is 3: the first three.
     """
     is_like_first = (before == before[:, :1]).all(axis=(0, 2))  # (L,)
-    if is_like_first.all():
-        return len(is_like_first)
-    first_other_row = int(is_like_first.argmin())
-    return first_other_row
+    first_other_row = np.append(is_like_first, False).argmin()  # A row behind the last one differs.
+    return int(first_other_row)
 
 
 def _are_rotations(reasons: Sequence[Explanation]) -> bool:
@@ -601,6 +580,14 @@ def _are_rotations(reasons: Sequence[Explanation]) -> bool:
     edits = [*chain(*(reason.mistakes for reason in reasons))]
     is_rotated = any(isinstance(edit, (Layout, Parameter, Positions)) for edit in edits)
     return is_rotated and Rotation("none") not in edits
+
+
+def _renumber(numberings: Iterable[_Numbering], edit: Edit) -> Edit:
+    """Return an edit that is about wrong places with their numbers in a file; others as they are."""
+    for kind, find_in_file in numberings:
+        if isinstance(edit, kind):
+            return kind(tuple(chain.from_iterable(map(find_in_file, edit.which))))
+    return edit
 
 
 def _numbers_in(spans: Ranges) -> list[int]:

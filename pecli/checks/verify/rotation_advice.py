@@ -54,43 +54,28 @@ class WrongRotation(NamedTuple):
     model: ModelOptions
 
 
-class _AppliedRotation(NamedTuple):
-    """The rotation that was applied to the tensor instead of the expected one.
-
-    Attributes:
-        rope: The scheme, with its base, its offset and so on.
-        layout: The channels that make a pair, as `pecli apply` names them.
-        axis: The axis of positions, as a negative number.
-    """
-
-    rope: Rope
-    layout: str
-    axis: int
-
-
 class _TensorAsFound(NamedTuple):
-    """The axes and the pairs that a tensor seems to have instead of the expected ones.
+    """The axes and the pairs that a tensor seems to have.
 
     Attributes:
-        position_axis: The axis of positions, as a negative number; None if it is the expected one.
-        pair_layout: The channels that make a pair, as `pecli apply` names them; empty if they are
-            the expected ones.
+        position_axis: The axis of positions, as a negative number.
+        pair_layout: The channels that make a pair, as `pecli apply` names them.
         rows_per_restart: The rows between two restarts of positions: 6 if 24 rows count 0 … 5 four
             times; 0 if positions do not restart.
     """
 
-    position_axis: int | None
+    position_axis: int
     pair_layout: str
     rows_per_restart: int
 
     @classmethod
-    def of(cls, reason: Explanation) -> "_TensorAsFound":
-        """Return the axes and the pairs that the edits of a reason state.
+    def of(cls, wrong: WrongRotation, reason: Explanation) -> "_TensorAsFound":
+        """Return the axes and the pairs that a reason states, and the expected ones otherwise.
 
         The edits «position_axis is −3» and «layout is interleaved» give the axis −3 and that layout.
         """
-        position_axis: int | None = None
-        pair_layout = ""
+        position_axis = wrong.tensor.axis
+        pair_layout = wrong.layout
         rows_per_restart = 0
         for edit in reason.edits:
             match edit:
@@ -111,7 +96,7 @@ def find_advice(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterato
     """
     if len(reasons) == 1:
         (reason,) = reasons
-        as_found = _TensorAsFound.of(reason)
+        as_found = _TensorAsFound.of(wrong, reason)
         yield from _advise_on_position_axis(wrong, as_found)
         yield from _advise_on_unstated_heads(wrong, as_found)
         yield from _advise_on_command(wrong, reason, as_found)
@@ -119,7 +104,7 @@ def find_advice(wrong: WrongRotation, reasons: Sequence[Explanation]) -> Iterato
 
 def _advise_on_position_axis(wrong: WrongRotation, as_found: _TensorAsFound) -> Iterator[str]:
     """Yield the option that names the axis of positions, if the reason found another one."""
-    if as_found.position_axis is not None:
+    if as_found.position_axis != wrong.tensor.axis:
         # Of (batch, L, heads, D), axis −3 is number −3 + 4 = 1.
         number = as_found.position_axis + wrong.tensor.before.ndim
         shape = bracketed(wrong.tensor.pair.after.shape)
@@ -151,14 +136,15 @@ def _advise_on_command(
     rope q.npy --model llama-3-8b --offset 1 -o again.npy». The tensor before the rotation has to be in
     a file, and the command must not be too long to be read.
     """
-    if not _is_array_of_file(wrong.tensor):
+    # All tensors here are rotated, so that a reason has a rotary scheme, or none.
+    rope = cast("Rope | None", reason.scheme)
+    if rope is None:
         return
-    applied = _find_applied_rotation(wrong, reason, as_found)
-    if applied is None:
-        return
-    command = shlex.join(_make_command(wrong, applied))
-    if is_readable(command):
-        yield f"reproduce with {command}"
+    has_options = _has_apply_options_for(rope, reason.mistakes, as_found.pair_layout)
+    if has_options and _is_array_of_file(wrong.tensor):
+        command = shlex.join(_make_command(wrong, rope, as_found))
+        if is_readable(command):
+            yield f"reproduce with {command}"
 
 
 def _is_array_of_file(tensor: HeadTensor) -> bool:
@@ -171,92 +157,46 @@ def _is_array_of_file(tensor: HeadTensor) -> bool:
     return has_file and tensor.before.shape == tensor.pair.before.shape
 
 
-def _find_applied_rotation(
-    wrong: WrongRotation, reason: Explanation, as_found: _TensorAsFound
-) -> _AppliedRotation | None:
-    """Return the rotation that was made by mistake; None if `pecli apply` cannot make it.
-
-    It is the expected rotation, except for what the mistake changes: its base, say, the layout of
-    pairs, or the axis of positions.
-
-    Args:
-        wrong: The wrong tensor, and the expected rotation.
-        reason: The mistake, with the rotary scheme that has its parameters: another base, say.
-        as_found: The axis of positions and the layout of pairs, if these are wrong.
-    """
-    rope = _find_rope_to_apply(reason)
-    layout = as_found.pair_layout or wrong.layout
-    if rope is None or layout not in LAYOUTS:
-        return None
-    axis = wrong.tensor.axis if as_found.position_axis is None else as_found.position_axis
-    return _AppliedRotation(rope=rope, layout=layout, axis=axis)
-
-
-def _find_rope_to_apply(reason: Explanation) -> Rope | None:
-    """Return the rotary scheme that has a mistake's parameters; None if `pecli apply` cannot use it.
-
-    The command has no options for mistakes such as exchanged heads, and none for recipes such as
-    float32, since it computes exactly.
-    """
-    if not _has_apply_options_for(reason.mistakes):
-        return None
-    # All tensors here are rotated, so that a reason has a rotary scheme, or none.
-    rope = cast("Rope | None", reason.scheme)
-    if rope is None or rope.recipe != "exact":
-        return None
-    return rope
-
-
-def _has_apply_options_for(mistakes: Iterable[Edit]) -> bool:
-    """Return True if `pecli apply` has an option for each mistake.
+def _has_apply_options_for(rope: Rope, mistakes: Iterable[Edit], layout: str) -> bool:
+    """Return True if `pecli apply` can make the rotation that was made by some mistakes.
 
     It has `--base` and the like for parameters, and `--layout` for pairs, but nothing for exchanged
-    heads or wrong rows.
+    heads or wrong rows, and none for recipes such as float32, since it computes exactly.
     """
-    return all(isinstance(mistake, (Layout, Parameter)) for mistake in mistakes)
+    have_options = all(isinstance(mistake, (Layout, Parameter)) for mistake in mistakes)
+    return have_options and rope.recipe == "exact" and layout in LAYOUTS
 
 
-def _make_command(wrong: WrongRotation, applied: _AppliedRotation) -> list[str]:
+def _make_command(wrong: WrongRotation, rope: Rope, as_found: _TensorAsFound) -> list[str]:
     """Return the words of a command: `pecli apply rope q.npy --base 500000 -o again.npy`."""
     pair = wrong.tensor.pair
-    words = _list_scheme_options(wrong, applied)
-    if applied.axis != SEQ_AXIS:
-        words += ["--seq-axis", str(applied.axis + wrong.tensor.before.ndim)]
+    words = _list_scheme_options(wrong, rope, as_found)
+    if as_found.position_axis != SEQ_AXIS:
+        words += ["--seq-axis", str(as_found.position_axis + wrong.tensor.before.ndim)]
     words += layout_options(current_layout())
     output = "again.safetensors" if pair.dtype == "bfloat16" else "again.npy"
     return ["pecli", "apply", "rope", pair.source, *words, "-o", output]
 
 
-def _list_scheme_options(wrong: WrongRotation, applied: _AppliedRotation) -> list[str]:
+def _list_scheme_options(wrong: WrongRotation, rope: Rope, as_found: _TensorAsFound) -> list[str]:
     """Return the options of `pecli apply` that select the rotation that was used.
 
     If it is the model's own, at most from another position on or in another layout, these are
     `--model NAME --offset 5`; otherwise `--dim 64 --base 500000` and so on.
     """
     expected = wrong.plan.rope
-    differs_in_offset_only = replace(applied.rope, offset=expected.offset) == expected
+    differs_in_offset_only = replace(rope, offset=expected.offset) == expected
     if differs_in_offset_only and wrong.model.name:
-        return [*wrong.model.words(), *_list_changed_places(wrong, applied)]
-    return _list_parameter_options(wrong, applied)
-
-
-def _list_changed_places(wrong: WrongRotation, applied: _AppliedRotation) -> Iterator[str]:
-    """Yield the options by which a rotation differs from the model's: its offset, and its layout."""
-    if applied.rope.offset:
-        yield from ("--offset", str(applied.rope.offset))
-    if applied.layout != wrong.layout:
-        yield from ("--layout", applied.layout)
-
-
-def _list_parameter_options(wrong: WrongRotation, applied: _AppliedRotation) -> list[str]:
-    """Return the options that state a rotation by its parameters: `--dim 64 --base 500000`.
-
-    They are needed if the rotation is that of no model, so that `--model NAME` cannot state it.
-    """
-    words = [*options(applied.rope, without=TABLE_ONLY)]
-    if applied.layout != DEFAULT_LAYOUT:
-        words += ["--layout", applied.layout]
-    last_channels_rotate = wrong.plan.trailing  # The first ones do by default.
-    if last_channels_rotate:
-        words.append("--trailing")
+        words = wrong.model.words()
+        usual_layout = wrong.layout
+        if rope.offset:
+            words += ["--offset", str(rope.offset)]
+    else:
+        words = [*options(rope, without=TABLE_ONLY)]
+        usual_layout = DEFAULT_LAYOUT
+        last_channels_rotate = wrong.plan.trailing  # The first ones do by default.
+        if last_channels_rotate:
+            words.append("--trailing")
+    if as_found.pair_layout != usual_layout:
+        words += ["--layout", as_found.pair_layout]
     return words

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,11 +51,9 @@ class Tokens(NamedTuple):
     @property
     def sequence_length(self) -> int | None:
         """The number of tokens in a sequence; None if nothing states it."""
-        by_token = self.positions if self.attention_mask is None else self.attention_mask
-        if by_token is None or not np.shape(by_token):
-            return None
-        *_, length = np.shape(by_token)
-        return int(length)
+        by_token: Any = self.positions if self.attention_mask is None else self.attention_mask
+        shape = np.shape(by_token)  # () of None
+        return shape[-1] if shape else None
 
     def rows(self, offset: int | None) -> RowPositions:
         """Return the positions of the rows of tensors; they count from the offset if none are stated."""
@@ -154,8 +152,6 @@ class RotationJob:
         """
         encodings = self.find_encodings_named(name)
         fitting = [rope for rope in encodings if width in (rope.head_dim, rope.rotary_dim)]
-        if not fitting:
-            fitting = [indexer for indexer in self.indexers if width == indexer.head_dim]
         return fitting or encodings[:1]
 
     def is_unrotated(self, name: str) -> bool:

@@ -135,12 +135,9 @@ def _make_label(name: str, label: str) -> str:
 
 def _name_source(name: str, source: Opened) -> str:
     """Return the file that holds a tensor before the rotation, or FILE:NAME; empty for an array."""
-    file = source.file
-    if not source.label:
-        return ""
-    if name in file.renamed:
-        return f"{source.label}:{file.renamed[name]}"
-    return f"{source.label}:{name}" if len(file.outlines) > 1 else source.label
+    if not source.label or name == ARRAY_NAME:
+        return source.label
+    return f"{source.label}:{source.file.renamed.get(name, name)}"
 
 
 def _choose_title(name: str, label: str) -> str:
@@ -153,7 +150,7 @@ def _choose_title(name: str, label: str) -> str:
 def _make_name_error(name: str, label: str, source: Opened) -> FileError:
     """Return the error for a tensor after the rotation that has none of its name before."""
     names_before = listed([*source.file.outlines], MAX_LISTED)
-    problem = f"holds {name}, and {source.label or 'those before'} {names_before}"
+    problem = f"holds {name}, and those before {names_before}"
     advice = "the names must agree; or name one of each: FILE:NAME"
     return FileError(label or "arrays", problem, advice)
 
@@ -178,11 +175,11 @@ def _make_pair(name: str, label: str, before: Array, after: Array) -> TensorPair
 
 
 def _require_channels(label: str, before: Array, after: Array) -> None:
-    """Raise ParameterError if one tensor is a single number, without channels to rotate, or both are empty."""
+    """Raise ParameterError if one tensor is a single number, without channels to rotate, or the one after is empty."""
     is_single_number = min(before.ndim, after.ndim) == 0
     if is_single_number:
         raise _make_shape_error(label, before, after)
-    if before.shape == after.shape and not after.size:
+    if not after.size:
         given = f"of shape {after.shape}"
         raise ParameterError(label, given, "it holds no numbers", "give some to compare")
 
