@@ -18,7 +18,7 @@ from pecli.files.contents import (
     LoadedFile,
     Place,
     UnreadTensor,
-    read_contents_or_beginning,
+    read_contents,
 )
 
 NUMBERS = {
@@ -185,15 +185,9 @@ class Reader:
         """Return the next bytes."""
         start = self.at
         self.at += count
-        if self.at > len(self._contents.data):
-            self._refuse_end()
-        return self._contents.data[start : self.at]
-
-    def _refuse_end(self) -> None:
-        """Raise the error for a header that goes on beyond the bytes that were read."""
         is_truncated = self.at > self._contents.size
         self._contents.refuse_if(is_truncated, "is truncated: its header goes on beyond its end")
-        self._contents.check_whole()
+        return self._contents.data[start : self.at]
 
     def number(self, code: str) -> Any:
         """Return the next number, which has a code of `struct`."""
@@ -332,7 +326,7 @@ def _read_entry(contents: Contents, reader: Reader) -> GgufTensor:
 
 def header_of(path: str) -> GgufHeader:
     """Read the header of the file at `path`."""
-    return read_header(read_contents_or_beginning(path))
+    return read_header(read_contents(path))
 
 
 def read(contents: Contents) -> LoadedFile:

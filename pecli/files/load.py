@@ -20,7 +20,7 @@ from pecli.files.contents import (
     START,
     LazyTensors,
     LoadedFile,
-    read_contents_or_beginning,
+    read_contents,
 )
 from pecli.files.formats import format_of_bytes
 from pecli.files.npy import ARRAY_NAME
@@ -44,7 +44,7 @@ def load_file(path: str) -> LoadedFile:
         return _load_folder(path)
     if path.lower().endswith(INDEX):
         return _load_shards(path, shards_of_index(path))
-    contents = read_contents_or_beginning(path, _pipe_limit)
+    contents = read_contents(path, _pipe_limit)
     file_format = format_of_bytes(contents.path, bytes(contents.data[:START]))
     loaded = in_stated_shape(file_format.read(contents))
     for text in loaded.notes:
