@@ -439,8 +439,8 @@ def _mapped_file(file: BinaryIO, name: str) -> mmap.mmap | None:
     except OSError as problem:
         if problem.errno == errno.ENOMEM and size > MAX_READ:
             size_in_mib = f"{size / (1 << 20):,.0f} MiB"
-            problem = f"its {size_in_mib} do not fit into the address space of this process"
-            raise FileError(name, problem, "raise the limit (ulimit -v)") from None
+            fact = f"its {size_in_mib} do not fit into the address space of this process"
+            raise FileError(name, fact, "raise the limit (ulimit -v)") from None
         return None  # Some file systems cannot map files.
 
 

@@ -154,7 +154,7 @@ def operation_count(path: Path) -> int:
         Limit("phi2.log", "eval_callback.MAX_DIM", lambda path: 80),
         Limit("t.json", "json_file.MAX_LISTS", bracket_and_quote_count),
         Limit("t.json", "json_file.MAX_TENSORS", lambda path: len(["cos", "inv_freq", "é"])),
-        Limit("typed_rows.json", "plain_json.MAX_ROWS", lambda path: 2),
+        Limit("typed_rows.json", "plain_json.MAX_ARRAYS", lambda path: 2),
     ]
 )
 def test_text_files_are_read_at_a_limit_and_refused_beyond(
