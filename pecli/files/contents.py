@@ -140,18 +140,6 @@ class Contents:
         flat = np.frombuffer(self.data, stored_dtype, math.prod(shape), offset)
         return _with_usual_bytes(flat).reshape(shape, order="F" if fortran else "C")
 
-    def forget_before(self, offset: int) -> None:
-        """Let the system drop what was read before an offset; it is read again if it is needed.
-
-        The pages of a mapped file count as memory of this process as long as they are there. They
-        are dropped as a whole: with pages of 4,096 bytes and the offset 10,000, the first two.
-        """
-        mapped = self.data.obj
-        has_advice = hasattr(mmap, "MADV_DONTNEED")  # Windows has not.
-        if has_advice and isinstance(mapped, mmap.mmap) and len(self.data) == len(mapped):
-            bytes_of_whole_pages = offset - offset % mmap.PAGESIZE
-            mapped.madvise(mmap.MADV_DONTNEED, 0, bytes_of_whole_pages)
-
     def data_bytes(self, shape: tuple[int, ...], itemsize: int) -> int:
         """Return the size of a tensor in bytes; refuse a shape that no file can hold."""
         self.refuse_impossible_shape(shape, itemsize)

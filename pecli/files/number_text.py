@@ -18,7 +18,6 @@ from pecli.errors import FileError, quoted
 from pecli.files.contents import MAX_AXES, MAX_TEXT, Contents
 
 PIECE = 1 << 16  # bytes of a line that are scanned at once
-FORGET_AFTER = 4 << 20  # bytes of a file that stay in memory once they were scanned
 MAX_NUMERAL = 2048  # bytes of a number; the longest exact float64 has 1,100
 MAX_REST = 2 * MAX_NUMERAL  # bytes of a line after PIECE in which the number there must end
 MAX_EXACT_INTEGER = 2**53  # up to here, float64 holds every whole number
@@ -89,8 +88,7 @@ class Piece(NamedTuple):
 def pieces(contents: Contents, start: int = 0, stop: int | None = None) -> Iterator[Piece]:
     """Yield the text of a file in pieces that end between two numbers.
 
-    A piece is a line, a part of a very long line, or a column: many lines of one number each. Memory
-    of what was read is given back on the way, so that files may be larger than memory.
+    A piece is a line, a part of a very long line, or a column: many lines of one number each.
 
     Raises:
         FileError: the file is too large, or has a word of thousands of letters.
@@ -100,11 +98,7 @@ def pieces(contents: Contents, start: int = 0, stop: int | None = None) -> Itera
     contents.refuse_if(is_too_large, problem, "write .npy, or raw numbers and --shape")
     end = len(contents.data) if stop is None else stop
     offset = start
-    end_of_forgotten = start  # the memory of the text before it was given back
     while offset < end:
-        if offset - end_of_forgotten > FORGET_AFTER:
-            contents.forget_before(offset)
-            end_of_forgotten = offset
         piece = _piece_at(contents, offset, end)
         yield piece
         offset += len(piece.text)

@@ -23,7 +23,6 @@ import pecli
 from pecli.engine.table import table_of
 from pecli.errors import FileError
 from pecli.files import save_tables
-from pecli.files.contents import Contents
 from tests.files.conftest import SPEC, is_read
 
 DATA = Path(__file__).parent / "data"
@@ -295,12 +294,3 @@ def test_a_safetensors_header_of_more_than_16_mib_is_refused_as_such(
 
     with pytest.raises(FileError, match=problem):
         pecli.load(path)
-
-
-def test_bytes_in_memory_are_kept() -> None:
-    """`forget_before(2)` drops the pages of a mapped file that were read. Bytes in memory, such as
-    those of standard input, must stay.
-    """
-    contents = Contents("x.npy", memoryview(b"abc"))
-    contents.forget_before(2)
-    assert bytes(contents.data) == b"abc"
