@@ -150,6 +150,18 @@ class Scheme(Displayed, ABC):
         if condition:
             raise self._wrong(name, rule, advice)
 
+    def _refuse_set(self, names: Collection[str], rule: str, advice: str) -> None:
+        """Raise ParameterError for the first of some parameters that is set, if any is.
+
+        Args:
+            names: The parameters, which are None or the choice "none" if they are not set.
+            rule: The rule that excludes them.
+            advice: How to mend it.
+        """
+        for name in names:
+            is_set = getattr(self, name) not in (None, "none")
+            self._refuse_if(is_set, name, rule, advice)
+
     @classmethod
     @cache
     def parameters(cls) -> dict[str, ParameterRule]:
