@@ -365,9 +365,8 @@ def floating(name: str, values: object, dtypes: Sequence[str] = FLOATS[:4]) -> A
     if dtype_name(array.dtype) in dtypes:
         return array
     rule = f"it must be {', '.join(dtypes[:-1])} or {dtypes[-1]}"
-    advice = ""
-    if name.isidentifier() and array.dtype.kind != "c":
-        advice = f"convert it first, as with {name}.astype('float32')"
+    is_complex = array.dtype.kind == "c"  # A conversion would drop the imaginary parts.
+    advice = "" if is_complex else "convert it first, as with x.astype('float32')"
     raise KindError(name, _of_dtype(array), rule, advice)
 
 
@@ -485,11 +484,10 @@ def indices(name: str, text: str, count: int) -> range:
     single, start, stop = match.groups()
     if single is None:
         return range(count)[slice(_integer(start), _integer(stop))]
-    index = int(single)
-    if index < 0:  # counted from the end
-        index += count
-    if not 0 <= index < count:
-        raise ParameterError(name, text, f"there are {count}")
+    try:
+        index = range(count)[int(single)]  # A negative number counts from the end.
+    except IndexError:
+        raise ParameterError(name, text, f"there are {count}") from None
     return range(index, index + 1)
 
 
