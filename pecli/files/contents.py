@@ -183,10 +183,8 @@ def _has_endless_rows(shape: tuple[int, ...]) -> bool:
 
     A tensor of the shape (10**12, 0) needs no bytes, so that its size is no limit.
     """
-    if 0 not in shape:
-        return False
-    nonzero_sides = [side for side in shape if side != 0]
-    return math.prod(nonzero_sides) > MAX_EMPTY_ROWS
+    nonzero_sides = filter(None, shape)
+    return 0 in shape and math.prod(nonzero_sides) > MAX_EMPTY_ROWS
 
 
 def leaves_folder(name: str) -> bool:
@@ -248,11 +246,13 @@ class PrintedText(NamedTuple):
         decimals: the digits after the decimal point, if printing rounded the numbers; else 0.
         are_rows: whether lines are the only axes, so that a column may stand for a vector.
         states_dtype: whether numbers were rounded to a small dtype that the text states.
+        is_text: whether there is a text; False only for NOT_PRINTED.
     """
 
     decimals: int = 0
     are_rows: bool = True
     states_dtype: bool = False
+    is_text: bool = True
 
     @property
     def rounding(self) -> float:
@@ -267,6 +267,10 @@ class PrintedText(NamedTuple):
             return 0.0
         largest_error = 0.5 * 10.0**-self.decimals
         return 2 * largest_error if self.states_dtype else largest_error
+
+
+NOT_PRINTED = PrintedText(are_rows=False, is_text=False)
+"""The text of a file that holds numbers in their dtypes."""
 
 
 class PrintedPart(NamedTuple):
@@ -313,7 +317,7 @@ class LoadedFile:
         tensors: the tensors by name.
         metadata: texts by name.
         unread: tensors that are listed only.
-        printed: the text that the numbers were read from; None if the file states dtypes.
+        printed: the text that the numbers were read from.
         notes: what was assumed while it was read.
         renamed: by name, a tensor's name in the file, if it is called differently here.
         parts: by name, the elements that are there of tensors that were not printed as a whole.
@@ -325,7 +329,7 @@ class LoadedFile:
     tensors: Mapping[str, Array]
     metadata: dict[str, str] = field(default_factory=dict)
     unread: tuple[UnreadTensor, ...] = ()
-    printed: PrintedText | None = None
+    printed: PrintedText = NOT_PRINTED
     notes: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
     parts: Mapping[str, PrintedPart] = field(default_factory=dict)
@@ -346,7 +350,7 @@ class LoadedFile:
 
     def read_as(self, dtype: str) -> "LoadedFile":
         """Return the file with decimals, which have no dtype in text, rounded to a dtype."""
-        if self.printed is None:
+        if not self.printed.is_text:
             return self
         tensors: dict[str, Array] = {}
         for name, array in self.tensors.items():
@@ -357,12 +361,12 @@ class LoadedFile:
     @property
     def rounding(self) -> float:
         """The largest error that printing the numbers made; 0 if they were not printed as text."""
-        return 0.0 if self.printed is None else self.printed.rounding
+        return self.printed.rounding
 
     @property
     def has_rows_only(self) -> bool:
         """True if lines of text are the only axes, so that a column may stand for a vector."""
-        return self.printed is not None and self.printed.are_rows
+        return self.printed.are_rows
 
 
 PipeLimit = Callable[[str, bytes], int]

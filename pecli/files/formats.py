@@ -262,7 +262,8 @@ def _not_recognised(path: str, first_bytes: bytes) -> FileError | ParameterError
 def readable_suffixes() -> list[str]:
     """Return the most common suffix of every format that is read from a single file."""
     readable = [candidate for candidate in FORMATS if candidate.signature is not is_not_read]
-    return [candidate.suffixes[0] for candidate in readable if candidate.suffixes]
+    suffixes = chain(*(candidate.suffixes[:1] for candidate in readable))
+    return list(suffixes)
 
 
 def written_formats() -> list[Format]:

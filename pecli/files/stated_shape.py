@@ -34,7 +34,7 @@ def in_stated_shape(file: LoadedFile) -> LoadedFile:
 
 def _is_whole_text(file: LoadedFile) -> bool:
     """Return True for tensors that were printed with all of their elements."""
-    return file.printed is not None and not file.parts
+    return file.printed.is_text and not file.parts
 
 
 def _wrong_size(file: LoadedFile, stated: RawLayout) -> FileError:
