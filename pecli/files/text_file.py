@@ -46,8 +46,9 @@ _BRACKET = re.compile(rb"[\[\]{}()]")
 _NESTED_TUPLES = re.compile(rb"\(\s*\([\s(]*[-+.\d]")
 """The beginning of Python's tuples of tuples, `((0.5, 0.25), …`. A tuple alone, `(0.5, 0.25)`, is a
 row, and `((tensor([…` are several tensors."""
-_PARENTHESISED_NUMBER = re.compile(rb"\([^,()\[\]{}]*\)")
-"""`(0.5)`, which has no comma and is no tuple, or a type of C, `(float)`."""
+_PARENTHESISED_NUMBER = re.compile(rb"(?<![\w\]])\((\s*[-+]?(?:[.\d]|nan|inf)[^\s,()\[\]{}]*\s*)\)")
+"""`(0.5)`, which has no comma and is no tuple, or a complex number of Python, `(0.5+1j)`. The index of
+`cos(3)` follows a word."""
 _COMMENT = re.compile(rb"/\*.*?\*/|//.*|#.*")
 _PROMPT = re.compile(rb"\s*(?:>>>|In \[\d+\]:)\s")
 """What Python and IPython print before the line that a user types."""
@@ -117,7 +118,6 @@ class _TextReader:
 
         # The brackets around the next numbers:
         self.unclosed_list: NestedNumbers | None = None  # the numbers since its opening bracket
-        self.parentheses_in_list: list[bool] = []  # those still open; True if one began a tuple
 
         self.sentence_count = 0  # lines without numbers that name nothing, such as «loading ...»
 
@@ -312,41 +312,13 @@ class _TextReader:
     def _delimits_list(self, bracket: re.Match[bytes]) -> bool:
         """Return True if a list begins or ends at a bracket, a brace or a parenthesis.
 
-        Of parentheses, only those of tuples do so that are read as lists.
+        Within a list, parentheses are those of tuples, as in `[(1.0, 2.0), (3.0, 4.0)]`. Outside,
+        only a tuple of tuples is a list, `((1.0, 2.0), (3.0, 4.0))`: the parentheses of `(1.0, 2.0)`
+        stand around a row, and those of `tensor([1.0])` around a list.
         """
-        sign = bracket[0]
-        if sign == b"(":
-            return self._enter_parenthesis(bracket)
-        if sign == b")":
-            return self._leave_parenthesis()
-        return True
-
-    def _enter_parenthesis(self, parenthesis: re.Match[bytes]) -> bool:
-        """Return True if an opening parenthesis begins a list, and keep this for the closing one."""
-        begins_tuple = self._begins_tuple(parenthesis)
-        # Outside of lists, only tuples are kept. For others, `_leave_parenthesis` finds nothing.
-        if self._is_in_list or begins_tuple:
-            self.parentheses_in_list.append(begins_tuple)
-        return begins_tuple
-
-    def _begins_tuple(self, parenthesis: re.Match[bytes]) -> bool:
-        """Return True if an opening parenthesis begins a tuple that is read as a list.
-
-        Within a list, this is every tuple, as in `[(1.0, 2.0), (3.0, 4.0)]`, but no single number,
-        `[(0.5)]`. Outside, it is only a tuple of tuples, `((1.0, 2.0), (3.0, 4.0))`: the parentheses
-        of `(1.0, 2.0)` stand around a row, and those of `tensor([1.0])` around a list.
-        """
-        text = parenthesis.string
-        start = parenthesis.start()
-        if self._is_in_list:
-            return _PARENTHESISED_NUMBER.match(text, start) is None
-        return _NESTED_TUPLES.match(text, start) is not None
-
-    def _leave_parenthesis(self) -> bool:
-        """Note a closing parenthesis; return True if it ends a tuple that is read as a list."""
-        if not self.parentheses_in_list:
-            return False  # It was opened outside of all lists.
-        return self.parentheses_in_list.pop()
+        if self._is_in_list or bracket[0] not in (b"(", b")"):
+            return True
+        return _NESTED_TUPLES.match(bracket.string, bracket.start()) is not None
 
     @property
     def _tensor_name(self) -> str:
@@ -390,7 +362,6 @@ class _TextReader:
             values = self.unclosed_list.array(self.contents, offset)
             numbers = self.unclosed_list.numbers
             self.unclosed_list = None
-            self.parentheses_in_list.clear()
             self._add_completed(values, numbers, offset, is_c_array=is_brace)
 
     def _add_completed(
@@ -559,12 +530,12 @@ class _TextReader:
 def _without_wrappers(text: bytes) -> bytes:
     """Return a text with blanks in place of comments, dtypes and words around an array.
 
-    `array([0.5], dtype=float32)  # cos` keeps `([0.5])`. Every number stays at its place, so that
-    errors name the right column.
+    `array([0.5], dtype=float32)  # cos` keeps `([0.5])`, and `np.float64(0.5)` only the number. Every
+    number stays at its place, so that errors name the right column.
     """
     for pattern in (_COMMENT, _ATTRIBUTE, _WRAPPER):
         text = pattern.sub(lambda match: b" " * len(match[0]), text)
-    return text
+    return _PARENTHESISED_NUMBER.sub(rb" \1 ", text)
 
 
 def _without_prompt(line: bytes) -> bytes:

@@ -47,8 +47,6 @@ class HeadRange(ParameterRule):
 
     def check(self, name: str, value: object) -> HeadSlice:
         """Return the heads of a tensor-parallel shard: "4:8", or (4, 8), are heads 4 to 7."""
-        if isinstance(value, HeadSlice):
-            return value
         if isinstance(value, str):
             return self.parse(name, value)
         match whole_numbers_of(name, value, self.rule, most=3):
