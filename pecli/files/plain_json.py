@@ -26,6 +26,7 @@ from pecli.files.strict_json import MAX_DEPTH, refused_as_json, unique_members
 MAX_TENSORS = 10_000
 MAX_LISTS = 2 * MAX_TENSORS  # A tensor of JavaScript has a list of its shape as well.
 MAX_ARRAYS = 1 << 20  # lists of numbers, of which each takes some 200 bytes of memory
+MAX_VALUES = 4 << 20  # other values, which are kept as objects of Python
 _EMPTY = re.compile(rb"\s*\]")
 """The rest of a list without items."""
 _NUMBERS_IN_QUOTES = (b'"NaN"', b'"Infinity"', b'"-Infinity"')
@@ -202,8 +203,12 @@ class _Decoder(json.JSONDecoder):
         self.contents = contents
         self.decimals: list[int] = []  # of each list, to which it was rounded; 0 for all digits
         self.depth = 0  # objects and lists around the value that is read
+        self.value_count = 0
         self.parse_array = self._list
         self.parse_object = self._object
+        self.parse_string = self._text
+        self.parse_float = self._number
+        self.parse_int = self._number
         self.scan_once = _PythonScanner(self)
 
     def _members(self, members: list[tuple[str, object]]) -> dict[str, object]:
@@ -242,11 +247,29 @@ class _Decoder(json.JSONDecoder):
 
         The brackets of a list may be searched once for every list around it.
         """
+        self._count_value()
         self.depth += 1
         is_too_deep = self.depth > MAX_DEPTH
         self.contents.refuse_if(is_too_deep, f"is nested more than {MAX_DEPTH} levels deep")
         yield
         self.depth -= 1
+
+    def _count_value(self) -> None:
+        """Count a value that becomes an object of Python, of some fifty bytes; refuse too many."""
+        self.value_count += 1
+        if self.value_count > MAX_VALUES:
+            raise self.contents.error(f"has more than {MAX_VALUES:,} values beside its lists")
+
+    def _text(self, *text_and_start: Any) -> tuple[str, int]:
+        """Return a text that is no name."""
+        self._count_value()
+        text_and_end: tuple[str, int] = json.decoder.scanstring(*text_and_start)  # type: ignore[attr-defined]
+        return text_and_end
+
+    def _number(self, literal: str) -> float:
+        """Return a number that is in no list of numbers."""
+        self._count_value()
+        return float(literal)
 
     def _holds_numbers(self, start: int) -> bool:
         """Return True if a list, whose bracket was read, holds only numbers, or lists of them.

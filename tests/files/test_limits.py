@@ -294,3 +294,19 @@ def test_a_safetensors_header_of_more_than_16_mib_is_refused_as_such(
 
     with pytest.raises(FileError, match=problem):
         pecli.load(path)
+
+
+def test_values_beside_the_lists_of_json_are_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text, a number, an object and a list that holds no numbers are four values, beside the object
+    around them. The limit, lowered to these five, bounds the memory for objects of Python.
+    """
+    path = tmp_path / "x.json"
+    path.write_text('{"a": "text", "b": 1.5, "c": {}, "d": [], "e": [1, 2]}')
+    monkeypatch.setattr("pecli.files.plain_json.MAX_VALUES", 5)
+    assert [*pecli.load(path)] == ["e"]
+
+    monkeypatch.setattr("pecli.files.plain_json.MAX_VALUES", 4)
+    with pytest.raises(FileError, match="more than 4 values beside its lists"):
+        pecli.load(path)
