@@ -85,7 +85,7 @@ class Piece(NamedTuple):
             offset += len(line)
 
 
-def pieces(contents: Contents, start: int = 0, stop: int | None = None) -> Iterator[Piece]:
+def pieces(contents: Contents, start: int = 0, stop: int = MAX_TEXT) -> Iterator[Piece]:
     """Yield the text of a file in pieces that end between two numbers.
 
     A piece is a line, a part of a very long line, or a column: many lines of one number each.
@@ -96,7 +96,7 @@ def pieces(contents: Contents, start: int = 0, stop: int | None = None) -> Itera
     is_too_large = len(contents.data) > MAX_TEXT
     problem = f"has more than {MAX_TEXT >> 20} MiB of text"
     contents.refuse_if(is_too_large, problem, "write .npy, or raw numbers and --shape")
-    end = len(contents.data) if stop is None else stop
+    end = min(len(contents.data), stop)
     offset = start
     while offset < end:
         piece = _piece_at(contents, offset, end)

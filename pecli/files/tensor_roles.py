@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
+from itertools import chain
 
 from pecli.engine.schemes import SCHEMES
 from pecli.files.checkpoint_names import checkpoint_names
@@ -166,7 +167,5 @@ def layer_named(name: str, layer_types: Iterable[str]) -> str | None:
 
 def _is_meant(layer_type: str, words: set[str]) -> bool:
     """Return True if words mean a layer type: `local` means `sliding_attention`."""
-    for part, synonyms in _LAYER_WORDS.items():
-        if part in layer_type and not words.isdisjoint(synonyms):
-            return True
-    return False
+    synonyms = [_LAYER_WORDS[part] for part in _LAYER_WORDS if part in layer_type]
+    return not words.isdisjoint(chain(*synonyms))

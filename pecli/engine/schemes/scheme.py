@@ -114,7 +114,8 @@ class Scheme(Displayed, ABC):
     @classmethod
     def _checked_value(cls, name: str, parameter: ParameterRule, value: object) -> object:
         """Return a value as its parameter keeps it; None only if the parameter is optional."""
-        if value is not None:
+        is_missing = value is None or value is MISSING
+        if not is_missing:
             return parameter.check(name, value)
         if name not in cls._optional():
             raise ParameterError(name, "missing", parameter.rule)
@@ -123,13 +124,12 @@ class Scheme(Displayed, ABC):
     def _value_or_default(
         self, name: str, parameter: ParameterRule, preset: Mapping[str, object]
     ) -> object:
-        """Return the value that the user gave, else that of the preset, else the default."""
+        """Return the value that the user gave, else that of the preset, else the default.
+
+        A parameter that has to be given has the default MISSING.
+        """
         value: object = getattr(self, name)
-        if value is not None:
-            return value
-        if name in preset:
-            return preset[name]
-        return None if parameter.default is MISSING else parameter.default
+        return preset.get(name, parameter.default) if value is None else value
 
     def _check(self) -> None:
         """Check rules that concern several parameters."""
