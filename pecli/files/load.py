@@ -178,15 +178,19 @@ def open_tensors(text: str) -> LoadedFile:
 
 def _no_tensor(file: LoadedFile, path: str, name: str) -> FileError:
     """Return the error for a tensor that a file does not have, or has in a form that is not read."""
-    from difflib import get_close_matches
+    from difflib import SequenceMatcher
 
     for tensor in file.unread:
         if tensor.name == name:
             problem = f"tensor {quoted(name)} is stored as {tensor.dtype}"
             return FileError(path, problem, "which is not read")
-    # Names that are similar to this one come first.
-    names = list(file.tensors)[:MAX_COMPARED]
-    similar_first = get_close_matches(name, names, n=MAX_COMPARED, cutoff=0)
+    matcher = SequenceMatcher(b=name)
+
+    def similarity(candidate: str) -> float:
+        matcher.set_seq1(candidate)
+        return matcher.ratio()
+
+    similar_first = sorted(list(file.tensors)[:MAX_COMPARED], key=similarity, reverse=True)
     candidates = listed(similar_first, MAX_NAMES, quoted)
     return FileError(path, f"has no tensor {quoted(name)}", f"it has {candidates or 'none'}")
 
