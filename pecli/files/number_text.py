@@ -9,6 +9,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -245,10 +246,7 @@ class NumberList:
             self.is_real = _REAL.search(text) is not None
         if len(self.values) < SAMPLE:  # Enough numbers show how many decimals are printed.
             self.count_decimals(numerals)
-        numbers = _plainly_spelled(text, numerals)  # fast, and enough for most files
-        if numbers is None:
-            numbers = _numbers_of_any_language(contents, text, numerals, offset)
-        self.values.extend(numbers)
+        self.values.extend(_values_of(contents, text, numerals, offset))
         return len(numerals)
 
     def _split_complex(self, text: bytes) -> bytes:
@@ -323,23 +321,10 @@ def _in_place_as_integers(numbers: AnyArray) -> AnyArray:
     return integers
 
 
-def _plainly_spelled(text: bytes, numerals: list[bytes]) -> list[float] | None:
-    """Return the values of numbers as Python spells them, None if some are spelled otherwise.
+def _values_of(contents: Contents, text: bytes, numerals: list[bytes], offset: int) -> list[float]:
+    """Return the values of numbers, some of which C or another language spells: `0.5f`, `0x1.8p+1`.
 
     Python's float is fast and reads most numbers, but it also accepts 1_000, which is none here.
-    """
-    if b"_" in text:
-        return None
-    try:
-        return [*map(float, numerals)]
-    except ValueError:
-        return None
-
-
-def _numbers_of_any_language(
-    contents: Contents, text: bytes, numerals: list[bytes], offset: int
-) -> list[float]:
-    """Return the values of numbers, some of which C or another language spells: `0.5f`, `0x1.8p+1`.
 
     Args:
         contents: the file, for errors.
@@ -350,6 +335,9 @@ def _numbers_of_any_language(
     Raises:
         FileError: a word is not a number.
     """
+    with suppress(ValueError):
+        if b"_" not in text:
+            return [*map(float, numerals)]
     numbers = []
     end_of_last = 0
     for numeral in numerals:

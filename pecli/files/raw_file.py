@@ -46,13 +46,11 @@ def _seems_swapped(numbers: Array) -> bool:
 
 def _usual_share(numbers: Array) -> float:
     """Return the share of numbers within USUAL_SIZES, as nearly all of queries, keys and tables are."""
-    if numbers.size == 0:
-        return 0.0
     smallest, largest = USUAL_SIZES
     with np.errstate(invalid="ignore"):
         sizes = np.abs(numbers.astype(np.float64))
     is_usual = (sizes > smallest) & (sizes < largest)
-    return float(is_usual.mean())
+    return float(is_usual.sum()) / max(1, numbers.size)
 
 
 def _resolved_shape(contents: Contents, layout: RawLayout, itemsize: int) -> Shape:

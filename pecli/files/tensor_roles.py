@@ -41,8 +41,9 @@ def roles() -> Mapping[str, str]:
     return by_word
 
 
-_ROLES_OF_FULL_NAMES = {"bias": "bias", "weight": "rows", "weights": "rows"}
-"""Words that are too common in checkpoints to have a meaning, unless they are the full name."""
+_ROLES_OF_FULL_NAMES = {"bias": "bias", "weight": "rows", "weights": "rows", ARRAY_NAME: None}
+"""Words that are too common in checkpoints to have a meaning, unless they are the full name. The only
+array of a file has the last one, whatever it is."""
 _LAYER_WORDS = {
     "sliding": ("local", "sliding", "swa"),
     "full": ("global", "full"),
@@ -71,8 +72,6 @@ def role_of(name: str) -> str | None:
     """
     if name in _ROLES_OF_FULL_NAMES:
         return _ROLES_OF_FULL_NAMES[name]
-    if name == ARRAY_NAME:  # The only array of a file has this name, whatever it is.
-        return None
     if function_order(name) is not None:
         return "both"  # This comes first: the ending of `sin_cos` alone would mean cosines.
     *modules, last = _words_between_dots(name)

@@ -137,7 +137,7 @@ class Alibi(Scheme):
 
     def _check(self) -> None:
         """Raise ParameterError for heads or queries that the bias does not have."""
-        check_head_range(self.head_range, self.heads)
+        check_head_range(self._heads, self.heads)
         if self.queries is None:
             return
         self._refuse_if(self._has_only_slopes, "queries", "slopes have none", "leave it out")
