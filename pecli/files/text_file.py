@@ -376,7 +376,7 @@ class _TextReader:
             is_c_array: True for the braces of C, whose label declares a shape: `float q[2][64] =`.
         """
         name = self._tensor_name
-        declared_shape = self.label.indices  # if this is an array of C
+        declared_shape = self.label.numbers  # if this is an array of C
         has_declared_size = is_c_array and math.prod(declared_shape) == values.size
         if has_declared_size:
             # The inner braces may be missing: `float q[2][64] = {0.1f, …}` with 128 numbers.
@@ -401,7 +401,7 @@ class _TextReader:
     @property
     def _tensor_name_with_indices(self) -> str:
         """The name of a tensor below the label `q[3] =`: `q.3`."""
-        return ".".join([self._tensor_name, *map(str, self.label.indices)])
+        return ".".join([self._tensor_name, *map(str, self.label.numbers)])
 
     @property
     def _is_of_head(self) -> bool:
@@ -451,12 +451,9 @@ class _TextReader:
     def _indices_of_labels(self) -> tuple[int, ...]:
         """The indices of the title and of the label: (2, 7) of `head 2:` below `q pos 7:`.
 
-        The index of a head comes before that of a position, in whatever order they are printed.
+        The index of a head comes before all others, in whatever order they are printed.
         """
-        return heads_first(
-            (*self.title.indices, *self.label.indices),
-            (*self.title.words_of_indices, *self.label.words_of_indices),
-        )
+        return heads_first((*self.title.indices, *self.label.indices))
 
     def finish(self) -> LoadedFile:
         """Return the tensors of the whole text, and notes on how they were read.
