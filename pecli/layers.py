@@ -715,7 +715,9 @@ class RotaryPosEmbedding(_LayerWithRepr):
         """
         length = x.shape[-2]
         last = max(0, offset + length - 1)
-        description = f"of shape {x.shape} at offset {offset}"
+        description = f"of shape {x.shape}"
+        if offset:
+            description += f" at offset {offset}"
         self._check_position(last, name, description, f", and the last of these would be {last}")
         return range(offset, offset + length)
 
