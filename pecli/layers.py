@@ -5,6 +5,7 @@ Every layer keeps the dtype of its input, leaves the input untouched, returns ne
 bfloat16 in float32, rounded once at the end.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from inspect import signature
 from typing import NamedTuple, Protocol, cast, runtime_checkable
@@ -726,10 +727,7 @@ class RotaryPosEmbedding(_LayerWithRepr):
         Only the least and the largest are compared with the limits: all others lie between them.
         """
         ids = as_numpy("position_ids", position_ids)
-        is_empty_list = not ids.size and not isinstance(position_ids, np.ndarray)
-        if is_empty_list:
-            ids = ids.astype(np.int64)  # NumPy takes it for floats.
-        if ids.dtype.kind not in "iu":
+        if ids.size and ids.dtype.kind not in "iu":  # NumPy takes an empty list for floats.
             raise KindError("position_ids", f"of dtype {ids.dtype}", "positions are integers")
         if ids.shape != (length,):
             rule = f"x has L = {length} rows"
@@ -767,11 +765,7 @@ class RotaryPosEmbedding(_LayerWithRepr):
 
     def _rotated(self, x: AnyArray, positions: Positions) -> AnyArray:
         """Return x (…, L, D), of which row l is rotated by the angles of positions[l]."""
-        if not x.size:
-            return np.empty(x.shape, x.dtype)
-        rope = self._rope_for(x)
-        factors = self._factors(rope, _compute_dtype(x.dtype)).at(positions)
-        return self._multiplied(x, factors, rope.rotary_dim)
+        return self._multiplied(x, positions, lambda factors: factors)
 
     def _rotated_back(self, grad: AnyArray, positions: Positions) -> AnyArray:
         """Return the gradient (…, L, D) of the input of a rotation, given that of its output.
@@ -779,23 +773,31 @@ class RotaryPosEmbedding(_LayerWithRepr):
         The transpose of a rotation is the rotation by minus the angle, whose factors are
         conjugated.
         """
-        if not grad.size:
-            return np.empty(grad.shape, grad.dtype)
-        rope = self._rope_for(grad)
-        factors = self._factors(rope, _compute_dtype(grad.dtype)).at(positions)
-        return self._multiplied(grad, factors.conj(), rope.rotary_dim)
+        return self._multiplied(grad, positions, np.conj)
 
     def _rope_for(self, x: AnyArray) -> Rope:
         """Return the layer's own scheme, or the plain one for the channels of x (…, L, D)."""
         return self.rope or Rope(1, x.shape[-1], self.base)
 
-    def _multiplied(self, x: AnyArray, factors: AnyArray, rotary_dim: int) -> AnyArray:
-        """Return x (…, L, D) with `rotary_dim` channels multiplied by factors (L, rotary_dim/2).
+    def _multiplied(
+        self, x: AnyArray, positions: Positions, changed: Callable[[AnyArray], AnyArray]
+    ) -> AnyArray:
+        """Return x (…, L, D) with its rotary channels multiplied by the factors of positions.
 
         A pair of channels is multiplied as a complex number; other channels are copied.
+
+        Args:
+            x: The array.
+            positions: The position of each row.
+            changed: Returns the factors (L, d/2) by which pairs are multiplied, from those that
+                rotate them.
         """
+        if not x.size:
+            return np.empty(x.shape, x.dtype)
+        rope = self._rope_for(x)
+        factors = changed(self._factors(rope, _compute_dtype(x.dtype)).at(positions))
         layout = "interleaved" if self.interleaved else "halves"
-        first_channel = x.shape[-1] - rotary_dim if self._trailing else 0
+        first_channel = x.shape[-1] - rope.rotary_dim if self._trailing else 0
         return rotate(
             x,
             lambda start, stop: factors[start:stop],

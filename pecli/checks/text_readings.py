@@ -31,7 +31,7 @@ def find_readings_of_text(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
     float64. Their shape may be (4, 2), or (2, 2, 2), as of the biases of two heads. Other texts state
     their axes, and binary files, for which nothing is yielded, also their dtypes.
     """
-    if file.printed is None:
+    if not file.printed.is_text:
         return
     if _holds_only_lines(file):
         ((name, lines),) = file.tensors.items()

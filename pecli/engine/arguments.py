@@ -3,9 +3,10 @@
 Options of a command line are texts and are parsed; arguments of a function may be anything.
 """
 
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable
 from functools import wraps
 from itertools import islice
+from operator import length_hint
 from typing import ParamSpec, TypeVar
 
 from pecli.errors import KindError, ParameterError, ResourceError, out_of_memory, quoted
@@ -78,16 +79,12 @@ def items_of(name: str, value: object, rule: str, max_items: int = MAX_ITEMS) ->
     return items
 
 
-def _is_known_to_be_longer(value: object, length: int) -> bool:
-    """Return True if a value has a length, and it is larger than this one."""
-    if not isinstance(value, Sized):
-        return False
+def _is_known_to_be_longer(value: Iterable[object], length: int) -> bool:
+    """Return True if a value states its length, and it is larger than this one."""
     try:
-        return len(value) > length
+        return length_hint(value) > length
     except OverflowError:  # The length of range(10**30) has more than 63 bits.
         return True
-    except TypeError:  # An array without axes has no length.
-        return False
 
 
 def two_of(name: str, value: object, rule: str) -> tuple[object, object]:

@@ -6,7 +6,8 @@ NumPy has no bfloat16 and no float8; `ml_dtypes` has, and is imported only if on
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -365,9 +366,8 @@ def floating(name: str, values: object, dtypes: Sequence[str] = FLOATS[:4]) -> A
     if dtype_name(array.dtype) in dtypes:
         return array
     rule = f"it must be {', '.join(dtypes[:-1])} or {dtypes[-1]}"
-    advice = ""
-    if name.isidentifier() and array.dtype.kind != "c":
-        advice = f"convert it first, as with {name}.astype('float32')"
+    is_complex = array.dtype.kind == "c"  # A conversion would drop the imaginary parts.
+    advice = "" if is_complex else "convert it first, as with x.astype('float32')"
     raise KindError(name, _of_dtype(array), rule, advice)
 
 
@@ -393,27 +393,15 @@ def _foreign_array(values: ForeignArray) -> AnyArray:
     if hasattr(values, "detach"):
         values = _torch_on_cpu(values)
     for convert in (np.asarray, np.from_dlpack):
-        array = _converted_or_none(convert, values)
-        if array is not None:
-            return array
+        with suppress(TypeError, ValueError, RuntimeError, BufferError, AttributeError):
+            array: AnyArray = convert(values)
+            # For a dtype that NumPy lacks, this may be an array of Python objects.
+            has_lost_dtype = array.dtype.kind == "O" and hasattr(values, "dtype")
+            if not has_lost_dtype:
+                return array
     # NumPy has no bfloat16, so that both have failed. float32 holds all of its values.
     singles = np.asarray(_as_singles(values))
     return singles.astype(numpy_dtype(_dtype_word(values)))
-
-
-def _converted_or_none(
-    convert: Callable[[ForeignArray], AnyArray], values: ForeignArray
-) -> AnyArray | None:
-    """Return the array that a function of NumPy makes of another library's; None if it cannot.
-
-    It may raise an error, or return an array of Python objects for a dtype that NumPy lacks.
-    """
-    try:
-        array = convert(values)
-    except (TypeError, ValueError, RuntimeError, BufferError, AttributeError):
-        return None
-    has_lost_dtype = array.dtype.kind == "O" and hasattr(values, "dtype")
-    return None if has_lost_dtype else array
 
 
 def _torch_on_cpu(values: ForeignArray) -> ForeignArray:
@@ -485,11 +473,10 @@ def indices(name: str, text: str, count: int) -> range:
     single, start, stop = match.groups()
     if single is None:
         return range(count)[slice(_integer(start), _integer(stop))]
-    index = int(single)
-    if index < 0:  # counted from the end
-        index += count
-    if not 0 <= index < count:
-        raise ParameterError(name, text, f"there are {count}")
+    try:
+        index = range(count)[int(single)]  # A negative number counts from the end.
+    except IndexError:
+        raise ParameterError(name, text, f"there are {count}") from None
     return range(index, index + 1)
 
 

@@ -218,8 +218,8 @@ def thread_count() -> int:
     the number of cores.
     """
     setting = os.environ.get("PECLI_THREADS", "")
-    is_number = re.fullmatch("[0-9]{1,8}", setting)
-    if is_number and int(setting) > 0:
+    is_positive_number = re.fullmatch("0*[1-9][0-9]{0,7}", setting)
+    if is_positive_number:
         return min(int(setting), MAX_THREADS)
     return min(_available_cores(), MAX_THREADS)
 

@@ -1,11 +1,7 @@
 """The bytes of a file and the tensors that lie in them.
 
 A regular file is mapped into memory, a pipe is read. If a file is truncated by somebody else while
-it is mapped, the system ends this process (SIGBUS); no output has been written then.
-
-A limit on the address space (ulimit -v) can be lower than the size of a file. If its header comes
-first, the beginning is read then, and every tensor is mapped when its elements are needed.
-"""
+it is mapped, the system ends this process (SIGBUS); no output has been written then."""
 
 import errno
 import math
@@ -17,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
 from pecli.engine.arrays import Array, Indices, numpy_dtype, round_in_blocks
 from pecli.engine.named_values import JsonObject
-from pecli.errors import FileError, PecliError, failure, quoted
+from pecli.errors import FileError, PecliError, quoted
 from pecli.files.named_pipe import open_to_read
 from pecli.files.output import KEY, blamed_on
 from pecli.files.strict_json import MAX_DEPTH, parsed_json
@@ -37,7 +33,6 @@ MAX_AXES = 32  # as in NumPy 1
 MAX_BYTES = 2**62
 MAX_EMPTY_ROWS = 2**31  # A table without elements can still have many rows to step through.
 MAX_READ = 64 << 20  # bytes of a file that is read if it cannot be mapped for want of memory
-MAX_BEGINNING = 32 << 20  # bytes that are read of a larger one; its header is expected there
 CHUNK = 1 << 20
 START = 512  # bytes that are enough to recognise a format
 
@@ -48,19 +43,6 @@ def package(name: str, missing: PecliError) -> ModuleType:
         return import_module(name)
     except ImportError:
         raise missing from None
-
-
-class AddressSpaceError(FileError):
-    """A file or tensor is larger than the address space that this process may still take."""
-
-
-def does_not_fit(path: str, size: int, part: str = "") -> AddressSpaceError:
-    """Return the error for a file of `size` bytes that cannot be mapped, or for a part of it."""
-    problem = f"its {size / (1 << 20):,.0f} MiB do not fit into the address space of this process"
-    if not part:
-        return AddressSpaceError(path, problem, "raise the limit (ulimit -v)")
-    advice = "read fewer or smaller tensors (FILE:NAME), or raise the limit (ulimit -v)"
-    return AddressSpaceError(path, f"{part}: {problem}", advice)
 
 
 class Place(NamedTuple):
@@ -81,28 +63,16 @@ class Contents:
         path: the file.
         data: the bytes.
         part: the part of the file that errors are about, such as «tensor 'cos'»; empty for all.
-        file_size: the size of the file if `data` is only its beginning; else None.
     """
 
     path: str
     data: memoryview
     part: str = ""
-    file_size: int | None = None
-
-    @property
-    def is_whole(self) -> bool:
-        """False if `data` is only the beginning of a file that could not be mapped."""
-        return self.file_size is None
 
     @property
     def size(self) -> int:
-        """The size of the whole file in bytes."""
-        return len(self.data) if self.file_size is None else self.file_size
-
-    def check_whole(self) -> None:
-        """Raise an AddressSpaceError if `data` is only the beginning of the file."""
-        if not self.is_whole:
-            raise does_not_fit(self.path, self.size)
+        """The number of bytes."""
+        return len(self.data)
 
     def error(self, problem: str, advice: str = "") -> FileError:
         return FileError(self.path, f"{self.part} {problem}".lstrip(), advice)
@@ -132,32 +102,15 @@ class Contents:
         self.refuse_if(size < expected, f"is truncated: {sizes}")
         self.refuse_if(size > expected, f"has trailing bytes: {sizes}")
 
-    def tensors(self, places: Mapping[str, Place]) -> Mapping[str, Array]:
+    def tensors(self, places: Mapping[str, Place]) -> dict[str, Array]:
         """Return the tensors at these places, which the caller knows to be within the file.
 
-        They are views of the file. If only its beginning was read, each is mapped on first access.
+        They are views of the file.
 
         Args:
             places: The place of each tensor by its name.
         """
-        if self.is_whole:
-            return {name: self.array_at(place) for name, place in places.items()}
-        return self._tensors_mapped_on_access(places)
-
-    def _tensors_mapped_on_access(self, places: Mapping[str, Place]) -> "LazyTensors":
-        """Return tensors that have a dtype and a shape now, and are mapped on first access.
-
-        Errors are about one tensor and advise to read fewer of them, unless there is only one, as in
-        a .npy file.
-        """
-        outlines = {name: outline(place.dtype, place.shape) for name, place in places.items()}
-        is_only_tensor = len(places) == 1
-
-        def map_tensor(name: str) -> Array:
-            contents = self if is_only_tensor else self.tensor(name)
-            return contents.array_at(places[name])
-
-        return LazyTensors(outlines, map_tensor)
+        return {name: self.array_at(place) for name, place in places.items()}
 
     def array_at(self, place: Place) -> Array:
         """Return the elements at a place, which the caller knows to be within the file."""
@@ -184,51 +137,8 @@ class Contents:
         are copied.
         """
         stored_dtype = numpy_dtype(dtype).newbyteorder(">" if big_endian else "<")
-        flat = self._elements(stored_dtype, math.prod(shape), offset)
+        flat = np.frombuffer(self.data, stored_dtype, math.prod(shape), offset)
         return _with_usual_bytes(flat).reshape(shape, order="F" if fortran else "C")
-
-    def _elements(self, stored: np.dtype[Any], count: int, offset: int) -> Array:
-        """Return elements as they are stored, a view of the file."""
-        if self.is_whole:
-            return np.frombuffer(self.data, stored, count, offset)
-        mapped = self._mapped_range(offset, count * stored.itemsize)
-        return np.frombuffer(mapped, stored, count)
-
-    def _mapped_range(self, offset: int, size: int) -> memoryview:
-        """Map a part of a file of which only the beginning was read.
-
-        A mapping begins at a multiple of the page size: for offset 5,000 at 4,096, so that the
-        first 904 bytes are skipped.
-        """
-        if size == 0:
-            return self.data[:0]  # A mapping of length 0 would be one of the whole file.
-        skipped = offset % mmap.ALLOCATIONGRANULARITY
-        page_start = offset - skipped
-        try:
-            with open_to_read(self.path) as file:
-                descriptor = file.fileno()
-                has_changed = os.fstat(descriptor).st_size != self.size
-                self.refuse_if(has_changed, "changed while it was read")
-                mapped = mmap.mmap(
-                    descriptor, skipped + size, access=mmap.ACCESS_READ, offset=page_start
-                )
-        except OSError as problem:
-            if problem.errno == errno.ENOMEM:
-                raise does_not_fit(self.path, size, self.part) from None
-            raise failure(self.path, problem) from None
-        return memoryview(mapped)[skipped:]
-
-    def forget_before(self, offset: int) -> None:
-        """Let the system drop what was read before an offset; it is read again if it is needed.
-
-        The pages of a mapped file count as memory of this process as long as they are there. They
-        are dropped as a whole: with pages of 4,096 bytes and the offset 10,000, the first two.
-        """
-        mapped = self.data.obj
-        has_advice = hasattr(mmap, "MADV_DONTNEED")  # Windows has not.
-        if has_advice and isinstance(mapped, mmap.mmap) and len(self.data) == len(mapped):
-            bytes_of_whole_pages = offset - offset % mmap.PAGESIZE
-            mapped.madvise(mmap.MADV_DONTNEED, 0, bytes_of_whole_pages)
 
     def data_bytes(self, shape: tuple[int, ...], itemsize: int) -> int:
         """Return the size of a tensor in bytes; refuse a shape that no file can hold."""
@@ -273,10 +183,8 @@ def _has_endless_rows(shape: tuple[int, ...]) -> bool:
 
     A tensor of the shape (10**12, 0) needs no bytes, so that its size is no limit.
     """
-    if 0 not in shape:
-        return False
-    nonzero_sides = [side for side in shape if side != 0]
-    return math.prod(nonzero_sides) > MAX_EMPTY_ROWS
+    nonzero_sides = filter(None, shape)
+    return 0 in shape and math.prod(nonzero_sides) > MAX_EMPTY_ROWS
 
 
 def leaves_folder(name: str) -> bool:
@@ -338,11 +246,13 @@ class PrintedText(NamedTuple):
         decimals: the digits after the decimal point, if printing rounded the numbers; else 0.
         are_rows: whether lines are the only axes, so that a column may stand for a vector.
         states_dtype: whether numbers were rounded to a small dtype that the text states.
+        is_text: whether there is a text; False only for NOT_PRINTED.
     """
 
     decimals: int = 0
     are_rows: bool = True
     states_dtype: bool = False
+    is_text: bool = True
 
     @property
     def rounding(self) -> float:
@@ -357,6 +267,10 @@ class PrintedText(NamedTuple):
             return 0.0
         largest_error = 0.5 * 10.0**-self.decimals
         return 2 * largest_error if self.states_dtype else largest_error
+
+
+NOT_PRINTED = PrintedText(are_rows=False, is_text=False)
+"""The text of a file that holds numbers in their dtypes."""
 
 
 class PrintedPart(NamedTuple):
@@ -403,7 +317,7 @@ class LoadedFile:
         tensors: the tensors by name.
         metadata: texts by name.
         unread: tensors that are listed only.
-        printed: the text that the numbers were read from; None if the file states dtypes.
+        printed: the text that the numbers were read from.
         notes: what was assumed while it was read.
         renamed: by name, a tensor's name in the file, if it is called differently here.
         parts: by name, the elements that are there of tensors that were not printed as a whole.
@@ -415,7 +329,7 @@ class LoadedFile:
     tensors: Mapping[str, Array]
     metadata: dict[str, str] = field(default_factory=dict)
     unread: tuple[UnreadTensor, ...] = ()
-    printed: PrintedText | None = None
+    printed: PrintedText = NOT_PRINTED
     notes: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
     parts: Mapping[str, PrintedPart] = field(default_factory=dict)
@@ -436,7 +350,7 @@ class LoadedFile:
 
     def read_as(self, dtype: str) -> "LoadedFile":
         """Return the file with decimals, which have no dtype in text, rounded to a dtype."""
-        if self.printed is None:
+        if not self.printed.is_text:
             return self
         tensors: dict[str, Array] = {}
         for name, array in self.tensors.items():
@@ -447,12 +361,12 @@ class LoadedFile:
     @property
     def rounding(self) -> float:
         """The largest error that printing the numbers made; 0 if they were not printed as text."""
-        return 0.0 if self.printed is None else self.printed.rounding
+        return self.printed.rounding
 
     @property
     def has_rows_only(self) -> bool:
         """True if lines of text are the only axes, so that a column may stand for a vector."""
-        return self.printed is not None and self.printed.are_rows
+        return self.printed.are_rows
 
 
 PipeLimit = Callable[[str, bytes], int]
@@ -498,37 +412,12 @@ def _map_or_read(source: str | int, name: str, pipe_limit: PipeLimit) -> Content
         raise FileError(name, problem, "save it to a file first, which is mapped") from None
 
 
-def read_contents_or_beginning(path: str, pipe_limit: PipeLimit = _limit_of_any_pipe) -> Contents:
-    """Return the bytes of a file or a pipe, or the beginning of a file that cannot be mapped.
-
-    Tensors of a file of which only the beginning was read are mapped one by one. The beginning of
-    standard input is not enough: it cannot be opened again for its tensors.
-    """
-    try:
-        return read_contents(path, pipe_limit)
-    except AddressSpaceError as address_space_error:
-        if path == "-":
-            raise
-        try:
-            return _read_beginning(path)
-        except MemoryError:  # The first error says more: it has the size of the file.
-            raise address_space_error from None
-
-
-def _read_beginning(path: str) -> Contents:
-    """Read the beginning of a file, which is long enough for its header."""
-    with blamed_on(path), open_to_read(path) as file:
-        beginning = file.read(MAX_BEGINNING)
-        size = os.fstat(file.fileno()).st_size
-    return Contents(path, memoryview(beginning), file_size=size)
-
-
 def _mapped_file(file: BinaryIO, name: str) -> mmap.mmap | None:
     """Map a file into memory; return None if it has to be read as a stream, such as a pipe.
 
     Raises:
-        AddressSpaceError: the process may not have that much address space, and so could not read
-            it either.
+        FileError: the process may not have that much address space (`ulimit -v`), and so could not
+            read it either.
     """
     size = os.fstat(file.fileno()).st_size
     is_pipe_or_empty = size == 0
@@ -541,7 +430,9 @@ def _mapped_file(file: BinaryIO, name: str) -> mmap.mmap | None:
         return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
     except OSError as problem:
         if problem.errno == errno.ENOMEM and size > MAX_READ:
-            raise does_not_fit(name, size) from None
+            size_in_mib = f"{size / (1 << 20):,.0f} MiB"
+            fact = f"its {size_in_mib} do not fit into the address space of this process"
+            raise FileError(name, fact, "raise the limit (ulimit -v)") from None
         return None  # Some file systems cannot map files.
 
 

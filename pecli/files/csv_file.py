@@ -7,7 +7,7 @@ import numpy as np
 
 from pecli.engine.arrays import AnyArray
 from pecli.engine.table import Table
-from pecli.errors import counted
+from pecli.errors import FileError, counted
 from pecli.files.contents import Contents, LoadedFile, PrintedText
 from pecli.files.decimals import REAL, decimal_rows, identifier, text_blocks, whole_text
 from pecli.files.npy import ARRAY_NAME
@@ -53,28 +53,38 @@ def _column_names(table: Table) -> list[str]:
 def read(contents: Contents) -> LoadedFile:
     """Return the table of a text file, one row per line.
 
-    Numbers are separated by commas, semicolons or blanks. They become int64 if none has a fraction
+    Numbers are separated by commas, semicolons or tabs. They become int64 if none has a fraction
     or an exponent, else float64. A first line of names, and a first column that numbers the rows,
     are left out.
     """
     text = _plain_lines(contents)
     notes: list[str] = []
     if _SEMICOLON_BETWEEN.search(text):  # as spreadsheets write them in much of Europe: 0,5;1,0
-        notes.append(_note_on_semicolons(text))
+        notes.append("semicolons separate the columns, and a comma is a decimal point")
         text = text.replace(b",", b".").replace(b";", b",")
-    has_blanks_between = _has_blanks_between(contents.path, text)
-    header = _header_line(text, has_blanks_between=has_blanks_between)
-    if header is not None:
-        _, _, text = text.partition(b"\n")  # the lines below the header
+    elif b"," not in text:
+        text = text.replace(b"\t", b",")
+    first_line, _, lines_below = text.partition(b"\n")
+    names: list[str] = []
+    if is_header(first_line):
+        names = _names_in(first_line)
+        text = lines_below
+    elif _numbers_columns(first_line, lines_below):
+        notes.append("its first line numbers the columns, and is left out")
+        names = _names_in(first_line)
+        text = lines_below
     contents.require(text, "holds no numbers")
-    lines = _lines_with_commas(text, has_blanks_between=has_blanks_between)
-    _refuse_unequal_lines(contents, lines)
-    table = _parsed_table(contents, b"\n".join(lines))
-    if header is not None:
-        _refuse_other_count_of_names(contents, header, table)
-        notes += _notes_on_header(header, table)
-        if _begins_with_row_numbers(header, table):
-            table = table[:, 1:]
+    lines = _without_commas_at_end(text.split(b"\n"))
+    table = _parsed_table(contents, lines)
+    if _lacks_name_of_row_numbers(names, table):
+        names = ["", *names]
+    allowed_widths = (len(names), _cell_count(first_line))  # The last name may be empty.
+    if names and table.shape[1] not in allowed_widths:
+        raise _other_count_of_names(contents, names, table)
+    if _begins_with_row_numbers(names, table):
+        column = names[0] or "which has no name"
+        notes.append(f"its first column, {column}, numbers the rows, and is left out")
+        table = table[:, 1:]
     printed = PrintedText(_rounded_decimals(lines))
     return LoadedFile(
         contents.path, "csv", {ARRAY_NAME: table}, printed=printed, notes=tuple(notes)
@@ -87,107 +97,57 @@ def _plain_lines(contents: Contents) -> bytes:
     return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
-def _note_on_semicolons(text: bytes) -> str:
-    """Return the note on a table whose columns are separated by semicolons: 0,5;1,0 or 0.5;1.0."""
-    if b"," in text:
-        return "semicolons separate the columns, and a comma is a decimal point"
-    return "semicolons separate the columns"
+def _names_in(header: bytes) -> list[str]:
+    """Return the names of columns in a header, in small letters; empty if it names none.
 
+    Commas at its end do not count. A comment names no columns, and a title is a single name.
 
-def _notes_on_header(header: bytes, table: AnyArray) -> list[str]:
-    """Return notes on a first line or column that is left out although it holds numbers.
-
-    They might be meant as numbers of the table, and not to number its columns or rows.
+    >>> _names_in(b'"Cos",sin,'), _names_in(b"# cos, sin"), _names_in(b"Table of cosines")
+    (['cos', 'sin'], [], [])
     """
-    notes = []
-    if not is_header(header):
-        notes.append("its first line numbers the columns, and is left out")
-    has_name = not header.startswith(b",")
-    if _has_unnamed_row_numbers(header, table):
-        notes.append("its first column, which has no name, numbers the rows, and is left out")
-    elif has_name and _begins_with_row_numbers(header, table):
-        notes.append(f"its first column, {_first_name(header)}, numbers the rows, and is left out")
-    return notes
+    cells = header.rstrip(b", \t").split(b",")
+    if header.startswith(b"#") or len(cells) == 1:
+        return []
+    return [cell.strip(b' "').lower().decode(errors="replace") for cell in cells]
 
 
-def _begins_with_row_numbers(header: bytes, table: AnyArray) -> bool:
-    """Return True if the first column numbers the rows.
-
-    pandas leaves the cell above them empty, or leaves it out. Otherwise the column has a name that
-    people give to such numbers, such as index, and counts up by one.
-    """
-    if header.startswith(b",") or _has_unnamed_row_numbers(header, table):
-        return True
-    return _first_name(header) in _ROW_NUMBER_NAMES and _counts_rows(table)
-
-
-def _has_unnamed_row_numbers(header: bytes, table: AnyArray) -> bool:
+def _lacks_name_of_row_numbers(names: list[str], table: AnyArray) -> bool:
     """Return True if the first column counts the rows, and the header names only the others.
 
     R's write.table writes this, and so does pandas with `index_label=False`: `cos,sin` stands above
     `1,0.5,0.25` and `2,0.75,0.5`.
     """
-    named_columns = _named_columns(header)
-    if named_columns is None or header.startswith(b","):
-        return False
-    return named_columns + 1 == table.shape[1] and _counts_rows(table)
+    has_names_of_others = len(names) + 1 == table.shape[1] and names[:1] != [""]
+    return has_names_of_others and _counts_rows(table)
 
 
-def _named_columns(header: bytes) -> int | None:
-    """Return how many columns a header names; None for a comment or a title, which names none.
+def _begins_with_row_numbers(names: list[str], table: AnyArray) -> bool:
+    """Return True if the first column numbers the rows.
 
-    Commas at its end do not count. A title is a single name.
-
-    >>> _named_columns(b"cos,sin,"), _named_columns(b"# cos, sin"), _named_columns(b"Table of cosines")
-    (2, None, None)
+    pandas leaves the cell above them empty. Otherwise the column has a name that people give to such
+    numbers, such as index, and counts up by one.
     """
-    is_comment = header.startswith(b"#")
-    count = _cell_count(header.rstrip(b", \t"))
-    return None if is_comment or count < 2 else count
+    if names[:1] == [""]:
+        return True
+    return not _ROW_NUMBER_NAMES.isdisjoint(names[:1]) and _counts_rows(table)
 
 
-def _refuse_other_count_of_names(contents: Contents, header: bytes, table: AnyArray) -> None:
-    """Refuse a header that has more or fewer names than the rows below it have numbers.
-
-    Only a first column that counts the rows needs no name. A comma at the end of the header may
-    leave the name of the last column empty.
-    """
-    named_columns = _named_columns(header)
-    width = table.shape[1]
-    fits = named_columns is None or width in (named_columns, _cell_count(header))
-    if fits or _has_unnamed_row_numbers(header, table):
-        return
-    row = counted(width, "number")
-    problem = f"its first line has {named_columns} names, and the rows below it have {row}"
-    raise contents.error(problem, "write one name per column, or # before a comment")
+def _other_count_of_names(contents: Contents, names: list[str], table: AnyArray) -> FileError:
+    """Return the error for more or fewer names than the rows below have numbers."""
+    row = counted(table.shape[1], "number")
+    problem = f"its first line has {len(names)} names, and the rows below it have {row}"
+    return contents.error(problem, "write one name per column, or # before a comment")
 
 
-def _header_line(text: bytes, *, has_blanks_between: bool) -> bytes | None:
-    """Return the first line, with commas between its cells, if it is no row of numbers; else None.
-
-    It names the columns, or numbers them.
-    """
-    first_line, _, other_lines = text.partition(b"\n")
-    header = first_line.replace(b"\t", b",") if has_blanks_between else first_line
-    if is_header(header) or _numbers_columns(header, other_lines):
-        return header
-    return None
-
-
-def _numbers_columns(first_line: bytes, other_lines: bytes) -> bool:
+def _numbers_columns(first_line: bytes, lines_below: bytes) -> bool:
     """Return True if the first line is 0,1,2,… above numbers with decimals, as pandas writes it.
 
     It could be a row of a table of whole numbers. The two columns 0,1 could be a sine and a cosine.
     """
-    cells = [cell.strip() for cell in first_line.split(b",")]
+    cells = first_line.replace(b" ", b"").split(b",")
     are_numbered = cells == [b"%d" % column for column in range(len(cells))]
-    second_line = other_lines.partition(b"\n")[0]
+    second_line = lines_below.partition(b"\n")[0]
     return len(cells) > 2 and are_numbered and b"." in second_line
-
-
-def _first_name(header: bytes) -> str:
-    """Return the name of the first column, in small letters and without quotation marks."""
-    return header.split(b",")[0].strip(b' "').lower().decode(errors="replace")
 
 
 def _counts_rows(table: AnyArray) -> bool:
@@ -204,8 +164,19 @@ def _rounded_decimals(lines: list[bytes]) -> int:
     return numbers.rounded_decimals
 
 
-def _parsed_table(contents: Contents, text: bytes) -> AnyArray:
-    """Return the numbers of lines with commas between them, (rows, columns)."""
+def _parsed_table(contents: Contents, lines: list[bytes]) -> AnyArray:
+    """Return the numbers of lines with commas between them, (rows, columns).
+
+    Raises:
+        FileError: lines have different numbers of cells, or a cell is no number.
+    """
+    width = _cell_count(lines[0])
+    for number, line in enumerate(lines, start=1):
+        count = _cell_count(line)
+        if count != width:
+            cells = counted(count, "number")
+            raise contents.error(f"line {number} has {cells}, and the first has {width}")
+    text = b"\n".join(lines)
     has_reals = re.search(rb"[.eEnN]", text) is not None
     dtype = np.float64 if has_reals else np.int64
     try:
@@ -217,34 +188,15 @@ def _parsed_table(contents: Contents, text: bytes) -> AnyArray:
         raise contents.error(problem, "write a row per line: 1.0,0.5") from None
 
 
-def _has_blanks_between(path: str, text: bytes) -> bool:
-    """Return True if blanks separate numbers; in a .csv file, only tabs may do so."""
-    may_have_blanks = b"\t" in text or not path.lower().endswith(".csv")
-    return may_have_blanks and b"," not in text
-
-
-def _lines_with_commas(text: bytes, *, has_blanks_between: bool) -> list[bytes]:
-    """Return the lines, with one comma between two numbers and none after the last.
+def _without_commas_at_end(lines: list[bytes]) -> list[bytes]:
+    """Return the lines without a comma at their ends, if all of them have one.
 
     A loop over printf("%g,", x) prints a comma after the last number as well.
     """
-    lines = text.split(b"\n")
-    if has_blanks_between:
-        lines = [b",".join(line.split()) for line in lines]
     stripped = [line.rstrip() for line in lines]
     if all(line.endswith(b",") for line in stripped):
         return [line[:-1] for line in stripped]
     return lines
-
-
-def _refuse_unequal_lines(contents: Contents, lines: list[bytes]) -> None:
-    """Refuse a file whose lines have different numbers of cells."""
-    expected = _cell_count(lines[0])
-    for number, line in enumerate(lines, start=1):
-        count = _cell_count(line)
-        if count != expected:
-            cells = "1 number" if count == 1 else f"{count} numbers"
-            raise contents.error(f"line {number} has {cells}, and the first has {expected}")
 
 
 def _cell_count(line: bytes) -> int:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import AnyArray, Indices
-from pecli.errors import FileError, counted
+from pecli.errors import counted
 from pecli.files.contents import Contents, LoadedFile, PrintedPart, PrintedText
 from pecli.files.number_text import NumberList, Piece, error_at, pieces
 
@@ -77,8 +77,11 @@ def read(contents: Contents) -> LoadedFile:
     """
     operations = _operations_in_log(contents)
     rotations = list(_rotations_with_inputs(operations))
-    if not rotations:
-        raise _error_without_rotations(contents, operations)
+    contents.require(
+        rotations,
+        "has no ROPE operation that can be read",
+        "print all operations of llama-eval-callback, as it prints them, for one sequence at a time",
+    )
     first_rotations: dict[str, _Rotation] = {}
     for rotation in rotations:
         first_rotations.setdefault(rotation.result.name, rotation)
@@ -167,33 +170,6 @@ def _rotations_with_inputs(operations: Sequence[_Operation]) -> Iterator[_Rotati
         if source is not None and operation.rotates(source):
             yield _Rotation(result=operation, source=source)
         latest[operation.name] = operation
-
-
-def _error_without_rotations(contents: Contents, operations: Sequence[_Operation]) -> FileError:
-    """Return the error for a log of which no ROPE can be compared with its input.
-
-    It states why the first one cannot.
-    """
-    places = [place for place, operation in enumerate(operations) if operation.operation == "ROPE"]
-    if not places:
-        return contents.error("has ROPE operations that are not in the form of llama-eval-callback")
-    first = operations[places[0]]
-    inputs = [operation for operation in operations[: places[0]] if operation.name == first.source]
-    *_, batch = first.ggml_shape
-    beginning = f"has no ROPE operation that can be read: {first.name}"
-    if batch != 1:
-        advice = "print one sequence at a time"
-        return contents.error(f"{beginning} has a batch of {batch}, and only 1 is read", advice)
-    if not inputs:
-        problem = f"{beginning} is printed without the elements of its input"
-        return contents.error(problem, "print all operations, without a filter")
-    shapes = f"{_in_braces(first.ggml_shape)}, and its input {_in_braces(inputs[-1].ggml_shape)}"
-    return contents.error(f"{beginning} has the shape {shapes}")
-
-
-def _in_braces(ggml_shape: Iterable[int]) -> str:
-    """Return a shape as llama.cpp prints it: {64, 4, 5, 1}."""
-    return f"{{{', '.join(map(str, ggml_shape))}}}"
 
 
 class _PrintedAxis:

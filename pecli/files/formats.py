@@ -132,8 +132,6 @@ class Format:
         holds_one_array: whether a file holds a single array, without a name.
         is_tried_last: whether every other format is more likely; any text may hold numbers.
         is_text: whether numbers are written in decimal, of which only so much is read.
-        has_header: whether a file begins with the list of its tensors, so that its beginning is
-            enough to list them.
     """
 
     name: str
@@ -144,7 +142,6 @@ class Format:
     holds_one_array: bool = False
     is_tried_last: bool = False
     is_text: bool = False
-    has_header: bool = False
 
     def recognises(self, suffix: str, first_bytes: bytes) -> bool:
         """Return True for the suffix and the first bytes of a file of this format."""
@@ -152,8 +149,6 @@ class Format:
 
     def read(self, contents: "Contents") -> "LoadedFile":
         """Read a file of this format."""
-        if not self.has_header:
-            contents.check_whole()
         loaded: LoadedFile = import_module(self.module).read(contents)
         return loaded
 
@@ -170,11 +165,10 @@ FORMATS = [
         begins_with(b"\x93NUMPY"),
         is_written=True,
         holds_one_array=True,
-        has_header=True,
     ),
     Format("npz", "pecli.files.npz", (".npz",), is_npz, is_written=True),
     Format("torch", "pecli.files.torch_file", (".pt", ".pth", ".bin"), is_torch_archive),
-    Format("gguf", "pecli.files.gguf_file", (".gguf",), begins_with(b"GGUF"), has_header=True),
+    Format("gguf", "pecli.files.gguf_file", (".gguf",), begins_with(b"GGUF")),
     Format("raw", "pecli.files.raw_file", (), is_raw),
     Format(
         "csv",
@@ -192,7 +186,6 @@ FORMATS = [
         (".safetensors",),
         is_safetensors,
         is_written=True,
-        has_header=True,
     ),
     Format("onnx", "pecli.files.onnx_file", (".onnx",), has_suffix(".onnx")),
     Format("h", "pecli.files.c_header", (".h",), is_header_of_pecli, is_written=True, is_text=True),
@@ -269,7 +262,8 @@ def _not_recognised(path: str, first_bytes: bytes) -> FileError | ParameterError
 def readable_suffixes() -> list[str]:
     """Return the most common suffix of every format that is read from a single file."""
     readable = [candidate for candidate in FORMATS if candidate.signature is not is_not_read]
-    return [candidate.suffixes[0] for candidate in readable if candidate.suffixes]
+    suffixes = chain(*(candidate.suffixes[:1] for candidate in readable))
+    return list(suffixes)
 
 
 def written_formats() -> list[Format]:

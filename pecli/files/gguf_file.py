@@ -18,7 +18,7 @@ from pecli.files.contents import (
     LoadedFile,
     Place,
     UnreadTensor,
-    read_contents_or_beginning,
+    read_contents,
 )
 
 NUMBERS = {
@@ -112,6 +112,11 @@ PLAIN = {kind: BlockType(dtype, 1, _ITEM_BYTES[dtype]) for kind, dtype in DTYPES
 BLOCKS = QUANTISED | PLAIN
 
 
+def _block_type(kind: int) -> BlockType:
+    """Return a type by ggml's number; one that is not known has blocks of no bytes."""
+    return BLOCKS.get(kind, BlockType(f"ggml type {kind}", 1, 0))
+
+
 class GgufTensor(NamedTuple):
     """The entry of a tensor; its shape is in NumPy's order, the last axis the fastest."""
 
@@ -145,16 +150,14 @@ class GgufHeader(NamedTuple):
         array = self.contents.array(dtype, entry.shape, entry.offset)
         return [float(value) for value in widened(array).reshape(-1)]
 
-    def checked_bytes(self, name: str) -> int | None:
+    def checked_bytes(self, name: str) -> int:
         """Return the size of a tensor in bytes; refuse one that is not wholly in the file.
 
-        Returns None for a type whose size is not known. Quantised types store blocks of elements:
-        64 elements of Q8_0 are two blocks of 32 elements, with 34 bytes each.
+        It is 0 for a type that is not known. Quantised types store blocks of elements: 64 elements
+        of Q8_0 are two blocks of 32 elements, with 34 bytes each.
         """
         entry = self.tensors[name]
-        block = BLOCKS.get(entry.kind)
-        if block is None:
-            return None
+        block = _block_type(entry.kind)
         # An element may take less than a byte, but not more than a block.
         self.contents.tensor(name).refuse_impossible_shape(entry.shape, itemsize=block.size)
         element_count = math.prod(entry.shape)
@@ -185,15 +188,9 @@ class Reader:
         """Return the next bytes."""
         start = self.at
         self.at += count
-        if self.at > len(self._contents.data):
-            self._refuse_end()
-        return self._contents.data[start : self.at]
-
-    def _refuse_end(self) -> None:
-        """Raise the error for a header that goes on beyond the bytes that were read."""
         is_truncated = self.at > self._contents.size
         self._contents.refuse_if(is_truncated, "is truncated: its header goes on beyond its end")
-        self._contents.check_whole()
+        return self._contents.data[start : self.at]
 
     def number(self, code: str) -> Any:
         """Return the next number, which has a code of `struct`."""
@@ -309,10 +306,8 @@ def _read_entries(contents: Contents, reader: Reader, count: int) -> dict[str, G
 
 def _check_rows(contents: Contents, entry: GgufTensor) -> None:
     """Refuse rows that are no whole blocks, as llama.cpp does: 20 elements of Q4_0, which has 32."""
-    block = BLOCKS.get(entry.kind)
-    if block is None:
-        return
-    row_elements = entry.shape[-1] if entry.shape else 1
+    block = _block_type(entry.kind)
+    row_elements = (1, *entry.shape)[-1]
     contents.refuse_if(
         row_elements % block.elements,
         f"has rows of {row_elements} elements, and {block.name} stores blocks of {block.elements}",
@@ -332,7 +327,7 @@ def _read_entry(contents: Contents, reader: Reader) -> GgufTensor:
 
 def header_of(path: str) -> GgufHeader:
     """Read the header of the file at `path`."""
-    return read_header(read_contents_or_beginning(path))
+    return read_header(read_contents(path))
 
 
 def read(contents: Contents) -> LoadedFile:
@@ -350,9 +345,7 @@ def read(contents: Contents) -> LoadedFile:
     return LoadedFile(contents.path, "gguf", contents.tensors(places), unread=tuple(unread))
 
 
-def _unread_tensor(
-    contents: Contents, name: str, entry: GgufTensor, size: int | None
-) -> UnreadTensor:
+def _unread_tensor(contents: Contents, name: str, entry: GgufTensor, size: int) -> UnreadTensor:
     """Return the type and shape of a tensor whose numbers are not decoded.
 
     Its type is unknown, or quantised: Q8_0 stores 32 elements as a block of 34 bytes. The bytes of a
@@ -362,13 +355,12 @@ def _unread_tensor(
         contents: The file.
         name: The tensor's name.
         entry: Its entry in the header.
-        size: Its size in bytes; None if the type is unknown.
+        size: Its size in bytes; 0 if the type is unknown.
     """
-    block_type = QUANTISED.get(entry.kind)
-    if block_type is None or size is None:
-        return UnreadTensor(name, f"ggml type {entry.kind}", entry.shape, nbytes=size)
-    tensor = UnreadTensor(name, block_type.name, entry.shape, nbytes=size)
-    if size == 0:  # An empty tensor has no rows to compare.
+    block_type = _block_type(entry.kind)
+    stated_size = size if block_type.size else None
+    tensor = UnreadTensor(name, block_type.name, entry.shape, nbytes=stated_size)
+    if size == 0:  # A tensor without known bytes has no rows to compare.
         return tensor
     place = _place_of_row_bytes(entry, size)
 

@@ -20,7 +20,7 @@ from pecli.files.contents import (
     START,
     LazyTensors,
     LoadedFile,
-    read_contents_or_beginning,
+    read_contents,
 )
 from pecli.files.formats import format_of_bytes
 from pecli.files.npy import ARRAY_NAME
@@ -44,7 +44,7 @@ def load_file(path: str) -> LoadedFile:
         return _load_folder(path)
     if path.lower().endswith(INDEX):
         return _load_shards(path, shards_of_index(path))
-    contents = read_contents_or_beginning(path, _pipe_limit)
+    contents = read_contents(path, _pipe_limit)
     file_format = format_of_bytes(contents.path, bytes(contents.data[:START]))
     loaded = in_stated_shape(file_format.read(contents))
     for text in loaded.notes:
@@ -91,15 +91,6 @@ class Shard(NamedTuple):
     file: LoadedFile
     names: dict[str, str]
 
-    def with_stem(self, repeated: set[str]) -> dict[str, str]:
-        """Return the names of the tensors, with the file's name before repeated ones: `layer0.q`."""
-        names = {}
-        for name, name_in_file in self.names.items():
-            if name in repeated:
-                name = f"{_stem(self.file.path)}.{name}"
-            names[name] = name_in_file
-        return names
-
 
 def _load_shards(path: str, shards: Shards) -> LoadedFile:
     """Read several files as one, whose tensors are read when they are needed."""
@@ -121,10 +112,11 @@ def _places_by_name(path: str, loaded_shards: Sequence[Shard]) -> dict[str, Tens
         FileError: Even so, names are the same: a/x.npz and b/x.npz are both preceded by `x`.
     """
     counts = Counter(chain.from_iterable(shard.names for shard in loaded_shards))
-    repeated_names = {name for name, count in counts.items() if count > 1}
     places: dict[str, TensorPlace] = {}
     for shard in loaded_shards:
-        for name, name_in_file in shard.with_stem(repeated_names).items():
+        for name, name_in_file in shard.names.items():
+            if counts[name] > 1:
+                name = f"{_stem(shard.file.path)}.{name}"
             if name in places:
                 problem = f"has {quoted(name)} in several files"
                 raise FileError(path, problem, "name one of them")
@@ -186,22 +178,21 @@ def open_tensors(text: str) -> LoadedFile:
 
 def _no_tensor(file: LoadedFile, path: str, name: str) -> FileError:
     """Return the error for a tensor that a file does not have, or has in a form that is not read."""
+    from difflib import SequenceMatcher
+
     for tensor in file.unread:
         if tensor.name == name:
             problem = f"tensor {quoted(name)} is stored as {tensor.dtype}"
             return FileError(path, problem, "which is not read")
-    candidates = listed(_most_similar(name, file.tensors), MAX_NAMES, quoted)
+    matcher = SequenceMatcher(b=name)
+
+    def similarity(candidate: str) -> float:
+        matcher.set_seq1(candidate)
+        return matcher.ratio()
+
+    similar_first = sorted(list(file.tensors)[:MAX_COMPARED], key=similarity, reverse=True)
+    candidates = listed(similar_first, MAX_NAMES, quoted)
     return FileError(path, f"has no tensor {quoted(name)}", f"it has {candidates or 'none'}")
-
-
-def _most_similar(name: str, names: Iterable[str]) -> list[str]:
-    """Return the names, those that are similar to `name` first."""
-    from difflib import get_close_matches
-
-    candidates = list(names)
-    similar = get_close_matches(name, candidates[:MAX_COMPARED], n=MAX_NAMES, cutoff=0.4)
-    others = [candidate for candidate in candidates if candidate not in similar]
-    return similar + others
 
 
 @within_limits

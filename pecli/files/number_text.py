@@ -9,6 +9,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,6 @@ from pecli.errors import FileError, quoted
 from pecli.files.contents import MAX_AXES, MAX_TEXT, Contents
 
 PIECE = 1 << 16  # bytes of a line that are scanned at once
-FORGET_AFTER = 4 << 20  # bytes of a file that stay in memory once they were scanned
 MAX_NUMERAL = 2048  # bytes of a number; the longest exact float64 has 1,100
 MAX_REST = 2 * MAX_NUMERAL  # bytes of a line after PIECE in which the number there must end
 MAX_EXACT_INTEGER = 2**53  # up to here, float64 holds every whole number
@@ -86,11 +86,10 @@ class Piece(NamedTuple):
             offset += len(line)
 
 
-def pieces(contents: Contents, start: int = 0, stop: int | None = None) -> Iterator[Piece]:
+def pieces(contents: Contents, start: int = 0, stop: int = MAX_TEXT) -> Iterator[Piece]:
     """Yield the text of a file in pieces that end between two numbers.
 
-    A piece is a line, a part of a very long line, or a column: many lines of one number each. Memory
-    of what was read is given back on the way, so that files may be larger than memory.
+    A piece is a line, a part of a very long line, or a column: many lines of one number each.
 
     Raises:
         FileError: the file is too large, or has a word of thousands of letters.
@@ -98,13 +97,9 @@ def pieces(contents: Contents, start: int = 0, stop: int | None = None) -> Itera
     is_too_large = len(contents.data) > MAX_TEXT
     problem = f"has more than {MAX_TEXT >> 20} MiB of text"
     contents.refuse_if(is_too_large, problem, "write .npy, or raw numbers and --shape")
-    end = len(contents.data) if stop is None else stop
+    end = min(len(contents.data), stop)
     offset = start
-    end_of_forgotten = start  # the memory of the text before it was given back
     while offset < end:
-        if offset - end_of_forgotten > FORGET_AFTER:
-            contents.forget_before(offset)
-            end_of_forgotten = offset
         piece = _piece_at(contents, offset, end)
         yield piece
         offset += len(piece.text)
@@ -251,10 +246,7 @@ class NumberList:
             self.is_real = _REAL.search(text) is not None
         if len(self.values) < SAMPLE:  # Enough numbers show how many decimals are printed.
             self.count_decimals(numerals)
-        numbers = _plainly_spelled(text, numerals)  # fast, and enough for most files
-        if numbers is None:
-            numbers = _numbers_of_any_language(contents, text, numerals, offset)
-        self.values.extend(numbers)
+        self.values.extend(_values_of(contents, text, numerals, offset))
         return len(numerals)
 
     def _split_complex(self, text: bytes) -> bytes:
@@ -329,23 +321,10 @@ def _in_place_as_integers(numbers: AnyArray) -> AnyArray:
     return integers
 
 
-def _plainly_spelled(text: bytes, numerals: list[bytes]) -> list[float] | None:
-    """Return the values of numbers as Python spells them, None if some are spelled otherwise.
+def _values_of(contents: Contents, text: bytes, numerals: list[bytes], offset: int) -> list[float]:
+    """Return the values of numbers, some of which C or another language spells: `0.5f`, `0x1.8p+1`.
 
     Python's float is fast and reads most numbers, but it also accepts 1_000, which is none here.
-    """
-    if b"_" in text:
-        return None
-    try:
-        return [*map(float, numerals)]
-    except ValueError:
-        return None
-
-
-def _numbers_of_any_language(
-    contents: Contents, text: bytes, numerals: list[bytes], offset: int
-) -> list[float]:
-    """Return the values of numbers, some of which C or another language spells: `0.5f`, `0x1.8p+1`.
 
     Args:
         contents: the file, for errors.
@@ -356,6 +335,9 @@ def _numbers_of_any_language(
     Raises:
         FileError: a word is not a number.
     """
+    with suppress(ValueError):
+        if b"_" not in text:
+            return [*map(float, numerals)]
     numbers = []
     end_of_last = 0
     for numeral in numerals:

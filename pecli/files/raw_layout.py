@@ -1,5 +1,6 @@
 """The dtype and the shape of raw files, which have no header that states them."""
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -59,6 +60,15 @@ class RawLayout(NamedTuple):
     def is_flat(self) -> bool:
         """True if no shape is stated."""
         return self.shape in (FLAT, NO_LAYOUT.shape)
+
+    def filled_in(self, count: int) -> Shape:
+        """Return the shape with the length that -1 stands for, if it is to have `count` elements.
+
+        No length may fit: (-1, 7) becomes (3, 7) for 21 elements, and for 24.
+        """
+        stated_lengths = [length for length in self.shape if length != -1]
+        open_length = count // math.prod(stated_lengths)
+        return tuple(open_length if length == -1 else length for length in self.shape)
 
 
 NO_LAYOUT = RawLayout(shape=(), dtype=None)

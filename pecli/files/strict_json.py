@@ -3,7 +3,8 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -31,27 +32,39 @@ def parsed_json(
         FileError: the text is not such JSON.
     """
     parse_real = partial(_finite_number, error) if finite else None
-    try:
+    with refused_as_json(error):
         text = data if isinstance(data, str) else data.decode("utf-8-sig")
         if max_depth is not None and _nesting_depth(text) > max_depth:
             raise error(f"is nested more than {max_depth} levels deep")
         return json.loads(
             text,
-            object_pairs_hook=partial(_unique_members, error),
+            object_pairs_hook=partial(unique_members, error),
             parse_float=parse_real,
             parse_constant=parse_real,
         )
+
+
+@contextmanager
+def refused_as_json(error: ErrorOf) -> Iterator[None]:
+    """Turn the errors of Python's parser of JSON into FileErrors.
+
+    Args:
+        error: returns the FileError to raise for a problem.
+    """
+    try:
+        yield
     except RecursionError:
         raise error("is nested too deeply") from None
     except json.JSONDecodeError as problem:
-        raise error(f"is not JSON: {problem.msg} in line {problem.lineno}") from None
+        place = f"line {problem.lineno}, column {problem.colno}"
+        raise error(f"is not JSON: {problem.msg} in {place}") from None
     except UnicodeDecodeError:
         raise error("is not UTF-8 text") from None
     except ValueError:  # Python parses no integer of thousands of digits.
         raise error("is not JSON that can be read") from None
 
 
-def _unique_members(error: ErrorOf, members: list[tuple[str, object]]) -> dict[str, object]:
+def unique_members(error: ErrorOf, members: list[tuple[str, object]]) -> dict[str, object]:
     """Return an object of its members; of two of one name, Python would keep the last."""
     entries = dict(members)
     if len(entries) < len(members):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
+from itertools import chain
 
 from pecli.engine.schemes import SCHEMES
 from pecli.files.checkpoint_names import checkpoint_names
@@ -40,8 +41,9 @@ def roles() -> Mapping[str, str]:
     return by_word
 
 
-_ROLES_OF_FULL_NAMES = {"bias": "bias", "weight": "rows", "weights": "rows"}
-"""Words that are too common in checkpoints to have a meaning, unless they are the full name."""
+_ROLES_OF_FULL_NAMES = {"bias": "bias", "weight": "rows", "weights": "rows", ARRAY_NAME: None}
+"""Words that are too common in checkpoints to have a meaning, unless they are the full name. The only
+array of a file has the last one, whatever it is."""
 _LAYER_WORDS = {
     "sliding": ("local", "sliding", "swa"),
     "full": ("global", "full"),
@@ -70,8 +72,6 @@ def role_of(name: str) -> str | None:
     """
     if name in _ROLES_OF_FULL_NAMES:
         return _ROLES_OF_FULL_NAMES[name]
-    if name == ARRAY_NAME:  # The only array of a file has this name, whatever it is.
-        return None
     if function_order(name) is not None:
         return "both"  # This comes first: the ending of `sin_cos` alone would mean cosines.
     *modules, last = _words_between_dots(name)
@@ -166,7 +166,5 @@ def layer_named(name: str, layer_types: Iterable[str]) -> str | None:
 
 def _is_meant(layer_type: str, words: set[str]) -> bool:
     """Return True if words mean a layer type: `local` means `sliding_attention`."""
-    for part, synonyms in _LAYER_WORDS.items():
-        if part in layer_type and not words.isdisjoint(synonyms):
-            return True
-    return False
+    synonyms = [_LAYER_WORDS[part] for part in _LAYER_WORDS if part in layer_type]
+    return not words.isdisjoint(chain(*synonyms))

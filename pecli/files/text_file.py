@@ -46,8 +46,9 @@ _BRACKET = re.compile(rb"[\[\]{}()]")
 _NESTED_TUPLES = re.compile(rb"\(\s*\([\s(]*[-+.\d]")
 """The beginning of Python's tuples of tuples, `((0.5, 0.25), …`. A tuple alone, `(0.5, 0.25)`, is a
 row, and `((tensor([…` are several tensors."""
-_PARENTHESISED_NUMBER = re.compile(rb"\([^,()\[\]{}]*\)")
-"""`(0.5)`, which has no comma and is no tuple, or a type of C, `(float)`."""
+_PARENTHESISED_NUMBER = re.compile(rb"(?<![\w\]])\((\s*[-+]?(?:[.\d]|nan|inf)[^\s,()\[\]{}]*\s*)\)")
+"""`(0.5)`, which has no comma and is no tuple, or a complex number of Python, `(0.5+1j)`. The index of
+`cos(3)` follows a word."""
 _COMMENT = re.compile(rb"/\*.*?\*/|//.*|#.*")
 _PROMPT = re.compile(rb"\s*(?:>>>|In \[\d+\]:)\s")
 """What Python and IPython print before the line that a user types."""
@@ -69,13 +70,11 @@ _ATTRIBUTE = re.compile(
 """What torch, NumPy and JAX print after the numbers: `, dtype=torch.bfloat16, device='cuda:0'`."""
 _SMALL_DTYPE = re.compile(rb"\bdtype\s*=\s*'?(?:\w+\.)*(float16|bfloat16)\b")
 """The dtype after a printed array, if its elements have fewer digits than are printed."""
-_FULL_PRINT = {
-    b"ggml_debug": "llama.cpp has no setting for it; write the tensor to a file of raw numbers",
-    b"more items": "console.log(JSON.stringify(Array.from(x)))",
-    b"tensor": "torch.set_printoptions(profile='full', precision=8)",
-    b"array": "numpy.set_printoptions(threshold=sys.maxsize), or print(x.tolist())",
-}
-"""Settings by a word that cut prints have."""
+_FULL_PRINT = (
+    "print all of it: torch.set_printoptions(profile='full', precision=8), "
+    "numpy.set_printoptions(threshold=sys.maxsize), print(x.tolist()) "
+    "or console.log(JSON.stringify(Array.from(x))); llama.cpp can write a tensor to a file"
+)
 
 
 def read(contents: Contents) -> LoadedFile:
@@ -106,7 +105,7 @@ class _TextReader:
         # The tensors so far, by name. In brackets are [[0.5, 0.25], [1.0, 0.75]]; a name comes
         # several times if a loop prints it. Others are rows, on a line each: `cos[3] = 0.5 0.25`.
         self.lists: dict[str, list[AnyArray]] = {}  # tensors in brackets
-        self.small_dtypes: dict[str, list[str]] = {}  # float16 or bfloat16, printed after those
+        self.small_dtypes: list[str] = []  # float16 or bfloat16, printed after some of those
         self.decimals_of_lists: list[int] = []  # the decimals of each of those
         self.rows: dict[str, TextRows] = {}  # tensors in rows
 
@@ -119,9 +118,7 @@ class _TextReader:
 
         # The brackets around the next numbers:
         self.unclosed_list: NestedNumbers | None = None  # the numbers since its opening bracket
-        self.parentheses_in_list: list[bool] = []  # those still open; True if one began a tuple
 
-        self.last_list_name = ""  # the tensor in brackets before a dtype: `, dtype=torch.float16`
         self.sentence_count = 0  # lines without numbers that name nothing, such as «loading ...»
 
     def add(self, piece: Piece) -> None:
@@ -192,7 +189,7 @@ class _TextReader:
                 self.add(line)
             return
         self.label = NO_LABEL  # These lines have no label of their own.
-        rows = self.rows.setdefault(self.title.name, TextRows())
+        rows = self.rows.setdefault(self._tensor_name, TextRows())
         rows.add_column(self.contents, piece.text, piece.offset)
         self._check_count(piece.offset)
 
@@ -203,7 +200,7 @@ class _TextReader:
         its rows have indices: below `q head 2:` they are (2, 0), (2, 1), and so on.
         """
         continues_line = not self.is_line_start
-        rows_above = self.rows.get(self.title.name, TextRows())
+        rows_above = self.rows.get(self.title.name or ARRAY_NAME, TextRows())
         continues_wider_rows = rows_above.width > 1
         need_indices = bool(self.title.indices)
         return continues_line or continues_wider_rows or need_indices
@@ -232,16 +229,12 @@ class _TextReader:
         """Keep the dtype that is printed after a list, if it is float16 or bfloat16."""
         dtype = _SMALL_DTYPE.search(text)
         if dtype is not None:
-            self.small_dtypes.setdefault(self.last_list_name, []).append(dtype[1].decode())
+            self.small_dtypes.append(dtype[1].decode())
 
     def _error_for_cut_print(self, piece: Piece, dots: re.Match[bytes]) -> FileError:
         """Return the error for dots among numbers, with the setting that prints all of them."""
-        text_before = bytes(self.contents.data[: piece.offset]) + piece.text
-        settings = [setting for word, setting in _FULL_PRINT.items() if word in text_before]
-        setting = next(iter(settings), _FULL_PRINT[b"array"])
         problem = f"the numbers are cut short by «{dots[0].decode()}»"
-        offset = piece.offset + dots.start()
-        return error_at(self.contents, offset, problem, f"print all of it: {setting}")
+        return error_at(self.contents, piece.offset + dots.start(), problem, _FULL_PRINT)
 
     def _are_dots_of_sentence(self, piece: Piece, dots: re.Match[bytes]) -> bool:
         """Return True for dots of a log: «Loading model...», «reading the file ... done»."""
@@ -319,45 +312,18 @@ class _TextReader:
     def _delimits_list(self, bracket: re.Match[bytes]) -> bool:
         """Return True if a list begins or ends at a bracket, a brace or a parenthesis.
 
-        Of parentheses, only those of tuples do so that are read as lists.
+        Within a list, parentheses are those of tuples, as in `[(1.0, 2.0), (3.0, 4.0)]`. Outside,
+        only a tuple of tuples is a list, `((1.0, 2.0), (3.0, 4.0))`: the parentheses of `(1.0, 2.0)`
+        stand around a row, and those of `tensor([1.0])` around a list.
         """
-        sign = bracket[0]
-        if sign == b"(":
-            return self._enter_parenthesis(bracket)
-        if sign == b")":
-            return self._leave_parenthesis()
-        return True
-
-    def _enter_parenthesis(self, parenthesis: re.Match[bytes]) -> bool:
-        """Return True if an opening parenthesis begins a list, and keep this for the closing one."""
-        begins_tuple = self._begins_tuple(parenthesis)
-        # Outside of lists, only tuples are kept. For others, `_leave_parenthesis` finds nothing.
-        if self._is_in_list or begins_tuple:
-            self.parentheses_in_list.append(begins_tuple)
-        return begins_tuple
-
-    def _begins_tuple(self, parenthesis: re.Match[bytes]) -> bool:
-        """Return True if an opening parenthesis begins a tuple that is read as a list.
-
-        Within a list, this is every tuple, as in `[(1.0, 2.0), (3.0, 4.0)]`, but no single number,
-        `[(0.5)]`. Outside, it is only a tuple of tuples, `((1.0, 2.0), (3.0, 4.0))`: the parentheses
-        of `(1.0, 2.0)` stand around a row, and those of `tensor([1.0])` around a list.
-        """
-        text = parenthesis.string
-        start = parenthesis.start()
-        if self._is_in_list:
-            return _PARENTHESISED_NUMBER.match(text, start) is None
-        return _NESTED_TUPLES.match(text, start) is not None
-
-    def _leave_parenthesis(self) -> bool:
-        """Note a closing parenthesis; return True if it ends a tuple that is read as a list."""
-        if not self.parentheses_in_list:
-            return False  # It was opened outside of all lists.
-        return self.parentheses_in_list.pop()
+        if self._is_in_list or bracket[0] not in (b"(", b")"):
+            return True
+        return _NESTED_TUPLES.match(bracket.string, bracket.start()) is not None
 
     @property
     def _tensor_name(self) -> str:
-        return self.label.name or self.title.name
+        """The name of the next numbers, which is `array` if nothing names them."""
+        return self.label.name or self.title.name or ARRAY_NAME
 
     def _add_numbers(self, text: bytes, offset: int) -> None:
         """Add numbers to the open list, or else to the row that is being read."""
@@ -396,7 +362,6 @@ class _TextReader:
             values = self.unclosed_list.array(self.contents, offset)
             numbers = self.unclosed_list.numbers
             self.unclosed_list = None
-            self.parentheses_in_list.clear()
             self._add_completed(values, numbers, offset, is_c_array=is_brace)
 
     def _add_completed(
@@ -411,7 +376,7 @@ class _TextReader:
             is_c_array: True for the braces of C, whose label declares a shape: `float q[2][64] =`.
         """
         name = self._tensor_name
-        declared_shape = self.label.indices  # if this is an array of C
+        declared_shape = self.label.numbers  # if this is an array of C
         has_declared_size = is_c_array and math.prod(declared_shape) == values.size
         if has_declared_size:
             # The inner braces may be missing: `float q[2][64] = {0.1f, …}` with 128 numbers.
@@ -424,7 +389,6 @@ class _TextReader:
             if not is_c_array:  # In C, indices are a declared shape, here a wrong one.
                 name = self._tensor_name_with_indices
             self._add_tensor(name, values, numbers, offset)
-        self.last_list_name = name
 
     def _add_row(self, values: AnyArray, numbers: NumberList, offset: int) -> None:
         """Add a flat list, [0.5, 0.25], as a row of a table: programs print one per line."""
@@ -437,7 +401,7 @@ class _TextReader:
     @property
     def _tensor_name_with_indices(self) -> str:
         """The name of a tensor below the label `q[3] =`: `q.3`."""
-        return ".".join([self._tensor_name, *map(str, self.label.indices)])
+        return ".".join([self._tensor_name, *map(str, self.label.numbers)])
 
     @property
     def _is_of_head(self) -> bool:
@@ -487,12 +451,9 @@ class _TextReader:
     def _indices_of_labels(self) -> tuple[int, ...]:
         """The indices of the title and of the label: (2, 7) of `head 2:` below `q pos 7:`.
 
-        The index of a head comes before that of a position, in whatever order they are printed.
+        The index of a head comes before all others, in whatever order they are printed.
         """
-        return heads_first(
-            (*self.title.indices, *self.label.indices),
-            (*self.title.words_of_indices, *self.label.words_of_indices),
-        )
+        return heads_first((*self.title.indices, *self.label.indices))
 
     def finish(self) -> LoadedFile:
         """Return the tensors of the whole text, and notes on how they were read.
@@ -505,16 +466,17 @@ class _TextReader:
             advice = "the file seems to be cut short"
             raise error_at(contents, len(contents.data), "a list does not end", advice)
         contents.require(self.rows or self.lists, "holds no numbers")
+        tensors, notes = self._tensors_and_notes()
         return LoadedFile(
             path=contents.path,
             format="text",
-            tensors=self._tensors_by_label(),
+            tensors=tensors,
             printed=PrintedText(
                 decimals=self._fewest_decimals(),
                 are_rows=not self.lists,
-                states_dtype=self._states_small_dtype(),
+                states_dtype=self._have_one_small_dtype(),
             ),
-            notes=tuple(self._notes()),
+            notes=tuple(notes),
         )
 
     def _fewest_decimals(self) -> int:
@@ -526,65 +488,51 @@ class _TextReader:
         rounded = filter(None, [*self.decimals_of_lists, *decimals_of_rows])
         return min(rounded, default=0)
 
-    def _states_small_dtype(self) -> bool:
-        """Return True if float16 or bfloat16 was printed after all lists of some tensor."""
-        return any(map(self._stated_small_dtype, self.small_dtypes))
+    def _have_one_small_dtype(self) -> bool:
+        """Return True if float16, or bfloat16, was printed after every tensor in brackets."""
+        count = sum(map(len, self.lists.values()))
+        return len(self.small_dtypes) == count and len({*self.small_dtypes}) == 1
 
-    def _tensors_by_label(self) -> dict[str, AnyArray]:
-        """Return all tensors of the text by their labels.
+    def _tensors_and_notes(self) -> tuple[dict[str, AnyArray], list[str]]:
+        """Return all tensors of the text by their labels, and notes on how they were read.
+
+        If `q` was printed several times, as by a loop over layers, they are `q.0`, `q.1`, and so on.
 
         Raises:
             FileError: One label has both a tensor in brackets and rows.
         """
-        tensors = self._tensors_in_brackets()
-        for name, rows in self.rows.items():
-            label = name or ARRAY_NAME
-            problem = f"prints {quoted(label)} as rows and as lists"
-            self.contents.refuse_if(label in tensors, problem)
-            tensors[label] = rows.array(self.contents)
-        return tensors
-
-    def _tensors_in_brackets(self) -> dict[str, AnyArray]:
-        """Return the tensors that were printed in brackets, [[1, 2], [3, 4]], by their labels.
-
-        If `q` was printed several times, as by a loop over layers, they are `q.0`, `q.1`, and so on.
-        """
         tensors: dict[str, AnyArray] = {}
-        for name, printed_tensors in self.lists.items():
-            dtype = self._stated_small_dtype(name)
-            if dtype is not None:
-                # Print rounds: 0.3333 was 0.333251953125, which is the nearest float16.
-                printed_tensors = [round_in_blocks(values, dtype) for values in printed_tensors]
-            tensors |= _by_label_and_number(name or ARRAY_NAME, printed_tensors)
-        return tensors
-
-    def _stated_small_dtype(self, name: str) -> str | None:
-        """Return float16 or bfloat16 if it was printed after every list of a name; else None."""
-        dtypes = self.small_dtypes.get(name, [])
-        is_stated_by_all = len(dtypes) == len(self.lists.get(name, []))
-        return dtypes[0] if dtypes and is_stated_by_all and len({*dtypes}) == 1 else None
-
-    def _notes(self) -> list[str]:
-        """Return notes on repeated lists, on labels of rows, and on lines that were left out."""
         notes: list[str] = []
         for name, prints in self.lists.items():
-            notes += _notes_on_prints(name or ARRAY_NAME, prints)
+            if self._have_one_small_dtype():
+                # Print rounds: 0.3333 was 0.333251953125, which is the nearest float16.
+                prints = [round_in_blocks(values, self.small_dtypes[0]) for values in prints]
+            if len(prints) == 1:
+                tensors[name] = prints[0]
+                continue
+            names = [f"{name}.{number}" for number in range(len(prints))]
+            tensors |= zip(names, prints, strict=True)
+            note = f"{name} is printed {len(prints)} times, and read as {names[0]} … {names[-1]}"
+            notes.append(note)
         for name, rows in self.rows.items():
-            notes += rows.notes_on_labels(name or ARRAY_NAME)
+            problem = f"prints {quoted(name)} as rows and as lists"
+            self.contents.refuse_if(name in tensors, problem)
+            tensors[name] = rows.array(self.contents)
+            notes += rows.notes_on_labels(name)
         if self.sentence_count:
             notes.append(f"{counted(self.sentence_count, 'line')} without numbers left out")
-        return notes
+        return tensors, notes
 
 
 def _without_wrappers(text: bytes) -> bytes:
     """Return a text with blanks in place of comments, dtypes and words around an array.
 
-    `array([0.5], dtype=float32)  # cos` keeps `([0.5])`. Every number stays at its place, so that
-    errors name the right column.
+    `array([0.5], dtype=float32)  # cos` keeps `([0.5])`, and `np.float64(0.5)` only the number. Every
+    number stays at its place, so that errors name the right column.
     """
     for pattern in (_COMMENT, _ATTRIBUTE, _WRAPPER):
         text = pattern.sub(lambda match: b" " * len(match[0]), text)
-    return text
+    return _PARENTHESISED_NUMBER.sub(rb" \1 ", text)
 
 
 def _without_prompt(line: bytes) -> bytes:
@@ -602,21 +550,3 @@ def _without_prompt(line: bytes) -> bytes:
         return blank
     start, end = printed.span(1)
     return blank[:start] + printed[1] + blank[end:]
-
-
-def _by_label_and_number(label: str, tensors: list[AnyArray]) -> dict[str, AnyArray]:
-    """Return the tensors that were printed under one label by names; several are numbered.
-
-    A loop over layers prints `q` once per layer; `q.0` and `q.1` are then read as layers.
-    """
-    if len(tensors) == 1:
-        return {label: tensors[0]}
-    return {f"{label}.{number}": values for number, values in enumerate(tensors)}
-
-
-def _notes_on_prints(label: str, prints: list[AnyArray]) -> list[str]:
-    """Return a note on the names of several lists: «q is printed 2 times, and read as q.0 … q.1»."""
-    count = len(prints)
-    if count == 1:
-        return []
-    return [f"{label} is printed {count} times, and read as {label}.0 … {label}.{count - 1}"]

@@ -35,7 +35,6 @@ _COUNTER_AND_NUMBER = re.compile(
 )
 """A word that counts, and its number: `pos 3` and `head 0`, `token=5`. Single letters need the sign:
 `t5` is also the name of a model."""
-_POSITION_WORDS = {"position", "pos", "token", "tok"}
 _DECLARATION = re.compile(r"\b(?:const|let|static|pub)\b")
 _SHAPE = re.compile(r"\b(?:shape|size)\b", re.IGNORECASE)
 _NAME_WORD = re.compile(r"[^\W\d][\w.\-/]*(?:\[\d+\]\.[\w.]*\w)?")
@@ -53,6 +52,13 @@ _LAYER_AND_NUMBER = re.compile(r"\b(?:layers?|blocks?|blk)\s+(\d{1,6})\b", re.IG
 _TYPE = re.compile(r"b?f(?:loat)?\d{1,2}(?:_t)?|u?int\d{1,2}(?:_t)?|[iu]\d{1,2}")
 
 
+class Index(NamedTuple):
+    """An index in a label, and the word that states what it counts: head and 2 in `q head 2:`."""
+
+    number: int
+    word: str = ""
+
+
 class Label(NamedTuple):
     """The words before the numbers of a line.
 
@@ -60,26 +66,21 @@ class Label(NamedTuple):
         name: the tensor that they name; empty if none.
         indices: the indices of the row or the element; empty if there are none.
         end: how many bytes of the line belong to the label.
-        counting_words: the words that count, such as `head`; the first indices are their numbers.
     """
 
     name: str
-    indices: tuple[int, ...]
+    indices: tuple[Index, ...]
     end: int
-    counting_words: tuple[str, ...] = ()
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The indices without the words that state what they count."""
+        return tuple(index.number for index in self.indices)
 
     @property
     def has_counting_word(self) -> bool:
         """True if a word such as `head` or `token` states what an index counts."""
-        return bool(self.counting_words)
-
-    @property
-    def words_of_indices(self) -> tuple[str, ...]:
-        """The counting word of each index; empty for an index without one."""
-        if not self.indices:  # The label states a shape: `q head 2 of shape (3, 5):`.
-            return ()
-        without_word = len(self.indices) - len(self.counting_words)
-        return (*self.counting_words, *[""] * without_word)
+        return any(index.word for index in self.indices)
 
 
 NO_LABEL = Label("", (), 0)
@@ -92,9 +93,9 @@ def split_label(line: bytes) -> Label:
     such as `head` and `row` state what an index counts. They are not part of the tensor's name.
 
     >>> split_label(b"cos[3] = 0.5 0.25")
-    Label(name='cos', indices=(3,), end=8, counting_words=())
+    Label(name='cos', indices=(Index(number=3, word=''),), end=8)
     >>> split_label(b"q head 2: 0.5 0.25")
-    Label(name='q', indices=(2,), end=9, counting_words=('head',))
+    Label(name='q', indices=(Index(number=2, word='head'),), end=9)
     """
     words = list(_words(line))  # without `nan`, which is a number
     if not words:
@@ -102,12 +103,7 @@ def split_label(line: bytes) -> Label:
     *_, last_word = words
     end = _end_of_label(line, last_word)
     text = line[:end].decode("utf-8", "replace")  # `q head 2:`
-    return Label(
-        name=_tensor_name(text),
-        indices=_indices(text),
-        end=end,
-        counting_words=tuple(_counting_words(text)),
-    )
+    return Label(name=_tensor_name(text), indices=tuple(_indices(text)), end=end)
 
 
 def _words(line: bytes) -> Iterator[re.Match[bytes]]:
@@ -157,7 +153,7 @@ def split_indexed_row(line: bytes) -> Label | None:
     row = _INDEXED_ROW.fullmatch(line)
     if row is None or number_of(row[1]) is not None:
         return None
-    indices = tuple(int(index) for index in row[2][1:-1].split(b"]["))
+    indices = tuple(Index(int(number)) for number in row[2][1:-1].split(b"]["))
     return Label(_cached_name(row[1]), indices, row.start(3))
 
 
@@ -171,7 +167,7 @@ def _label_of_number(line: bytes) -> Label:
     match = _LEADING_INDEX.match(line)
     if match is None:
         return NO_LABEL
-    return Label(name="", indices=(int(match[1]),), end=match.end())
+    return Label(name="", indices=(Index(int(match[1])),), end=match.end())
 
 
 def first_word(line: bytes) -> int:
@@ -227,53 +223,37 @@ def _is_keyword(word: str) -> bool:
     return word in _KEYWORDS or _TYPE.fullmatch(word) is not None
 
 
-def heads_first(indices: tuple[int, ...], words: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the indices of a row with that of its head before that of its position.
+def heads_first(indices: tuple[Index, ...]) -> tuple[int, ...]:
+    """Return the indices of a row, that of its head before all others.
 
     Loops over tokens print all heads of a token, and then those of the next one. Tensors are (heads,
     positions, D), as most programs have them.
 
     Args:
         indices: The indices of a row, from one label or from those of a title and a line.
-        words: The word that states what each index counts; empty for an index without one.
 
-    >>> heads_first((7, 2), ("pos", "head")), heads_first((7, 2), ("", ""))
+    >>> heads_first((Index(7, "pos"), Index(2, "head"))), heads_first((Index(7), Index(2)))
     ((2, 7), (7, 2))
     """
-    is_position = [word in _POSITION_WORDS for word in words]
-    if "head" not in words or True not in is_position:
-        return indices
-    head = words.index("head")
-    position = is_position.index(True)
-    if head < position:
-        return indices
-    others_between = indices[position:head]
-    return (*indices[:position], indices[head], *others_between, *indices[head + 1 :])
+    ordered = sorted(indices, key=lambda index: index.word != "head")  # False comes first.
+    return tuple(index.number for index in ordered)
 
 
-def _counting_words(text: str) -> Iterator[str]:
-    """Yield the words of a label that count, in their order: pos and head of `q pos 7 head 2:`."""
-    for count in _COUNTER_AND_NUMBER.finditer(text):
-        yield count["word"].lower()
-
-
-def _indices(text: str) -> tuple[int, ...]:
-    """Return the numbers after words that count, and those at the end of a label.
+def _indices(text: str) -> Iterator[Index]:
+    """Yield the numbers after words that count, and those at the end of a label.
 
     They are indices of heads and rows, or of rows and columns. The number of a layer is part of the
     name, and the numbers of a shape are no indices.
 
-    >>> _indices("cos[3][5] ="), _indices("layer 3 q:"), _indices("q pos 7 head 2:")
-    ((3, 5), (), (7, 2))
-    >>> _indices("q shape (3, 5):")
-    ()
+    >>> [index.number for index in _indices("cos[3][5] =")], [*_indices("q shape (3, 5):")]
+    ([3, 5], [])
+    >>> [*_indices("q pos 7 head 2:")]
+    [Index(number=7, word='pos'), Index(number=2, word='head')]
     """
-    if _SHAPE.search(text):
-        return ()
     without_layer = _LAYER_AND_NUMBER.sub("", text)
-    counts = _COUNTER_AND_NUMBER.finditer(without_layer)
-    indices = [int(count["number"]) for count in counts]
+    for count in _COUNTER_AND_NUMBER.finditer(without_layer):
+        yield Index(int(count["number"]), count["word"].lower())
     numbers_at_end = _LAST_NUMBERS.search(_COUNTER_AND_NUMBER.sub("", without_layer))
-    if numbers_at_end is not None:
-        indices += map(int, _INTEGER.findall(numbers_at_end[0]))
-    return tuple(indices)
+    if numbers_at_end is not None and not _SHAPE.search(text):
+        for number in _INTEGER.findall(numbers_at_end[0]):
+            yield Index(int(number))

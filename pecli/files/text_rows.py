@@ -31,11 +31,6 @@ class _RowOrder(NamedTuple):
     places: Indices
     first: tuple[int, ...]
 
-    @property
-    def is_ascending(self) -> bool:
-        """True if the rows are in the order of their places."""
-        return not (self.places[1:] < self.places[:-1]).any()
-
 
 class TextRows:
     """The rows of a tensor: lines, or lists without lists in them.
@@ -91,16 +86,7 @@ class TextRows:
         """Return the error for a row that has more or fewer numbers than the first one."""
         row = counted(width, "number")
         problem = f"line {line_of(contents, offset)} has {row}, and the first has {self.width}"
-        advice = ""
-        if width == self.width + 1 and self._numbers_columns():  # as pandas prints a table
-            advice = "leave out the numbers of the columns and of the rows"
-        return contents.error(problem, advice)
-
-    def _numbers_columns(self) -> bool:
-        """Return True if the only row so far is 0, 1, 2, …"""
-        return self.count == 1 and self.numbers.values[: self.width].tolist() == [
-            *range(self.width)
-        ]
+        return contents.error(problem)
 
     def _width_of_open_row(self) -> int:
         """Return how many numbers follow those of the rows that have ended.
@@ -130,7 +116,8 @@ class TextRows:
         row_order = self._order_of_labels()
         if row_order is None:  # There are no labels, or they do not number the rows.
             return rows
-        ordered = rows if row_order.is_ascending else _at_places(rows, row_order.places)
+        ordered = np.empty_like(rows)
+        ordered[row_order.places] = rows
         # x[0][1] = 0.5 is an element, not a row of one.
         row_shape = () if self._are_single_elements else rows.shape[1:]
         return ordered.reshape(*row_order.axis_lengths, *row_shape)
@@ -185,23 +172,8 @@ class TextRows:
             first_indices = [str(index) for index in labels[:, 0].tolist()]
             advice = "rows are read as 0, 1, …; --positions states others"
             return [f"{tensor_name}: labels are {listed(first_indices, MAX_NAMED)}, {advice}"]
-        return [f"{tensor_name}: {note}" for note in _notes_on_start(row_order.first)]
-
-
-def _at_places(rows: AnyArray, places: Indices) -> AnyArray:
-    """Return rows in another order: the first one at places[0], and so on."""
-    ordered = np.empty_like(rows)
-    ordered[places] = rows
-    return ordered
-
-
-def _notes_on_start(first: tuple[int, ...]) -> list[str]:
-    """Return a note if labels do not start at 0: at 5, or at [1][0] for two indices."""
-    if not any(first):
-        return []
-    if len(first) == 1:
-        (start,) = first
-        return [f"labels start at {start}, rows are read as 0, 1, …; --offset {start} states it"]
-    indices = "".join(f"[{index}]" for index in first)
-    advice = "rows are read from 0 on; --offset states a first position"
-    return [f"labels start at {indices}, {advice}"]
+        if not any(row_order.first):
+            return []
+        start = ",".join(map(str, row_order.first))
+        advice = f"rows are read as 0, 1, …; --offset {row_order.first[-1]} states it"
+        return [f"{tensor_name}: labels start at {start}, {advice}"]

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import shutil
+import stat
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -219,13 +220,13 @@ def read_store(path: str) -> LoadedFile:
         with _as_file_errors(path, _UNREADABLE):
             return np.asarray(arrays[name][...])
 
-    metadata = {} if is_single_array else _carried_spec(store)
+    metadata = _carried_spec(store)
     return LoadedFile(path, "zarr", LazyTensors(arrays, read_elements), metadata)
 
 
-def _carried_spec(group: ZarrArray) -> dict[str, str]:
+def _carried_spec(store: ZarrArray) -> dict[str, str]:
     """Return what made the tables of a store, as JSON by the metadata key; empty if not stated."""
-    spec = group.attrs.get(KEY)
+    spec = store.attrs.get(KEY)
     return {} if spec is None else {KEY: json.dumps(spec)}
 
 
@@ -247,13 +248,12 @@ def _file_sizes(contents: Contents) -> dict[Path, int]:
     """
     sizes: dict[Path, int] = {}
     for path in Path(contents.path).rglob("*"):
-        is_link = path.is_symlink()
-        is_folder = path.is_dir() and not is_link
-        if is_folder:
+        status = path.lstat()  # of a link itself, which is no plain file
+        if stat.S_ISDIR(status.st_mode):
             continue
-        is_plain_file = path.is_file() and not is_link
+        is_plain_file = stat.S_ISREG(status.st_mode)
         contents.require(is_plain_file, f"{path.name} in it is not a plain file")
-        sizes[path] = path.stat().st_size
+        sizes[path] = status.st_size
     metadata = [size for path, size in sizes.items() if path.name.startswith(("zarr.json", ".z"))]
     largest = max(metadata, default=0)
     contents.refuse_if(

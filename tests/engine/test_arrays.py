@@ -44,13 +44,6 @@ def test_complex_numbers_are_refused_without_advice() -> None:
     assert error_about_dtype("x", complex).endswith("bfloat16")
 
 
-def test_an_argument_without_an_identifier_is_refused_without_advice() -> None:
-    """For an argument x the message ends with «convert it first, as with x.astype('float32')». «The
-    input» is no name on which a method could be called, so it ends with the accepted dtypes.
-    """
-    assert error_about_dtype("the input", int).endswith("bfloat16")
-
-
 class BrokenTensor:
     """A tensor whose conversion to an array raises an error."""
 

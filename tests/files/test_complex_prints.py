@@ -87,7 +87,7 @@ def test_diff_finds_a_wrong_decimal_in_a_printed_complex_number() -> None:
     [
         pytest.param("[1.+0.j  0.5       -0.25j]", [1, 0.5 - 0.25j], id="padded by NumPy"),
         pytest.param("[1e-05-2.5e+03j, 3+0j]", [1e-05 - 2.5e03j, 3], id="with exponents"),
-        pytest.param("((1+0j), (0.5+2j))", [1, 0.5 + 2j], id="in parentheses of Python"),
+        pytest.param("((1+0j), (0.5+2j))", [[1, 0.5 + 2j]], id="in parentheses of Python"),
         pytest.param("[nan+nanj, inf+0j]", [complex("nan+nanj"), complex("inf+0j")], id="nan, inf"),
         pytest.param("1+0j 0.5+2j\n0-1j 3+1j", [[1, 0.5 + 2j], [-1j, 3 + 1j]], id="plain rows"),
         pytest.param("[1+0j 2+0j]\n[3-1j 4+1j]", [[1, 2], [3 - 1j, 4 + 1j]], id="a list per line"),

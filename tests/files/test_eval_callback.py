@@ -190,7 +190,7 @@ def test_a_log_without_the_inputs_of_the_rotation_is_refused(tmp_path: Path) -> 
     log = log_of(queries)
     filtered = changed(log, "Qcur-0 (reshaped) =", "other =")
 
-    with pytest.raises(FileError, match="Qcur-0 is printed without the elements of its input"):
+    with pytest.raises(FileError, match="has no ROPE operation that can be read; print all"):
         load_file(write_log(tmp_path / "x.log", filtered))
 
 
@@ -198,7 +198,7 @@ def test_a_log_whose_rotation_is_printed_in_another_form_is_refused_as_such(tmp_
     """The line of the only ROPE in the log ends before the shape of its result."""
     log = "ggml_debug: Qcur-0 = (f32) ROPE(Qcur-0 (reshaped){64, 4, 5, 1}, x{5, 1, 1, 1}})\n"
 
-    with pytest.raises(FileError, match="not in the form of llama-eval-callback"):
+    with pytest.raises(FileError, match="has no ROPE operation that can be read; print all"):
         load_file(write_log(tmp_path / "x.log", log))
 
 
@@ -229,8 +229,7 @@ def test_a_rotation_of_another_shape_than_its_input_is_left_out(tmp_path: Path) 
     assert log.count(sides) == 2  # of the input, and then of the result
     reshaped = log.replace(sides, "}) = {32, 4, 5, 1}", 1)
 
-    problem = "Qcur-0 has the shape {64, 4, 5, 1}, and its input {32, 4, 5, 1}"
-    with pytest.raises(FileError, match=problem):
+    with pytest.raises(FileError, match="has no ROPE operation that can be read; print all"):
         load_file(write_log(tmp_path / "x.log", reshaped))
 
 
@@ -312,5 +311,5 @@ def test_a_log_of_which_all_rotations_have_several_batches_is_refused(tmp_path: 
     queries = random_queries(tokens=5, heads=4, dim=64)
     of_two = changed(log_of(queries), BATCH_OF_ONE, BATCH_OF_TWO)
 
-    with pytest.raises(FileError, match="Qcur-0 has a batch of 2, and only 1 is read"):
+    with pytest.raises(FileError, match="has no ROPE operation that can be read; print all"):
         load_file(write_log(tmp_path / "x.log", of_two))

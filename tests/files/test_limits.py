@@ -23,7 +23,6 @@ import pecli
 from pecli.engine.table import table_of
 from pecli.errors import FileError
 from pecli.files import save_tables
-from pecli.files.contents import Contents
 from tests.files.conftest import SPEC, is_read
 
 DATA = Path(__file__).parent / "data"
@@ -154,7 +153,7 @@ def operation_count(path: Path) -> int:
         Limit("phi2.log", "eval_callback.MAX_DIM", lambda path: 80),
         Limit("t.json", "json_file.MAX_LISTS", bracket_and_quote_count),
         Limit("t.json", "json_file.MAX_TENSORS", lambda path: len(["cos", "inv_freq", "é"])),
-        Limit("typed_rows.json", "plain_json.MAX_ROWS", lambda path: 2),
+        Limit("typed_rows.json", "plain_json.MAX_ARRAYS", lambda path: 2),
     ]
 )
 def test_text_files_are_read_at_a_limit_and_refused_beyond(
@@ -297,10 +296,17 @@ def test_a_safetensors_header_of_more_than_16_mib_is_refused_as_such(
         pecli.load(path)
 
 
-def test_bytes_in_memory_are_kept() -> None:
-    """`forget_before(2)` drops the pages of a mapped file that were read. Bytes in memory, such as
-    those of standard input, must stay.
+def test_values_beside_the_lists_of_json_are_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text, a number, an object and a list that holds no numbers are four values, beside the object
+    around them. The limit, lowered to these five, bounds the memory for objects of Python.
     """
-    contents = Contents("x.npy", memoryview(b"abc"))
-    contents.forget_before(2)
-    assert bytes(contents.data) == b"abc"
+    path = tmp_path / "x.json"
+    path.write_text('{"a": "text", "b": 1.5, "c": {}, "d": [], "e": [1, 2]}')
+    monkeypatch.setattr("pecli.files.plain_json.MAX_VALUES", 5)
+    assert [*pecli.load(path)] == ["e"]
+
+    monkeypatch.setattr("pecli.files.plain_json.MAX_VALUES", 4)
+    with pytest.raises(FileError, match="more than 4 values beside its lists"):
+        pecli.load(path)

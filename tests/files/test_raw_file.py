@@ -91,29 +91,22 @@ def test_raw_numbers_without_a_shape_are_a_vector() -> None:
         pytest.param(
             (2, 3, 5),
             "f32",
-            "has 96 bytes, and 2,3,5 of float32 takes 120 bytes; what fits: --shape 2,3,4$",
-            id="one shape fits",
-        ),
-        pytest.param(
-            (2, 6, 4),
-            "f32",
-            "has 96 bytes, and 2,6,4 of float32 takes 192 bytes; what fits: "
-            "--shape 1,6,4, --shape 2,3,4, --shape 2,6,2, --raw-dtype float16$",
-            id="several shapes and a dtype fit",
+            "has 96 bytes, and 2,3,5 of float32 takes 120 bytes$",
+            id="too many numbers",
         ),
         pytest.param(
             (-1, 7),
             "f32",
-            "has 96 bytes, and -1,7 of float32 takes a multiple of 28 bytes$",
+            "has 96 bytes, and 3,7 of float32 takes 84 bytes$",
             id="no multiple",
         ),
         pytest.param((2**40, 2**40), "f32", "claims an impossible shape", id="2^80 numbers"),
     ],
 )
-def test_a_shape_that_does_not_fit_the_size_is_refused_with_those_that_do(
+def test_a_shape_that_does_not_fit_the_size_is_refused_with_both_sizes(
     shape: tuple[int, ...], dtype: str, problem: str
 ) -> None:
-    """The file has 24 float32 numbers: 96 bytes; shapes that would fit are proposed."""
+    """The file has 24 float32 numbers: 96 bytes. Three rows of 7 are 84 bytes, and four are 112."""
     NUMBERS_0_TO_23.astype("f4").tofile("x.bin")
     with pytest.raises(FileError, match=problem):
         pecli.load("x.bin", shape=shape, raw_dtype=dtype)
@@ -182,7 +175,7 @@ def test_a_shape_without_a_dtype_arranges_the_numbers_of_a_text(shape: str) -> N
         ),
         pytest.param(
             "-1,7",
-            "array has 24 numbers, and --shape -1,7 takes a multiple of 7 numbers",
+            "array has 24 numbers, and --shape 3,7 takes 21 numbers",
             id="no multiple",
         ),
     ],

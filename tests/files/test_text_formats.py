@@ -737,16 +737,6 @@ def test_a_reading_of_csv_that_the_text_does_not_state_is_noted(
     assert note in notes[0]
 
 
-def test_the_note_on_semicolons_names_no_decimal_comma_if_there_is_none(tmp_path: Path) -> None:
-    """Semicolons separate the columns, as in spreadsheets of Europe, but numbers have points."""
-    (tmp_path / "x.csv").write_text("0.5;1.0\n0.25;2.0\n")
-    notes: list[str] = []
-    with passed_to(notes.append):
-        pecli.load(tmp_path / "x.csv")
-    (note,) = notes
-    assert "comma" not in note
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -240,7 +240,7 @@ def test_yarn_with_a_factor_of_0_is_refused_as_without_one(
     """
     header = {**QWEN2_HEADER, "rope.scaling.factor": 0.0, **other_keys}
     path = write_gguf(tmp_path / "m.gguf", "qwen2", header)
-    with pytest.raises(pecli.ParameterError, match="factor is missing; yarn scaling needs it"):
+    with pytest.raises(pecli.ParameterError, match="factor is missing; the scaling needs it"):
         only_encoding(path)
 
 

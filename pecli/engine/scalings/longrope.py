@@ -105,15 +105,9 @@ class LongRope(Scaling):
         pairs = (dim + 1) // 2
         _check_count("short_factor", self.short_factor, pairs)
         _check_count("long_factor", self.long_factor, pairs)
-        if self.attention_factor is None:
-            self._check_parameters_of_attention()
-
-    def _check_parameters_of_attention(self) -> None:
-        """Raise ParameterError unless the attention factor sqrt(1 + ln f / ln O) can be computed."""
-        if self.factor is None and self.max_position_embeddings is None:
-            rule = "longrope scaling needs it, max_position_embeddings or attention_factor"
-            raise ParameterError("factor", "missing", rule)
-        if self.divisor() > 1 and self.original_max_position_embeddings == 1:
+        # Without an attention factor, it is sqrt(1 + ln f / ln O).
+        is_irrational = self.exact_attention is None
+        if is_irrational and self.original_max_position_embeddings == 1:
             rule = "the attention factor divides by ln O, so O must be above 1"
             advice = "or give attention_factor"
             raise ParameterError("original_max_position_embeddings", 1, rule, advice)

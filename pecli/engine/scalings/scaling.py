@@ -16,6 +16,7 @@ from pecli.engine import numerics
 from pecli.engine.arrays import Floats, Singles
 from pecli.engine.named_values import NamedValues, required
 from pecli.engine.numerics import Frequencies
+from pecli.errors import ParameterError
 
 _ATTENTION_BITS = 200
 
@@ -206,7 +207,14 @@ def blended(frequency: int, factor: Fraction, keep: int, bits: int) -> int:
 
 
 def extension(factor: float | None, longest: int | None, original: int) -> Fraction:
-    """Return f, or M/O if f is not given."""
+    """Return f, or M/O if f is not given.
+
+    Raises:
+        ParameterError: Neither f nor M is given.
+    """
     if factor is not None:
         return Fraction(factor)
-    return Fraction(required(longest), original)
+    if longest is None:
+        rule = "the scaling needs it, or max_position_embeddings to divide by the original length"
+        raise ParameterError("factor", "missing", rule)
+    return Fraction(longest, original)

@@ -241,7 +241,9 @@ class Yarn(Scaling):
 
     def check(self, base: float, dim: int) -> None:
         """Raise ParameterError unless factor ≥ 1, beta_fast ≥ beta_slow, base > 1, and mscales fit."""
-        self._check_divisor()
+        if self.divisor() < 1:  # It follows from the lengths: a factor is at least 1.
+            rule = "it is below the original length"
+            raise ParameterError("max_position_embeddings", self.max_position_embeddings, rule)
         betas = self.betas()
         if betas.fast < betas.slow:
             rule = f"it must be at least beta_slow, {betas.slow:g}"
@@ -251,20 +253,6 @@ class Yarn(Scaling):
             raise ParameterError("base", spelled(base), rule)
         if self.attention_factor is None and self.mscale and self.mscale_all_dim:
             self._check_attention_of_mscales(self.mscale, self.mscale_all_dim)
-
-    def _check_divisor(self) -> None:
-        """Raise ParameterError unless the factor is given or follows, and is at least 1.
-
-        It follows from max_position_embeddings: 16384 / 4096, the original length, is 4.
-        """
-        if self.factor is None and self.max_position_embeddings is None:
-            rule = (
-                "yarn scaling needs it, or max_position_embeddings to divide by the original length"
-            )
-            raise ParameterError("factor", "missing", rule)
-        if self.divisor() < 1:
-            rule = "it is below the original length"
-            raise ParameterError("max_position_embeddings", self.max_position_embeddings, rule)
 
     def _check_attention_of_mscales(self, mscale: float, mscale_all_dim: float) -> None:
         """Raise ParameterError unless the attention factor of two mscales is from 1e-30 to 1e6.

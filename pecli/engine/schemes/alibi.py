@@ -137,7 +137,7 @@ class Alibi(Scheme):
 
     def _check(self) -> None:
         """Raise ParameterError for heads or queries that the bias does not have."""
-        check_head_range(self.head_range, self.heads)
+        check_head_range(self._heads, self.heads)
         if self.queries is None:
             return
         self._refuse_if(self._has_only_slopes, "queries", "slopes have none", "leave it out")
@@ -195,10 +195,8 @@ class Alibi(Scheme):
         largest_power_of_two = 2 ** (self.heads.bit_length() - 1)  # 8 for 12 heads
         slopes = _geometric_slopes(self.max_bias, largest_power_of_two)
         further_heads = self.heads - largest_power_of_two
-        if further_heads:
-            every_other = _geometric_slopes(self.max_bias, 2 * largest_power_of_two)[::2]
-            slopes += every_other[:further_heads]
-        return slopes
+        every_other = _geometric_slopes(self.max_bias, 2 * largest_power_of_two)[::2]
+        return slopes + every_other[:further_heads]
 
     def slope_values(self) -> list[float]:
         """Return the factor of the distances in each head, in float64."""
@@ -224,11 +222,12 @@ class Alibi(Scheme):
     def tensors(self) -> tuple[Table, ...]:
         """Return the bias and the slopes; only the slopes if there is no length."""
         slopes = Table("slopes", self.dtype, (self.shard_heads,), self._fill_slopes)
-        if self.slopes or self.seq_len is None:
+        if self._has_only_slopes:
             return (slopes,)
         queries = self.query_rows
-        shape = (self.shard_heads, queries, self.seq_len)
-        fill = self._bias_filler(queries, self.seq_len)
+        keys = required(self.seq_len)
+        shape = (self.shard_heads, queries, keys)
+        fill = self._bias_filler(queries, keys)
         return Table("bias", self.dtype, shape, fill), slopes
 
     def _fill_slopes(self, start: int, out: Array) -> None:

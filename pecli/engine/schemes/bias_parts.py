@@ -47,8 +47,6 @@ class HeadRange(ParameterRule):
 
     def check(self, name: str, value: object) -> HeadSlice:
         """Return the heads of a tensor-parallel shard: "4:8", or (4, 8), are heads 4 to 7."""
-        if isinstance(value, HeadSlice):
-            return value
         if isinstance(value, str):
             return self.parse(name, value)
         match whole_numbers_of(name, value, self.rule, most=3):
@@ -63,14 +61,14 @@ HEAD_RANGE = HeadRange(
 QUERIES = Whole("the last so many queries only, as in decoding", high=1 << 24, omitted_default=None)
 
 
-def check_head_range(heads: HeadSlice | None, total: int) -> None:
+def check_head_range(heads: HeadSlice, total: int) -> None:
     """Raise ParameterError if a range ends after the last head."""
-    if heads is not None and heads.stop > total:
+    if heads.stop > total:
         rule = f"there are {total} heads, 0 … {total - 1}"
         raise ParameterError("head_range", heads.spelled(), rule)
 
 
-def check_queries(queries: int | None, total: int) -> None:
+def check_queries(queries: int, total: int) -> None:
     """Raise ParameterError if there are not so many queries."""
-    if queries is not None and queries > total:
+    if queries > total:
         raise ParameterError("queries", queries, f"there are {total} in all")

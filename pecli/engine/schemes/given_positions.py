@@ -23,12 +23,11 @@ LAST_POSITION = 2**40
 MAX_POSITIONS = 2**26
 """Positions that are given one by one; each takes some 40 bytes, so that these need 2.5 GiB."""
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?|[+-]?\d+/\d+")
-_NUMBER_OR_WORD = re.compile(rf"{_DECIMAL.pattern}|(?i:[+-]?(nan|inf|infinity|))")
-"""A number, or a word in a list that is refused as a number, and not taken for the name of a file."""
+_LIST_BEGINNING = re.compile(rf"({_DECIMAL.pattern}|(?i:[+-]?(nan|inf|infinity|)))\s*([,;]|$)")
+"""The first number of a list, or a word that is refused as a number, and not taken for a file."""
 _GRID = re.compile(r"\s*[0-9]{1,13}\s*([x×,]\s*[0-9]{1,13}\s*)*")
 """Sizes of a grid in small letters, such as 2x16x22."""
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
-_SEPARATOR = re.compile(r"\s*[,;]\s*")
 _COMMA = re.compile(r"\s*,\s*")
 NOT_REAL_NUMBERS = "cbOSU"
 """NumPy's letters for complex numbers, booleans, objects, and texts of bytes and of characters."""
@@ -132,10 +131,9 @@ class GivenPositions(ParameterRule):
 
         [[0, 1], [2, 3]] are two axes of two positions; [[0, 1], [2]] is refused.
         """
-        axes = [_axis(item) for item in items]
+        axes = [items_of(name, item, self.rule, MAX_POSITIONS) for item in items]
         sizes = [len(axis) for axis in axes]
-        are_equally_long = len({*sizes}) == 1
-        if not are_equally_long or sizes[0] == 0:
+        if len({*sizes}) > 1 or 0 in sizes:
             description = f"axes of {', '.join(map(str, sizes[:MAX_LISTED]))} positions"
             raise ParameterError(name, description, self.rule)
         numbered_axes = enumerate(axes)
@@ -188,26 +186,13 @@ def _whole_as_integer(number: int | float) -> int | float:
     return whole if number == whole else number
 
 
-def _axis(item: object) -> Sequence[object]:
-    """Return the positions of an axis, none for a number among axes."""
-    return item if isinstance(item, (list, tuple)) else ()
-
-
 def looks_like_list(text: str) -> bool:
     """Return True for a list of numbers, False for the name of a file.
 
-    If the first two parts are numbers, as in 0,5,x, it is a list with a typing error; so is 1,x,
-    since files whose names begin with a number and a comma have a suffix, as 1,x.npy.
+    A text that begins with a number and a comma is a list, perhaps with a typing error, as 0,5,x.
+    Files whose names begin so have a suffix, as 1,x.npy.
     """
-    parts = re.split(_SEPARATOR, text)
-    if all(map(_looks_like_number, parts[:2])):
-        return True
-    is_list_begun = len(parts) >= 2 and _looks_like_number(parts[0])
-    return is_list_begun and _SUFFIX.search(text) is None
-
-
-def _looks_like_number(text: str) -> bool:
-    return _NUMBER_OR_WORD.fullmatch(text) is not None
+    return _LIST_BEGINNING.match(text) is not None and _SUFFIX.search(text) is None
 
 
 def _checked_positions(name: str, values: Iterable[object]) -> tuple[Position, ...]:
@@ -277,7 +262,7 @@ def whole_positions(name: str, value: object) -> Positions:
     if ids.dtype.kind not in "iu":
         description = f"of shape {ids.shape} and dtype {ids.dtype}"
         raise KindError(name, description, "positions are integers")
-    if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) <= LAST_POSITION:
+    if not 0 <= int(ids.min(initial=0)) <= int(ids.max(initial=0)) <= LAST_POSITION:
         description = f"{ids.min()} … {ids.max()}, of shape {ids.shape}"
         raise ParameterError(name, description, "positions must be 0 or more and at most 2^40")
     return ids.astype(np.int64)
@@ -297,8 +282,6 @@ class GridParameter(ParameterRule):
 
     def check(self, name: str, value: object) -> GridSize:
         """Return the sizes of a grid from a text such as "16x22", or from 2 or 3 whole numbers."""
-        if isinstance(value, GridSize):
-            return value
         if isinstance(value, str):
             return self.parse(name, value)
         sizes = whole_numbers_of(name, value, self.rule, most=4)

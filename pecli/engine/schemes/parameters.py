@@ -244,7 +244,7 @@ class Real(_Number[float]):
         self,
         help: str,
         *,
-        above: float | None = None,
+        above: float = -math.inf,
         at_least: float = -math.inf,
         up_to: float = math.inf,
         **common: Unpack[CommonFields],
@@ -253,7 +253,7 @@ class Real(_Number[float]):
 
         Args:
             help: What the parameter means.
-            above: It must be larger than this; None for no such limit.
+            above: It must be larger than this.
             at_least: It must be this or more.
             up_to: It must be this or less.
             common: Arguments of every parameter.
@@ -267,7 +267,7 @@ class Real(_Number[float]):
 
     def _limits(self) -> Iterator[str]:
         """Yield the limits in words, such as «above 0» and «up to 1»."""
-        if self.above is not None:
+        if self.above > -math.inf:
             yield f"above {self.above:g}"
         if self.at_least > -math.inf:
             yield f"of at least {self.at_least:g}"
@@ -292,9 +292,7 @@ class Real(_Number[float]):
         """Return True for a number within the limits; NaN and infinity never are."""
         if not math.isfinite(number):
             return False
-        if self.above is not None and number <= self.above:
-            return False
-        return self.at_least <= number <= self.up_to
+        return self.above < number and self.at_least <= number <= self.up_to
 
 
 SYNONYMS: Mapping[str, tuple[str, ...]] = {

@@ -30,7 +30,6 @@ from pecli.engine.schemes.recipes import PrecisionRecipe, recipe_named
 from pecli.engine.schemes.row_places import RANGE, GridOfRows, ListedRows, RowPlaces
 from pecli.engine.schemes.scheme import UNSET, Scheme
 from pecli.engine.table import ByPosition
-from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.engine.numerics.axis_tables import AxisFiller, Coordinates
@@ -102,8 +101,8 @@ class Positioned(Scheme):
         if self.grid is None or self.keep is not None:
             return
         style = self.grid_style
-        if style is not None and style.keep:
-            self._set("keep", style.keep)
+        if style is not None:
+            self._set("keep", style.keep or None)
 
     def _fill_in_rows(self) -> None:
         """Set `seq_len` to the number of rows, if a list of positions or a grid decides it.
@@ -117,8 +116,8 @@ class Positioned(Scheme):
             return
         self._check_and_convert("seq_len")  # The user may have given a text, or half a row.
         is_another_number = self.seq_len not in (None, rows)
-        if is_another_number:
-            raise self._wrong("seq_len", f"{places.description} has {rows} rows", "leave it out")
+        rule = f"{places.description} has {rows} rows"
+        self._refuse_if(is_another_number, "seq_len", rule, "leave it out")
         self._set("seq_len", rows)
 
     @property
@@ -136,29 +135,25 @@ class Positioned(Scheme):
         if self.grid is None:
             self._check_without_grid()
             return
-        if self.positions is not None:
-            raise self._wrong("grid", "rows are those of a grid or of positions", "leave one out")
-        if self.grid_style is not None:
-            return
-        needed = "a style, whose conventions it follows"
-        if "axes" in self.parameters():  # Rotary tables have this parameter.
-            needed += ", or 2 or 3 --axes"
-        rule = f"the grid {self.grid.spelled()} needs {needed}"
-        raise ParameterError("style", "missing", rule)
+        has_positions = self.positions is not None
+        rule = "rows are those of a grid or of positions"
+        self._refuse_if(has_positions, "grid", rule, "leave one out")
+        rule = f"the grid {self.grid.spelled()} needs a style, whose conventions it follows"
+        advice = "of a rotation, --axes will do"
+        self._refuse_if(self.grid_style is None, "style", rule, advice)
 
     def _check_without_grid(self) -> None:
         """Raise ParameterError for parameters that need a grid, and for a style without rows."""
-        for name in _GRID_ONLY:
-            is_given = getattr(self, name) is not None
-            self._refuse_if(is_given, name, "it belongs to a grid", "add --grid")
-        style = self.grid_style
-        if style is not None and self.positions is None:
-            raise self._wrong("grid", f"the {style.name} style is of tables on grids")
+        self._refuse_set(_GRID_ONLY, "it belongs to a grid", "add --grid")
+        lacks_rows = self.grid_style is not None and self.positions is None
+        self._refuse_if(
+            lacks_rows, "grid", f"the {self.value_of('style')} style is of tables on grids"
+        )
 
     def _check(self) -> None:
         """Raise ParameterError for a grid that its style refuses, or positions out of range."""
-        if self.grid is not None and self.grid_style is not None:
-            self.grid_style.check(self.grid, self.grid_base, self.grid_scale)
+        if self.grid is not None:  # Then there is a style, as was checked before.
+            required(self.grid_style).check(self.grid, self.grid_base, self.grid_scale)
         is_moved = not self.is_range and self.first_position
         self._refuse_if(is_moved, "offset", "positions are given otherwise", "leave it out")
         last = self.first_position + self.seq_len - 1

@@ -299,29 +299,11 @@ class RecipeFiller:
             out: The columns of the pairs: (n, pairs · functions), or one less with an odd dim.
             dtype: The dtype of `out`.
         """
-        shape = (len(out), len(band.pairs), len(functions))
-        column_count = len(band.pairs) * len(functions)
-        if self._can_be_computed_in(out, column_count, dtype):
-            # Its numbers are float32: the view only states that to the type checker.
-            same_memory = out.reshape(shape).view(np.float32)
-            self._write_waves(band, functions, positions, same_memory)
-            return
-        waves = np.empty(shape, np.float32)
+        waves = np.empty((len(out), len(band.pairs), len(functions)), np.float32)
         self._write_waves(band, functions, positions, waves)
-        columns = waves.reshape(len(out), column_count)[:, : out.shape[1]]
+        columns = waves.reshape(len(out), -1)[:, : out.shape[1]]
         as_stored = as_dtype(columns, self._recipe.table_dtype or "float32")
         out[...] = as_dtype(as_stored, dtype)
-
-    def _can_be_computed_in(self, out: Array, column_count: int, dtype: str) -> bool:
-        """Return True if float32 numbers can be written into `out` without rounding and copies.
-
-        `out` and the table of the imitated program are then float32, and `out` is one piece of
-        memory with so many columns.
-        """
-        needs_rounding = self._recipe.table_dtype not in ("", "float32") or dtype != "float32"
-        if needs_rounding:
-            return False
-        return out.shape[1] == column_count and out.flags.c_contiguous
 
     def _write_waves(
         self, band: PairBand, functions: list[str], positions: Singles, out: Singles
@@ -344,8 +326,7 @@ class RecipeFiller:
         is_negative = np.signbit(positions)
         if is_negative.any() and "sin" in functions:
             out[is_negative, :, functions.index("sin")] *= -1
-        if self._amplitude != 1:
-            out *= self._amplitude
+        out *= self._amplitude
 
 
 def _divided_by_axis(

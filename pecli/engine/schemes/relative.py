@@ -140,13 +140,13 @@ class Relative(Scheme):
         """Raise ParameterError for parameters that are missing, or do not fit each other."""
         self._check_style()
         self.pattern.check()
-        check_queries(self.queries, self.length)
+        check_queries(self.query_rows, self.length)
         if self.weights is None:
             rule = "the index has no heads"
             self._refuse_if(self.head_range, "head_range", rule, "give `weights`, too")
         else:
             self._check_weights(self.weights)
-            check_head_range(self.head_range, self.weights.shape[-1])
+            check_head_range(self._heads, self.weights.shape[-1])
 
     def _check_style(self) -> None:
         """Raise ParameterError if parameters are missing, or belong to another style.
@@ -204,6 +204,11 @@ class Relative(Scheme):
         """Return the number of queries in the tables: all, or the last ones."""
         return self.queries or self.length
 
+    @property
+    def _heads(self) -> HeadSlice:
+        """Return the heads of the bias: all, or those of a shard."""
+        return self.head_range or HeadSlice(0, required(self.weights).shape[-1])
+
     def tensors(self) -> tuple[Table, ...]:
         """Return the index (queries, keys) of buckets, or the bias (heads, queries, keys).
 
@@ -212,9 +217,8 @@ class Relative(Scheme):
         if self.weights is None:
             index_shape = (self.query_rows, self.length)
             return (Table("index", "int32", index_shape, self._fill_index),)
-        weights = np.array(self.weights, np.float64)  # (buckets, heads)
-        if self.head_range is not None:
-            weights = weights[:, self.head_range.start : self.head_range.stop]
+        all_weights = np.array(self.weights, np.float64)  # (buckets, heads)
+        weights = all_weights[:, self._heads.start : self._heads.stop]
         _, heads = weights.shape
         bias_shape = (heads, self.query_rows, self.length)
         return (Table("bias", self.dtype, bias_shape, partial(self._fill_bias, weights)),)

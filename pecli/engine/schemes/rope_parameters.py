@@ -5,6 +5,8 @@ from fractions import Fraction
 from functools import cache, cached_property, partial
 from typing import Annotated
 
+import numpy as np
+
 from pecli.engine import numerics
 from pecli.engine.named_values import NamedValues
 from pecli.engine.runtimes import RUNTIMES, runtime_named
@@ -201,9 +203,7 @@ class RotaryParameters(Positioned):
         dim = 2 * len(self.inv_freq)
         self._refuse_if(self.dim != dim, "dim", f"inv_freq states the dim {dim}", "leave it out")
         rule = "inv_freq states all frequencies"
-        for name in _NOT_WITH_INV_FREQ:
-            is_set = getattr(self, name) not in (None, "none")
-            self._refuse_if(is_set, name, rule, "leave it out")
+        self._refuse_set(_NOT_WITH_INV_FREQ, rule, "leave it out")
         self._refuse_if(self.base != _DEFAULT_BASE, "base", rule, "leave it out")
 
     def _check_scaling(self) -> None:
@@ -267,22 +267,12 @@ class RotaryParameters(Positioned):
             rule = "it has a number of channels for each axis"
             raise ParameterError("axes", "empty", rule, "leave it out")
         if self.axis_blocks:  # Each axis has frequencies of its own.
-            self._refuse_frequencies_of_all_axes()
-        if self.axes is not None and self.is_range:
-            raise self._wrong("axes", "they are those of --positions or of a --grid")
+            rule = "axes and styles have frequencies of their own"
+            self._refuse_set(_SHARED_FREQUENCIES, rule, "leave it out")
+        has_axes_of_range = self.axes is not None and self.is_range
+        rule = "they are those of --positions or of a --grid"
+        self._refuse_if(has_axes_of_range, "axes", rule)
         self._check_count_of_axes()
-
-    def _refuse_frequencies_of_all_axes(self) -> None:
-        """Raise ParameterError if parameters are set that define one list of frequencies for all axes.
-
-        These are a scaling, a rotary share of the dim, and M-RoPE's sections. They contradict axes
-        that have frequencies of their own.
-        """
-        owner = "axes" if self.style is None else f"the {self.style} style"
-        rule = f"{owner} has frequencies of its own"
-        for name in _SHARED_FREQUENCIES:
-            is_set = getattr(self, name) not in (None, "none")
-            self._refuse_if(is_set, name, rule, "leave it out")
 
     def _check_count_of_axes(self) -> None:
         """Raise ParameterError unless positions have as many axes as the frequencies follow.
@@ -296,21 +286,10 @@ class RotaryParameters(Positioned):
         if is_one_list and axes_share_frequencies:
             # This is text. M-RoPE, which has three axes, takes its positions on all of them.
             return
-        given_axes = len(self.positions.axes)
-        required_axes = self.position_axes
-        if given_axes != required_axes:
-            noun = "axes" if required_axes > 1 else "axis"
-            rule = f"the frequencies follow {required_axes} {noun}: they must be of shape "
-            raise self._wrong("positions", rule + self._shapes_of_positions())
-
-    def _shapes_of_positions(self) -> str:
-        """Return the shapes that positions may have, in words."""
         count = self.position_axes
-        if count == 1:
-            return "(L,)"
-        if self.mrope_section:
-            return f"(L,) or ({count}, L)"
-        return f"({count}, L)"
+        shape = "(L,)" if count == 1 else f"({count}, L)"
+        rule = f"they must be of shape {shape}, with the axes that frequencies follow"
+        self._refuse_if(len(self.positions.axes) != count, "positions", rule)
 
     def _check_sections(self) -> None:
         """Raise ParameterError unless the sections of M-RoPE have all pairs of the rotary dim.
@@ -355,8 +334,9 @@ class RotaryParameters(Positioned):
         if self.axes is not None:
             blocks = self._blocks_of_axes(self.axes)
             return self._with_ntk_factors(blocks, self.axis_factors)
-        if self.axis_factors:  # There are no axes that they could stretch.
-            raise self._wrong("axis_factors", "they are those of --axes or of a --style")
+        # There are no axes that factors could stretch.
+        rule = "they are those of --axes or of a --style"
+        self._refuse_if(self.axis_factors, "axis_factors", rule)
         return ()
 
     def _block_of_inv_freq(self, frequencies: tuple[float, ...]) -> AxisBlock:
@@ -369,8 +349,7 @@ class RotaryParameters(Positioned):
 
         An axis of 16 channels has the 8 frequencies base^(−i/8), as a head of 16 channels has.
         """
-        if sum(axes) != self.dim:
-            raise self._wrong("axes", f"they must add up to dim, {self.dim}")
+        self._refuse_if(sum(axes) != self.dim, "axes", f"they must add up to dim, {self.dim}")
         blocks = []
         for axis, channels in enumerate(axes):
             blocks.append(AxisBlock(axis, channels, denominator=Fraction(channels, 2)))
@@ -466,9 +445,7 @@ class RotaryParameters(Positioned):
         section = self.mrope_section or (pairs,)
         if self.mrope_interleaved:
             return _axes_in_turn(section, pairs)
-        axes: list[int] = []
-        for axis, pairs_of_axis in enumerate(section):
-            axes += [axis] * pairs_of_axis
+        axes: list[int] = np.repeat(range(len(section)), section).tolist()
         return axes
 
     @property

@@ -114,7 +114,8 @@ class Scheme(Displayed, ABC):
     @classmethod
     def _checked_value(cls, name: str, parameter: ParameterRule, value: object) -> object:
         """Return a value as its parameter keeps it; None only if the parameter is optional."""
-        if value is not None:
+        is_missing = value is None or value is MISSING
+        if not is_missing:
             return parameter.check(name, value)
         if name not in cls._optional():
             raise ParameterError(name, "missing", parameter.rule)
@@ -123,13 +124,12 @@ class Scheme(Displayed, ABC):
     def _value_or_default(
         self, name: str, parameter: ParameterRule, preset: Mapping[str, object]
     ) -> object:
-        """Return the value that the user gave, else that of the preset, else the default."""
+        """Return the value that the user gave, else that of the preset, else the default.
+
+        A parameter that has to be given has the default MISSING.
+        """
         value: object = getattr(self, name)
-        if value is not None:
-            return value
-        if name in preset:
-            return preset[name]
-        return None if parameter.default is MISSING else parameter.default
+        return preset.get(name, parameter.default) if value is None else value
 
     def _check(self) -> None:
         """Check rules that concern several parameters."""
@@ -149,6 +149,18 @@ class Scheme(Displayed, ABC):
         """
         if condition:
             raise self._wrong(name, rule, advice)
+
+    def _refuse_set(self, names: Collection[str], rule: str, advice: str) -> None:
+        """Raise ParameterError for the first of some parameters that is set, if any is.
+
+        Args:
+            names: The parameters, which are None or the choice "none" if they are not set.
+            rule: The rule that excludes them.
+            advice: How to mend it.
+        """
+        for name in names:
+            is_set = getattr(self, name) not in (None, "none")
+            self._refuse_if(is_set, name, rule, advice)
 
     @classmethod
     @cache
