@@ -149,14 +149,21 @@ class HeadDivision:
         heads as query heads.
         """
         for weight in weights:
-            head_count = _rows(weight) // head_dim
             kind = self.projection_of(weight).kind
-            if kind == "k":
-                return max(1, head_count)
+            if kind == "q":
+                continue
+            count = _rows(weight) // head_dim
             if kind == "qkv":
                 # There are as many values as keys: of 12 heads, 8 of them queries, 4 are left, which
                 # are 2 keys and 2 values.
-                return max(1, (head_count - self.heads) // 2)
+                count = (count - self.heads) // 2
+            if count < 1 or self.heads % count:
+                heads = counted(self.heads, "head")
+                rule = (
+                    f"{_rows(weight)} rows hold no keys of {head_dim} rows that {heads} can share"
+                )
+                raise weight.wrong(rule, self._advice)
+            return count
         return self.heads
 
     def projection_of(self, weight: Input) -> Projection:

@@ -669,11 +669,19 @@ def test_fused_rows_are_refused_without_a_number_of_key_heads(run_pecli) -> None
     assert_rows_refused(run_pecli, 64, (), problem)
 
 
-@pytest.mark.parametrize("rows", [50, 24, 8])
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (50, "50 rows are not 6 q, k and v heads of 8"),
+        (24, "24 rows hold no keys of 8 rows that 4 heads can share"),
+        (8, "8 rows hold no keys of 8 rows that 4 heads can share"),
+    ],
+)
 @pytest.mark.usefixtures("write_model")
-def test_fused_rows_that_are_no_whole_heads_of_q_k_and_v_are_refused(run_pecli, rows: int) -> None:
+def test_fused_rows_that_are_no_whole_heads_of_q_k_and_v_are_refused(
+    run_pecli, rows: int, problem: str
+) -> None:
     """4 heads of 8 are 32 rows of q, and k and v have at least 8 each: 48, 64, … rows are possible."""
-    problem = f"{rows} rows are not 6 q, k and v heads of 8"
     assert_rows_refused(run_pecli, rows, ("--head-dim", 8), problem)
 
 
