@@ -121,13 +121,6 @@ class ValueChanged:
 
 
 @dataclass(frozen=True)
-class MissingKey:
-    """A key that the file should have."""
-
-    key: str
-
-
-@dataclass(frozen=True)
 class SectionsChanged:
     """Different sections of M-RoPE."""
 
@@ -167,4 +160,4 @@ class AttentionFactorChanged:
 EncodingChange = (
     ValueChanged | SectionsChanged | ScalingLost | FrequenciesDiffer | AttentionFactorChanged
 )
-SettingsProblem = NoRotaryEncoding | MissingKey | EncodingChange
+SettingsProblem = NoRotaryEncoding | EncodingChange
