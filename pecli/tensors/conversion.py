@@ -19,7 +19,7 @@ from pecli.engine.arrays import (
 )
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, quoted
-from pecli.tensors.head_layout import HeadDivision, Move
+from pecli.tensors.head_layout import HeadDivision, Move, first_rotary_channel
 from pecli.tensors.inputs import Input
 from pecli.tensors.projections import projection, weight_of
 
@@ -211,7 +211,6 @@ def _rotated_heads(table: Table, move: Move, division: HeadDivision, layout: str
     vectors = _projected_random_inputs(table, move)  # (heads, positions, channels)
     head_dim = len(move.channels)
     rotary_dim = division.rotary_dim or head_dim  # All channels, unless the division states it.
-    first_rotary_channel = head_dim - rotary_dim if division.trailing else 0
     factors = _rotation_factors(rotary_dim)  # (positions, pairs)
     return rotate(
         vectors,
@@ -219,7 +218,7 @@ def _rotated_heads(table: Table, move: Move, division: HeadDivision, layout: str
         lambda start, stop: factors[start:stop],
         layout_before=layout,
         layout_after=layout,
-        first_channel=first_rotary_channel,
+        first_channel=first_rotary_channel(head_dim, rotary_dim, division.trailing),
     )
 
 

@@ -243,9 +243,8 @@ def _heads_of_model(
 def _stated_heads(model: Model, layer_type: str | None) -> MutableValues:
     """Return the fields of `HeadDivision` that a model states, with its numbers checked."""
     stated = without_none(vars(attention_of(model, layer_type)))
-    for name in ("heads", "kv_heads", "head_dim"):
-        if name in stated:
-            _COUNT.check(name, stated[name])
+    for name in sorted({"heads", "kv_heads", "head_dim"} & stated.keys()):
+        _COUNT.check(name, stated[name])
     return stated
 
 

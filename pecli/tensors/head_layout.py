@@ -415,6 +415,11 @@ def move_in_columns(
     return Move(axis=-1, order=channels, channels=channels, heads=all_heads)
 
 
+def first_rotary_channel(channels: int, rotary_dim: int, trailing: bool) -> int:
+    """Return the first of the channels of a head that rotate: 4 if they are the last 2 of 6."""
+    return channels - rotary_dim if trailing else 0
+
+
 def _rotary_order(
     weight: Input, size: int, source: str, target: str, rotary_dim: int | None, trailing: bool
 ) -> Indices:
@@ -438,7 +443,7 @@ def _rotary_order(
         rule = f"channels rotate in pairs, at most the {size} of a head"
         shape = f"{quoted(weight.name)} is {bracketed(weight.shape)}"
         raise ParameterError("rotary_dim", rotary_dim, rule, shape)
-    first = size - rotary_dim if trailing else 0
+    first = first_rotary_channel(size, rotary_dim, trailing)
     end = first + rotary_dim
     old_channels = np.arange(size)  # Channels that do not rotate stay in their places.
     old_channels[first:end] = first + reorder(rotary_dim, source, target)

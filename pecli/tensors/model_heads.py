@@ -188,11 +188,8 @@ def _language_part(keys: Keys, encodings: ModelEncodings) -> LanguagePart:
 
 def _language_keys(keys: Keys, encodings: ModelEncodings) -> tuple[Keys, str | None]:
     """Return the keys and the model_type of the language part of a multimodal model."""
-    for name in TEXTS:
-        inner = keys.inner(name)
-        if inner:
-            return inner, value_of(inner.word("model_type")) or encodings.model_type
-    return keys, encodings.model_type
+    part = keys.inner_or_self(*TEXTS)
+    return part, value_of(part.word("model_type")) or encodings.model_type
 
 
 def _layout_of(model_type: str | None, keys: Keys) -> FamilyLayout:

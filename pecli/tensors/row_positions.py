@@ -19,6 +19,9 @@ OFFSET = Whole(
 )
 SHIFT = Whole(help="positions to move by", low=-LAST_POSITION, high=LAST_POSITION)
 
+STATED_ROWS = frozenset({"positions", "grid"})
+"""Parameters of a rope that state its rows, so that they are not 0, 1, 2, …"""
+
 Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
@@ -88,7 +91,7 @@ class RowPositions:
             rope_parameters: The names of parameters that were given. With `positions` or `grid`,
                 these state the rows, and None is returned.
         """
-        if "positions" in rope_parameters or "grid" in rope_parameters:
+        if not STATED_ROWS.isdisjoint(rope_parameters):
             return None
         if self.ids is not None:
             _, length = self.span(length)
@@ -175,8 +178,7 @@ class RowPositions:
         return self._wrong(rule, "give `seq_axis` -3" if is_before_heads else "")
 
     def _wrong(self, rule: str, advice: str = "") -> ParameterError:
-        shape = () if self.ids is None else self.ids.shape
-        return ParameterError(self.name, f"of shape {shape}", rule, advice)
+        return ParameterError(self.name, f"of shape {np.shape(self.ids)}", rule, advice)
 
 
 def _allowed_shapes(axes: int) -> str:
