@@ -12,11 +12,13 @@ of one of these tables. Nothing is taken on trust: every element of every copy i
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
 from pecli.compare.candidate import CandidateTable, TableShape
+from pecli.compare.doubled_columns import FormError
 from pecli.compare.factors import Axis, Factor, Shape, find_steps, without_ones
 from pecli.compare.forms import Factors, Form
 from pecli.errors import bracketed, counted
@@ -158,13 +160,12 @@ def _find_factors(folding: Folding, candidate: CandidateTable, form: Form) -> It
     `row 2, copy 12, double 2, frequency 8` if 12 heads have the same two rows. Nothing is yielded if
     the last axes do not have the lengths that columns of this form have.
     """
-    factors_before_columns = form.factors_before_columns(folding.upright_shape, candidate.width)
-    if factors_before_columns is None:
-        return
     columns = form.column_factors(candidate.width)
-    rows_and_copies = _restore_dropped_axes(factors_before_columns, candidate.row_lengths)
-    for rows in _choose_row_axes(rows_and_copies, candidate.row_lengths):
-        yield folding.in_order(rows, columns)
+    with suppress(FormError):
+        before_columns = form.factors_before_columns(folding.upright_shape, candidate.width)
+        rows_and_copies = _restore_dropped_axes(before_columns, candidate.row_lengths)
+        for rows in _choose_row_axes(rows_and_copies, candidate.row_lengths):
+            yield folding.in_order(rows, columns)
 
 
 def _restore_dropped_axes(factors: Sequence[Factor], row_lengths: TableShape) -> Sequence[Factor]:
