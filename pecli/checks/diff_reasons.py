@@ -137,9 +137,8 @@ def _explain_rounding(match: TensorMatch, result: Comparison) -> Explanation | N
     explanations = [
         array_transforms.explain_rounding(result.name, pair.a, pair.b) for pair in match.pairs()
     ]
-    all_are_rounded = all(explanation is not None for explanation in explanations)
     # The explanations of all tables of the tensor are the same: the dtype of B.
-    return explanations[0] if all_are_rounded else None
+    return None if None in explanations else explanations[0]
 
 
 def _explain_tables(

@@ -3,6 +3,7 @@
 The quotient of queries or keys `after` and `before` (`post` and `pre`) a rotation is its table, compared as tables are.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from pecli.compare.comparison import Comparison
 from pecli.compare.forms import DOUBLED_LAYOUTS
-from pecli.engine.arrays import Array, widened
+from pecli.engine.arrays import Array
 from pecli.engine.grouping import grouped
 from pecli.errors import listed
 from pecli.explain.explanation import Explanation, merged
@@ -278,11 +279,14 @@ def compute_rotation_tables(before: Array, after: Array, layout: str) -> dict[st
     channels = RotaryChannels(first=0, pairs=width // 2, layout_before=layout, layout_after=layout)
     heads_before = RotatedHeads(_convert_heads(before), channels)
     matrix_after = _convert_heads(after).matrix(rows)
-    phasors = heads_before.phasors(matrix_after, rows)  # (positions, pairs), by least squares
-    if phasors is None:
-        return None
-    residual = matrix_after - heads_before.matrix_of(phasors, rows)
-    is_rotation = np.linalg.norm(residual) <= MAX_RESIDUAL * np.linalg.norm(matrix_after)
+    with np.errstate(invalid="ignore", over="ignore"):
+        phasors = heads_before.phasors(matrix_after, rows)  # (positions, pairs), by least squares
+        if phasors is None:
+            return None
+        residual = matrix_after - heads_before.matrix_of(phasors, rows)
+        # Values that are not finite have no finite norm, or leave a residual that is not a number.
+        limit = MAX_RESIDUAL * np.linalg.norm(matrix_after)
+        is_rotation = np.linalg.norm(residual) <= limit < math.inf
     if not is_rotation:
         return None
     return {"cos": phasors.real.astype("f4"), "sin": phasors.imag.astype("f4")}
@@ -294,13 +298,9 @@ def _convert_heads(tensor: Array) -> ConvertedHeads:
 
 
 def _may_be_rotated(before: Array, after: Array) -> bool:
-    """Return True if two arrays are finite real numbers of one shape with an even last axis."""
-    if before.ndim < 2 or before.shape != after.shape:
+    """Return True if two arrays are real numbers of one shape with an even last axis."""
+    is_complex = "c" in (before.dtype.kind, after.dtype.kind)
+    have_same_axes = before.ndim > 1 and before.shape == after.shape
+    if is_complex or not have_same_axes:
         return False
-    if before.shape[-1] % 2 or not before.size:
-        return False
-    return _is_finite(before) and _is_finite(after)
-
-
-def _is_finite(array: Array) -> bool:
-    return array.dtype.kind != "c" and bool(np.isfinite(widened(array)).all())
+    return before.size > 0 and before.shape[-1] % 2 == 0

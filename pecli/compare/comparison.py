@@ -436,26 +436,24 @@ def _measure_all_errors(
         first_copy = part_number * copies_per_part
         _add_errors_of_rows(errors, parts[part_number], rows, first_copy, as_float32=as_float32)
 
-    blocks_of_rows = _split_rows(any_part, errors.width)
+    blocks_of_rows = _split_rows(any_part, errors)
     work_through(add_errors, product(range(len(parts)), blocks_of_rows))
     return errors
 
 
-def _split_rows(part: Part, width: int) -> Iterator[RowBlock]:
+def _split_rows(part: Part, errors: ElementErrors) -> Iterator[RowBlock]:
     """Yield the rows of a table in pieces of READ_BYTES, or of one row if that is larger.
 
     Args:
         part: The table, and its elements in the tensor.
-        width: The length of a row; 1 for a vector, whose elements are its rows.
+        errors: Its errors, which have the axes of its rows and their width.
     """
     itemsize = max(part.expected_dtype.itemsize, part.found.dtype.itemsize)
     if part.step:  # Integers that stand for numbers are compared as float64.
         itemsize = FLOAT64_BYTES
-    bytes_per_row = max(1, width * itemsize)
+    bytes_per_row = max(1, errors.width * itemsize)
     rows_at_once = max(1, READ_BYTES // bytes_per_row)
-    is_vector = len(part.expected.shape) < 2
-    lengths_of_row_axes = part.expected.shape if is_vector else part.expected.shape[:-1]
-    return split_into_row_blocks(lengths_of_row_axes, rows_at_once)
+    return split_into_row_blocks(errors.row_lengths, rows_at_once)
 
 
 def _add_errors_of_rows(
@@ -586,18 +584,17 @@ def _find_wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:
     A table (64, 128) has rows; a bias (12, 64, 64) has heads and rows, and (2, 12, 64, 64) has
     sequences, heads and rows. The elements of a vector are columns of its only row.
     """
-    axis_count = len(errors.shape)
-    if axis_count < 2:
+    if len(errors.shape) < 2:
         return {"columns": ranges(np.flatnonzero(errors.wrong_rows))}
-    *outer_lengths, row_count, _ = errors.shape
-    heads = outer_lengths[-1] if outer_lengths else 1
-    is_wrong = errors.wrong_rows.reshape(-1, heads, row_count)  # (sequences, heads, rows)
-    where = {"rows": ranges(np.flatnonzero(is_wrong.any(axis=(0, 1))))}
-    if axis_count > 2:
-        where["heads"] = ranges(np.flatnonzero(is_wrong.any(axis=(0, 2))))
-    if axis_count > 3:
-        where["batch"] = ranges(np.flatnonzero(is_wrong.any(axis=(1, 2))))
-    return where
+    is_wrong = errors.wrong_rows.reshape(
+        errors.shape[:-1]
+    )  # (sequences, heads, rows), or fewer axes
+    indices_by_axis = reversed(np.nonzero(is_wrong))
+    names = ("rows", "heads", "batch")
+    return {
+        name: ranges(np.unique(indices))
+        for name, indices in zip(names, indices_by_axis, strict=False)
+    }
 
 
 def _find_wrong_columns(parts: Sequence[Part], errors: ElementErrors) -> Ranges:

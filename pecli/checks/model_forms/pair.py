@@ -9,7 +9,6 @@ import numpy as np
 
 from pecli.checks.model_forms.stored import (
     Q8_0,
-    ROUNDING,
     StoredTensor,
     find_largest_q8_0_errors,
     sum_of_squares,
@@ -209,9 +208,7 @@ class Pair(NamedTuple):
             tolerated: What the tolerance allows for each element in addition; None if nothing.
         """
         largest_errors = _find_largest_errors(error)  # (rows,)
-        # The limits of the elements take long to compute, and none is smaller than this one.
-        all_are_within_smallest_limit = (largest_errors <= self._smallest_limit).all()
-        if all_are_within_smallest_limit:
+        if not largest_errors.any():  # The limits of the elements take long to compute.
             return RowErrors.none_bad(largest_errors)
         # The rounding of either dtype may explain an error, so that the larger limit counts.
         limits = reduce(
@@ -221,13 +218,6 @@ class Pair(NamedTuple):
         # The limit of a value that overflows is infinite, and an infinite error must not pass by it.
         is_good = is_within.all(axis=1) & np.isfinite(largest_errors)
         return RowErrors(~is_good, largest_errors)
-
-    @property
-    def _smallest_limit(self) -> float:
-        """The error that rounding allows for any value, however small: 2^-24 if one is float16."""
-        if not self.differs_by_rounding:
-            return 0.0
-        return max(ROUNDING[tensor.dtype].absolute for tensor in (self.reference, self.checked))
 
     def _find_allowed_errors(
         self, values: AnyArray, tolerated: AnyArray | None, stored_rows: Array | None = None
