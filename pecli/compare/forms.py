@@ -348,11 +348,10 @@ def _make_column_axes(arrangement: str, doubled: str, frequencies: int) -> tuple
     """
     letters_of_columns = _SIGNED_FACTORS if arrangement == "signed" else _DOUBLED_FACTORS
     pattern = ARRANGEMENTS[arrangement].axes.replace("f", letters_of_columns[doubled])
+    sizes = {"f": frequencies}
     axes = []
     for axis in pattern.split(", "):
-        sizes = [frequencies if letter == "f" else 2 for letter in axis.split()]
-        letters = [_AXES[letter] for letter in axis.split()]
-        axes.append(tuple(map(Factor, letters, sizes)))
+        axes.append(tuple(Factor(_AXES[letter], sizes.get(letter, 2)) for letter in axis.split()))
     return tuple(axes)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pecli.engine.arrays import numbers
-from pecli.engine.named_values import MutableValues
+from pecli.engine.named_values import MutableValues, required
 from pecli.engine.schemes.given_positions import LAST_POSITION, whole_positions
 from pecli.engine.schemes.parameters import Whole
 from pecli.errors import ParameterError
@@ -178,7 +178,7 @@ class RowPositions:
         return self._wrong(rule, "give `seq_axis` -3" if is_before_heads else "")
 
     def _wrong(self, rule: str, advice: str = "") -> ParameterError:
-        return ParameterError(self.name, f"of shape {np.shape(self.ids)}", rule, advice)
+        return ParameterError(self.name, f"of shape {required(self.ids).shape}", rule, advice)
 
 
 def _allowed_shapes(axes: int) -> str:

@@ -287,14 +287,10 @@ def _require_known_rotation(
         raise ParameterError("model", file, f"its encoding is {encoding.scheme}, not rope")
     if not STATED_ROWS.isdisjoint(parameters):
         return
-    shown_layer_type = f"{encoding.layer_type!r} of {file}"
-    rotates_by_several_axes = bool(encoding.grid.axes)  # by rows and columns of an image
-    if rotates_by_several_axes:
-        raise _places_not_stated(encoding, shown_layer_type)
-    has_frequencies_in_other_order = bool(encoding.order)  # as r0 c0 r1 c1 of rows and columns
-    if has_frequencies_in_other_order:
-        rule = "its frequencies are in another order, which is not supported"
-        raise ParameterError("layer_type", shown_layer_type, rule)
+    # Frequencies may alternate between rows and columns, r0 c0 r1 c1, as if they were of one axis.
+    rotates_by_places = encoding.grid.axes or encoding.order
+    if rotates_by_places:
+        raise _places_not_stated(encoding, f"{encoding.layer_type!r} of {file}")
 
 
 def _places_not_stated(encoding: Encoding, shown_layer_type: str) -> ParameterError:
@@ -328,9 +324,7 @@ def _require_channels_of_head(
     user_states_end = "trailing" in rotation_fields
     if user_states_end and dim > rotary_dim:
         return
-    rule = f"a head of {file} has {head_dim} channels"
-    if rotary_dim < head_dim:
-        rule += f", {rotary_dim} of which rotate"
+    rule = f"a head of {file} has {head_dim} channels, {rotary_dim} of which rotate"
     raise tensor.wrong(rule, f"D, the last axis, is {dim}")
 
 
