@@ -95,7 +95,7 @@ def _explain_tensors(
             unexplained += match.pairs()
     with time_limit.time_limit():
         by_search = _explain_tables(unexplained[:MAX_EXPLAINED_TABLES], scheme, tolerance)
-    return [*by_rounding, *by_search]
+    return merged([*by_rounding, *by_search])
 
 
 def _differs_in_dtype_only(result: Comparison) -> bool:
@@ -229,7 +229,7 @@ def _explain_by_parameters(
     explanations: list[Explanation] = []
     for tables_of_a in _recognise_all(in_a, scheme):
         explanations += _find_other_parameters(tables_of_a, in_b, tolerance)
-    return merged(explanations)
+    return explanations
 
 
 def _is_large_enough(pair: TablePair) -> bool:
