@@ -355,8 +355,7 @@ def _recognise(tables: Mapping[str, Array]) -> Iterator[_Recognised]:
     That a file has only cosines, or only sines, is no mistake.
     """
     for match in recognition.recognise(tables):
-        functions = [
-            ONLY_FUNCTION_BY_EDIT[edit] for edit in match.mistakes if edit in ONLY_FUNCTION_BY_EDIT
-        ]
-        if match.scheme is not None and len(functions) == len(match.mistakes):
+        is_right_otherwise = {*match.mistakes} <= ONLY_FUNCTION_BY_EDIT.keys()
+        if match.scheme is not None and is_right_otherwise:
+            functions = [ONLY_FUNCTION_BY_EDIT[edit] for edit in match.mistakes]
             yield _Recognised(scheme=match.scheme, tables=tables, function="".join(functions))

@@ -562,12 +562,10 @@ def _find_wrong_copies(
         axes_of_table: The names of the axes that the table itself has.
     """
     names_of_copies = [name for name in ("batch", "heads") if name not in axes_of_table]
-    wrong_by_axis = {}
+    indices = np.array(first_indices)  # (copies, axes of the tensor)
     # A tensor may have fewer axes of copies than there are names, or more.
-    for name, axis in zip(names_of_copies, copy_axes, strict=False):
-        wrong_copies = np.unique([first_index[axis] for first_index in first_indices])
-        wrong_by_axis[name] = ranges(wrong_copies)
-    return wrong_by_axis
+    names_and_axes = zip(names_of_copies, copy_axes, strict=False)
+    return {name: ranges(np.unique(indices[:, axis])) for name, axis in names_and_axes}
 
 
 def _find_wrong_places(parts: Sequence[Part], errors: ElementErrors) -> dict[str, Ranges]:

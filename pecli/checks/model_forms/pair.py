@@ -64,6 +64,11 @@ class Pair(NamedTuple):
     added_by_converter: int
 
     @property
+    def expected_rows(self) -> Indices:
+        """The rows of the reference that the checked tensor should have, one by one."""
+        return np.arange(len(self.reference.rows)) if self.order is None else self.order
+
+    @property
     def is_empty(self) -> bool:
         """True if the tensor has no elements to compare."""
         return 0 in self.reference.shape
@@ -393,7 +398,7 @@ def _find_largest(errors: AnyArray) -> float:
 def _have_same_bytes(rows: Array, others: Array) -> bool:
     """Return True if two arrays hold the same bytes, compared in the largest words that fit."""
     row_bytes = rows.shape[1] * rows.itemsize
-    size = next(size for size in (8, 4, 2, 1) if row_bytes % size == 0)
+    size = math.gcd(row_bytes, 8)  # 8, 4, 2 or 1
     words = np.ascontiguousarray(rows).view(f"u{size}")
     other_words = np.ascontiguousarray(others).view(f"u{size}")
     # The first rows tell most tensors that differ; comparing all words takes longer than the rest of it.

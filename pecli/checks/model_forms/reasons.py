@@ -144,9 +144,7 @@ def _find_wrong_rows(trial: Trial) -> Iterator[Finding]:
 
 def _find_wrong_values(trial: Trial) -> Iterator[Finding]:
     """Yield the mistakes with values, such as zeros or a factor, that make the checked tensor."""
-    order = trial.pair.order
-    if order is None:  # A right converter leaves rows in order.
-        order = np.arange(len(trial.pair.checked.rows))
+    order = trial.pair.expected_rows
     for mistake in _find_value_mistakes(trial.pair, order):
         if trial.has_values_of(mistake, order):
             yield mistake.finding

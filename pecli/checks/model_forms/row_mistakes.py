@@ -39,7 +39,7 @@ def find_row_mistakes(
         checked: The model that may have the mistake.
     """
     reference_order = np.arange(len(pair.reference.rows))
-    right_order = reference_order if pair.order is None else pair.order
+    right_order = pair.expected_rows
     yield from _find_exchanged_halves(right_order)
     role = projection(pair.name)
     heads = reference.heads
