@@ -275,7 +275,8 @@ def _verify_answers_by_files(
         tolerance: The differences that are allowed.
     """
     right_tensors = read_tensors(entry)
-    right_answers = {name: array for name, array in right_tensors.items() if name in answers}
+    answered_names = sorted(right_tensors.keys() & answers.keys())
+    right_answers = {name: right_tensors[name] for name in answered_names}
     difference = diff(right_answers, dict(answers), tolerance)
     # An explanation names the port's mistake, such as another base. The diagnosis only describes
     # where the numbers differ.

@@ -1,6 +1,6 @@
 """Tensors on their way to another layout or dtype, and the check of their attention scores."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -120,8 +120,8 @@ class Converted:
         moved = {weight.name: heads.projection_of(weight) for weight in self.moved}
         self._refuse_partial_layers({named.layer for named in moved.values()})
         paired = self._paired_layers(heads)
-        checked = [name for name, named in moved.items() if named.layer in paired]
-        unpaired = [name for name in moved if name not in checked]
+        unpaired = [name for name, named in moved.items() if named.layer not in paired]
+        checked = moved.keys() - {*unpaired}
         return ScoreCheck(self._largest_change(checked, heads), len(paired), unpaired)
 
     def _heads_of_moves(self) -> HeadDivision:
@@ -132,7 +132,7 @@ class Converted:
         advice = "give `from`, `to` and `heads`, or the model with `config`"
         raise ParameterError("check", "given", rule, advice)
 
-    def _largest_change(self, names: Sequence[str], heads: HeadDivision) -> float:
+    def _largest_change(self, names: Collection[str], heads: HeadDivision) -> float:
         """Return the largest change of some tensors; infinity if one is not a finite number."""
         with np.errstate(invalid="ignore", over="ignore"):  # Weights may not be finite.
             changes = [self._relative_change(name, heads) for name in names]

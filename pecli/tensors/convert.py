@@ -7,11 +7,11 @@ from fnmatch import fnmatchcase
 from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS
-from pecli.engine.arguments import texts_of, within_limits
+from pecli.engine.arguments import text_of, texts_of, within_limits
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ForeignArray, like, numbers
 from pecli.engine.named_values import MutableValues, NamedValues, required, without_none
 from pecli.engine.schemes.parameters import Choice, DtypeChoice, Flag, ParameterRule, Whole
-from pecli.errors import KindError, ParameterError, listed, quoted
+from pecli.errors import ParameterError, listed, quoted
 from pecli.models.find import Model
 from pecli.tensors.conversion import Converted
 from pecli.tensors.head_layout import ORDERS, HeadDivision, Move, move_in_columns
@@ -101,10 +101,7 @@ def convert(
 
 def _numpy_arrays(tensors: Mapping[str, ArrayLike]) -> dict[str, Array]:
     """Return arrays of any library as NumPy's; their names must be texts."""
-    for name in tensors:
-        if not isinstance(name, str):
-            raise KindError("name", quoted(name), "the names of arrays must be texts")
-    return {name: numbers(name, array) for name, array in tensors.items()}
+    return {text_of("name", name): numbers(name, array) for name, array in tensors.items()}
 
 
 def converted(

@@ -209,15 +209,15 @@ class HeadDivision:
         each (Qwen3-Next) are "qgqg".
         """
         named = self.projection_of(weight)
-        if named.kind == "q":
-            has_gates = self.gated and not named.norm  # Gates are not normalised.
-            return ("qg" if has_gates else "q") * self.heads
-        if named.kind == "k":
-            return "k" * self.key_heads
-        if named.kind == "latent":
-            return "k"  # DeepSeek's rotary key is one that all heads share.
-        order = self.fused_order_of(weight)  # the rest are fused
-        return self._letters_of_fused_heads(order, self.key_heads)
+        if named.kind == "qkv":
+            return self._letters_of_fused_heads(self.fused_order_of(weight), self.key_heads)
+        has_gates = self.gated and not named.norm  # Gates are not normalised.
+        letters_by_kind = {
+            "q": ("qg" if has_gates else "q") * self.heads,
+            "k": "k" * self.key_heads,
+            "latent": "k",  # DeepSeek's rotary key is one that all heads share.
+        }
+        return letters_by_kind[named.kind]
 
     def _letters_of_fused_heads(self, name: str, kv_heads: int) -> str:
         """Return a letter for each head of a fused projection, in one of ORDERS.
@@ -291,8 +291,11 @@ class HeadDivision:
 
     def fused_orders(self, weights: Sequence[Input]) -> set[str]:
         """Return the orders of q, k and v in the fused projections among some weights."""
-        fused = [weight for weight in weights if self.projection_of(weight).kind == "qkv"]
-        return {self.fused_order_of(weight) for weight in fused}
+        return {
+            self.fused_order_of(weight)
+            for weight in weights
+            if self.projection_of(weight).kind == "qkv"
+        }
 
     def move(self, weight: Input, source: str, target: str) -> Move:
         """Return how a projection's rows move from one pair layout to another.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pecli.engine.arrays import numbers
-from pecli.engine.named_values import MutableValues, required
+from pecli.engine.named_values import MutableValues, required, without_none
 from pecli.engine.schemes.given_positions import LAST_POSITION, whole_positions
 from pecli.engine.schemes.parameters import Whole
 from pecli.errors import ParameterError
@@ -28,9 +28,7 @@ Mask = NDArray[np.bool_]
 
 def given_options(**options: object) -> MutableValues:
     """Return the options that were given: all except None, and flags that are not set."""
-    return {
-        name: value for name, value in options.items() if value is not None and value is not False
-    }
+    return {name: value for name, value in without_none(options).items() if value is not False}
 
 
 class TensorPositions(NamedTuple):
