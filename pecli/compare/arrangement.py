@@ -207,11 +207,12 @@ def _choose_row_axes(factors: Sequence[Factor], row_lengths: TableShape) -> Iter
         row_lengths: The lengths that the axes of rows should have; None for any length.
     """
     possible_axes = [axis for axis, factor in enumerate(factors) if factor.axis == Axis.ROW]
-    has_one_row = math.prod(factors[axis].size for axis in possible_axes) == 1
+    # An axis of length 1 rather counts one copy of the table, unless the whole tensor has one row.
+    min_length = min(2, math.prod(factors[axis].size for axis in possible_axes))
     later_axes_first = reversed([*combinations(possible_axes, len(row_lengths))])
     for row_axes in later_axes_first:
         lengths = [factors[axis].size for axis in row_axes]
-        if _may_count_rows(lengths, row_lengths, has_one_row=has_one_row):
+        if _may_count_rows(lengths, row_lengths, min_length):
             copy_axes = set(possible_axes).difference(row_axes)
             yield _with_copies(factors, copy_axes)
 
@@ -224,18 +225,17 @@ def _with_copies(factors: Sequence[Factor], copy_axes: Collection[int]) -> Facto
     return tuple(marked)
 
 
-def _may_count_rows(lengths: Sequence[int], row_lengths: TableShape, *, has_one_row: bool) -> bool:
+def _may_count_rows(lengths: Sequence[int], row_lengths: TableShape, min_length: int) -> bool:
     """Return True if axes of these lengths may count the rows of a table.
 
     Args:
         lengths: The lengths of the axes, such as heads and positions.
-        row_lengths: The lengths that they should have; None for any.
-        has_one_row: True if the whole tensor has one row. Otherwise an axis of length 1 rather counts
-            one copy of the table.
+        row_lengths: The lengths that they should have; None for any from `min_length` on.
+        min_length: 2, or 1 if the whole tensor has one row.
     """
     for length, expected_length in zip(lengths, row_lengths, strict=True):
-        may_have_any_length = expected_length is None and (length > 1 or has_one_row)
-        if length != expected_length and not may_have_any_length:
+        fits = length >= min_length if expected_length is None else length == expected_length
+        if not fits:
             return False
     return True
 
