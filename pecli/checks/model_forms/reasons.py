@@ -93,13 +93,8 @@ class Trial:
         """
         row_count = len(self.pair.checked.rows)
         few_rows = np.arange(0, row_count, 1 + row_count // FEW_ROWS)
-        if not self._has_rows(expected, few_rows, tolerance):
-            return False
-        for start in range(0, row_count, ROWS_AT_ONCE):
-            piece = np.arange(start, min(start + ROWS_AT_ONCE, row_count))
-            if not self._has_rows(expected, piece, tolerance):
-                return False
-        return True
+        pieces = np.array_split(np.arange(row_count), math.ceil(row_count / ROWS_AT_ONCE))
+        return all(self._has_rows(expected, rows, tolerance) for rows in (few_rows, *pieces))
 
     def _has_rows(
         self, expected: _ExpectedValues, row_numbers: Indices, tolerance: Tolerance

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pecli.compare.factors import without_ones
 from pecli.engine.arrays import AnyArray, Array, Indices, dtype_name
 from pecli.engine.numerics.kernels import compiled_loops
 
@@ -129,9 +130,8 @@ class StoredTensor(NamedTuple):
         """
         if self.shape == shape:
             return self
-        shape_without_ones = tuple(size for size in self.shape if size > 1)
         has_elements = self.dtype in ROUNDING  # A quantised array holds bytes, in another shape.
-        if has_elements and shape_without_ones == shape:
+        if has_elements and without_ones(self.shape) == shape:
             return StoredTensor.of(self.values.reshape(shape))
         return self._join_shards(shape)
 
