@@ -223,12 +223,11 @@ def _explain_by_parameters(
             scheme is recognised by the values of the tables.
         tolerance: The errors that pass.
     """
-    large_pairs = [pair for pair in pairs if _is_large_enough(pair)]
-    in_a = {pair.name: pair.a for pair in large_pairs}
-    in_b = {pair.name: pair.b for pair in large_pairs}
+    large_pairs = {pair.name: pair for pair in pairs if _is_large_enough(pair)}
+    in_a = {name: pair.a for name, pair in large_pairs.items()}
     explanations: list[Explanation] = []
     for tables_of_a in _recognise_all(in_a, scheme):
-        explanations += _find_other_parameters(tables_of_a, in_b, tolerance)
+        explanations += _find_other_parameters(tables_of_a, large_pairs, tolerance)
     return explanations
 
 
@@ -253,13 +252,13 @@ def _recognise_all(in_a: Mapping[str, Array], scheme: Scheme | None) -> "Iterato
 
 
 def _find_other_parameters(
-    tables_of_a: "_Recognised", in_b: Mapping[str, AnyArray], tolerance: Tolerance
+    tables_of_a: "_Recognised", pairs: Mapping[str, TablePair], tolerance: Tolerance
 ) -> Iterator[Explanation]:
     """Yield the parameters that change a scheme of A so that it makes the tables of B.
 
     Args:
         tables_of_a: Some tables of A, and the scheme that makes them, such as Rope with base 10000.
-        in_b: The tables of B, by the same names.
+        pairs: The tables of A and B, by the same names.
         tolerance: The errors that pass.
     """
     scheme = tables_of_a.scheme
@@ -267,7 +266,7 @@ def _find_other_parameters(
         return  # The search changes the parameters of one scheme, not those of a bundle.
     # The search has the scheme's names of the tables, `cos`; the files may have `cos_cached`.
     file_names = tables_of_a.names()
-    tables_of_b = {name: in_b[file_name] for name, file_name in file_names.items()}
+    tables_of_b = {name: pairs[file_name].b for name, file_name in file_names.items()}
     for explanation in _search_parameters(scheme, tables_of_b, tolerance.atol):
         yield explanation.renamed(file_names[name] for name in explanation.tensors)
 

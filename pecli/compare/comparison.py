@@ -470,19 +470,22 @@ def _add_errors_of_rows(
         first_copy: The number of the table's first copy, counting the copies of all tables.
         as_float32: True if both sides are rounded to float32 before.
     """
-    expected_rows = part.rows(block)
-    if as_float32:
-        expected_rows = round_to(widened(expected_rows), "float32")
+    expected_rows = _as_compared(part.rows(block), as_float32=as_float32)
     for copy, copy_index in enumerate(np.ndindex(part.copies), start=first_copy):
-        found_rows = _read_rows_of_copy(part, copy_index, block)
-        if as_float32:
-            found_rows = round_to(widened(found_rows), "float32")
+        found_rows = _as_compared(
+            _read_rows_of_copy(part, copy_index, block), as_float32=as_float32
+        )
         storable_rows = expected_rows
         if part.step:
             # Integers hold multiples of a step, such as 1/127. If the one found is a nearest one to
             # the expected number, it is right.
             storable_rows = part.in_steps(expected_rows, found_rows)
         errors.measure(storable_rows, found_rows, copy=copy, first_row=block.start)
+
+
+def _as_compared(rows: AnyArray, *, as_float32: bool) -> AnyArray:
+    """Return rows of either side rounded to float32, or as they are."""
+    return round_to(widened(rows), "float32") if as_float32 else rows
 
 
 def _read_rows_of_copy(part: Part, copy_index: Index, block: RowBlock) -> AnyArray:
