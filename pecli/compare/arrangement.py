@@ -88,11 +88,9 @@ class Arrangement:
 
         Stacked cosines and sines have such shapes, too.
         """
-        long_axes = [axis for axis, length in enumerate(self.array_shape) if length > 1]
-        if not long_axes:
-            return False
-        first_axis = long_axes[0]
-        return self.array_shape[first_axis] == 2 and first_axis in self.copy_axes
+        shape = self.array_shape
+        is_two_long = without_ones(shape)[:1] == (2,)
+        return is_two_long and shape.index(2) in self.copy_axes
 
 
 def make_straight(shape: Shape) -> Arrangement:
