@@ -219,7 +219,7 @@ def _with_repeated_heads(axes: HeadAxes, repetition: _Repetition) -> HeadAxes:
     heads_axis = repetition.axis
     copies_axis = repetition.copies_axis
     shape = (*axes.shape[:heads_axis], *repetition.lengths, *axes.shape[heads_axis + 1 :])
-    other_axes = [axis for axis in range(len(shape)) if axis != copies_axis]  # 0, 1, 2 and 4
+    other_axes = [*range(copies_axis), *range(copies_axis + 1, len(shape))]  # 0, 1, 2 and 4
     order = (copies_axis, *(other_axes[axis] for axis in axes.order))
     note = f"{axes.note}, {repetition.words}" if axes.note else repetition.words
     return HeadAxes(shape=shape, order=order, note=note)

@@ -17,6 +17,7 @@ from pecli.engine.arrays import (
     round_to,
     widened,
 )
+from pecli.engine.named_values import required
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, quoted
 from pecli.tensors.head_layout import HeadDivision, Move, first_rotary_channel
@@ -94,14 +95,14 @@ class Converted:
         unconverted = table_of(name, self.arrays[name])
         rows = self.arrays[name].reshape(unconverted.rows, unconverted.width)
         move = self.moves.get(name)  # the new order of its rows or columns; None if they stay
-        new_dtype = self.dtype if name in self.cast else None  # None if it stays as well
+        dtype = required(self.dtype) if name in self.cast else unconverted.dtype
 
         def fill(start: int, out: Array) -> None:
             """Write the converted rows from `start` on into `out`."""
             block = _rows_in_new_order(rows, move, slice(start, start + len(out)))
-            out[...] = block if new_dtype is None else round_to(widened(block), new_dtype)
+            out[...] = block if dtype == unconverted.dtype else round_to(widened(block), dtype)
 
-        return replace(unconverted, dtype=new_dtype or unconverted.dtype, fill=fill)
+        return replace(unconverted, dtype=dtype, fill=fill)
 
     def array(self, name: str) -> Array:
         """Return a converted tensor in memory; one that does not change is not copied."""

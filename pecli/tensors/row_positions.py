@@ -105,8 +105,7 @@ class RowPositions:
         if ids is None:
             return None
         # M-RoPE's ids have one row per axis, or one row for all of them.
-        first_size = ids.shape[0] if ids.ndim else 0
-        begins_with_axes = axes > 1 and first_size in (1, axes)
+        begins_with_axes = axes > 1 and ids.shape[:1] in ((1,), (axes,))
         match ids.ndim:
             case 1:  # (L,)
                 return ids[None, None]
