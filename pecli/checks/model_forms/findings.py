@@ -121,6 +121,13 @@ class ValueChanged:
 
 
 @dataclass(frozen=True)
+class MissingKey:
+    """A key that the file should have."""
+
+    key: str
+
+
+@dataclass(frozen=True)
 class SectionsChanged:
     """Different sections of M-RoPE."""
 
@@ -160,4 +167,4 @@ class AttentionFactorChanged:
 EncodingChange = (
     ValueChanged | SectionsChanged | ScalingLost | FrequenciesDiffer | AttentionFactorChanged
 )
-SettingsProblem = NoRotaryEncoding | EncodingChange
+SettingsProblem = NoRotaryEncoding | MissingKey | EncodingChange

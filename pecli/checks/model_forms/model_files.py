@@ -13,10 +13,11 @@ from typing import NamedTuple
 from pecli.checks.model_forms.stored import Q8_0, QUANTISED, StoredTensor
 from pecli.engine import application
 from pecli.engine.arrays import Array
+from pecli.engine.named_values import NamedValues
 from pecli.errors import FileError, PecliError
 from pecli.files.contents import LoadedFile
 from pecli.files.load import load_file
-from pecli.models import config_files, find
+from pecli.models import config_files, find, key_names
 from pecli.models.encoding import ModelEncodings
 from pecli.models.gguf_names import as_in_gguf
 from pecli.tensors.convert import heads_of
@@ -31,6 +32,10 @@ class ModelFormat(StrEnum):
     GGUF = "GGUF"
 
 
+LAYER_COUNTS = ("block_count", "num_hidden_layers", "n_layers", "n_layer", "num_layers")
+HEAD_COUNTS = ("attention.head_count", *key_names.HEAD_COUNT_KEYS)
+Settings = NamedValues
+"""A configuration, or a part of one."""
 CONFIG_FILES = {"config.json": ModelFormat.HUGGING_FACE, "params.json": ModelFormat.META}
 WEIGHT_FILES = (".safetensors", ".bin", ".pth", ".pt")
 META_SHARDS = "consolidated.[0-9]*.pth"
@@ -40,6 +45,17 @@ NOT_WEIGHTS = re.compile(
 """Tensors that hold settings or masks. Frequencies are compared as encodings, by what they mean."""
 PACKED = re.compile(r"(?:_blocks|_scales|\.qweight|\.qzeros|\.scales|\.g_idx|_scale_inv|_scale)$")
 """Suffixes of tensors that hold weights in a packed form: gpt-oss (MXFP4), GPTQ, AWQ, float8."""
+
+
+class Counts(NamedTuple):
+    """Numbers that files state about the model, of whatever type it has; None if it does not."""
+
+    context: object
+    layers: object
+    heads: object
+
+
+NO_COUNTS = Counts(context=None, layers=None, heads=None)
 
 
 class FormTensors(NamedTuple):
@@ -60,6 +76,7 @@ class ModelFiles:
         encodings: The positional encodings that its settings describe.
         layout: How rows of query and key weights make pairs: halves or interleaved.
         heads: Its query and key heads; None if they differ by layer, or nothing rotates.
+        counts: The numbers of layers, heads and positions.
         tensors: Its weights under GGUF's names.
         unread: The weights that are not compared: types that are not read, and unknown names.
     """
@@ -70,6 +87,7 @@ class ModelFiles:
     encodings: ModelEncodings
     layout: str
     heads: HeadDivision | None = None
+    counts: Counts = NO_COUNTS
     tensors: Mapping[str, StoredTensor] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
 
@@ -142,6 +160,7 @@ def read_model(label: str, source: Source) -> ModelFiles:
     heads: HeadDivision | None = None
     with suppress(PecliError):  # Heads differ by layer, or nothing rotates.
         heads = heads_of(source.config, None, {})
+    counts = _read_counts(source, encodings.context)
     tensors = _read_tensors(source, encodings.model_type)
     _require_gguf_package(source.path, tensors.read.values())
     return ModelFiles(
@@ -151,6 +170,7 @@ def read_model(label: str, source: Source) -> ModelFiles:
         encodings=encodings,
         layout=_read_weight_layout(encodings),
         heads=heads,
+        counts=counts,
         tensors=tensors.read,
         unread=tensors.unread,
     )
@@ -162,6 +182,38 @@ def _read_weight_layout(encodings: ModelEncodings) -> str:
         if encoding.layout:
             return application.LAYOUTS[encoding.layout][0]
     return "halves"
+
+
+def _read_counts(source: Source, context: int | None) -> Counts:
+    """Return the numbers of layers and heads that a configuration states.
+
+    A multimodal model has them in `text_config`, which has precedence.
+    """
+    config = find.describe(source.config).values
+    by_precedence = [*_find_text_configs(config), config]
+    layers = _find_first_value(by_precedence, LAYER_COUNTS)
+    if source.format == ModelFormat.GGUF and isinstance(layers, int):
+        # GGUF counts the layers that predict further tokens (DeepSeek's MTP) as blocks.
+        layers -= config.get("nextn_predict_layers") or 0
+    heads = _find_first_value(by_precedence, HEAD_COUNTS)
+    return Counts(context=context, layers=layers, heads=heads)
+
+
+def _find_text_configs(config: Settings) -> Iterator[Settings]:
+    """Yield the parts of a multimodal configuration that describe its language model."""
+    for name in key_names.TEXTS:
+        text_config = config.get(name)
+        if isinstance(text_config, Mapping):
+            yield text_config
+
+
+def _find_first_value(parts: Iterable[Settings], keys: Sequence[str]) -> object:
+    """Return the value of the first key that a part of a configuration has; None if none has one."""
+    for part in parts:
+        for key in keys:
+            if part.get(key) is not None:
+                return part[key]
+    return None
 
 
 class NamedTensor(NamedTuple):

@@ -13,6 +13,7 @@ from pecli.checks.model_forms.findings import (
     DifferentShape,
     Finding,
     FrequenciesDiffer,
+    MissingKey,
     Multiplied,
     NormOffset,
     NoRotaryEncoding,
@@ -62,8 +63,11 @@ def describe_settings_problem(problem: SettingsProblem, label: str) -> str:
         problem: What differs, or is missing.
         label: The model that is checked, A or B.
     """
-    if isinstance(problem, NoRotaryEncoding):
-        return f"{problem.label}: no rotary encoding"
+    match problem:
+        case NoRotaryEncoding():
+            return f"{problem.label}: no rotary encoding"
+        case MissingKey():
+            return f"{label}: {problem.key} is missing"
     where = f" ({problem.layer_type})" if problem.layer_type else ""
     return f"{label}: {_describe_change(problem)}{where}"
 

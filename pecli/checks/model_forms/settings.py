@@ -11,6 +11,7 @@ from pecli.checks.model_forms.findings import (
     AttentionFactorChanged,
     EncodingChange,
     FrequenciesDiffer,
+    MissingKey,
     NoRotaryEncoding,
     ScalingLost,
     SectionsChanged,
@@ -31,6 +32,8 @@ KEYS = {
         "llama3": "rope_freqs.weight",
         "longrope": "rope_factors_long.weight",
         "kv heads": "attention.head_count_kv",
+        "layers": "block_count",
+        "context": "context_length",
         "heads": "attention.head_count",
     },
     ModelFormat.META: {"base": "rope_theta", "llama3": "use_scaled_rope", "kv heads": "n_kv_heads"},
@@ -53,6 +56,7 @@ def compare_settings(reference: ModelFiles, checked: ModelFiles) -> Iterator[Set
         yield NoRotaryEncoding(lacking.label)
         return
     yield from _find_head_changes(reference, checked)
+    yield from _find_count_problems(reference, checked)
     length = max(reference.encodings.context or 1, checked.encodings.context or 1)
     found_by_layers = {encoding.layer_type: encoding for encoding in found}
     for encoding in expected:
@@ -113,6 +117,33 @@ def _make_change(
         key=KEYS[model_format].get(name, ANY_KEY),
         is_key_missing=is_key_missing,
     )
+
+
+def _find_count_problems(reference: ModelFiles, checked: ModelFiles) -> Iterator[SettingsProblem]:
+    """Yield a missing key for each count that a .gguf file does not state, and a different layer count.
+
+    The counts are the context, the layers and the heads. Only the layers are compared here: two
+    files of a model may state different contexts, and `_find_head_changes` compares the heads.
+    """
+    if checked.format != ModelFormat.GGUF:
+        return  # Other formats may lack a count, or have another key for it in each family.
+    keys = KEYS[ModelFormat.GGUF]
+    expected_counts = reference.counts._asdict()
+    counts = checked.counts._asdict()
+    for name, expected in expected_counts.items():
+        is_missing = counts[name] is None and expected is not None
+        if is_missing:
+            yield MissingKey(keys[name])
+        elif name == "layers":
+            yield from _find_layers_change(expected, counts[name], checked.format)
+
+
+def _find_layers_change(
+    expected: object, count: object, model_format: ModelFormat
+) -> Iterator[ValueChanged]:
+    """Yield a different number of layers; what is not stated, or is no integer, is not compared."""
+    if isinstance(expected, int) and isinstance(count, int) and expected != count:
+        yield _make_change("layers", expected, count, model_format)
 
 
 def _find_encoding_changes(

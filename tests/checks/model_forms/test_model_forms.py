@@ -336,11 +336,26 @@ def test_values_of_tensors_that_a_converter_got_wrong_are_named(
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
+        pytest.param({"block_count": 4}, ("B: layers 3 → 4 (block_count)",), id="4 layers"),
+        pytest.param(
+            {"block_count": 4, "nextn_predict_layers": 1},
+            (),
+            id="4 layers, one of which predicts further tokens",
+        ),
         pytest.param({"attention.max_alibi_bias": 8.0}, ("B: no rotary encoding",), id="ALiBi"),
         pytest.param(
             {"rope.scaling.type": "linear", "rope.scaling.factor": 2.0},
             ("B: frequencies of pairs 0–15 differ",),
             id="linear scaling",
+        ),
+        pytest.param(
+            {"block_count": None}, ("B: block_count is missing",), id="no number of layers"
+        ),
+        pytest.param({"context_length": None}, ("B: context_length is missing",), id="no context"),
+        pytest.param(
+            {"attention.head_count": None},
+            ("B: attention.head_count is missing",),
+            id="no number of heads",
         ),
         pytest.param(
             {"attention.head_count": 4, "rope.dimension_count": 32},
@@ -352,12 +367,18 @@ def test_values_of_tensors_that_a_converter_got_wrong_are_named(
 def test_keys_of_a_gguf_file_that_differ_from_the_config_are_named(
     hugging_face: HuggingFace, tmp_path: Path, changes: dict[str, Any], expected: tuple[str, ...]
 ) -> None:
-    """Keys of Qwen2's .gguf file are changed. Its config.json has 8 heads of 32 channels, 16 pairs,
-    that rotate without scaling. Each sentence is the difference from it. With 4 heads, the key dimension_count keeps heads of 32 channels, not 256 / 4.
+    """Keys of Qwen2's .gguf file are changed or left out (None). Its config.json has 3 layers, and 8
+    heads of 32 channels, 16 pairs, that rotate without scaling. Each sentence is the difference from
+    it. One of 4 blocks may be a layer that predicts further tokens (nextn), which the config does
+    not count. With 4 heads, the key dimension_count keeps heads of 32 channels, not 256 / 4.
     """
 
     def plant(tensors: Arrays, keys: dict[str, Any]) -> None:
-        keys.update(changes)
+        for key, value in changes.items():
+            if value is None:
+                del keys[key]
+            else:
+                keys[key] = value
 
     path = write_converted(tmp_path / "model.gguf", "qwen2", "F16", plant)
 

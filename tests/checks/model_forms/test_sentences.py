@@ -14,6 +14,7 @@ from pecli.checks.model_forms.findings import (
     DifferentShape,
     Finding,
     FrequenciesDiffer,
+    MissingKey,
     Multiplied,
     NormOffset,
     NoRotaryEncoding,
@@ -166,6 +167,7 @@ def test_more_than_twelve_lines_are_counted_and_not_printed() -> None:
     ("problem", "sentence"),
     [
         (NoRotaryEncoding("A"), "A: no rotary encoding"),
+        (MissingKey("block_count"), "B: block_count is missing"),
         (
             ValueChanged(
                 "base", expected=500000, value=10000, key="rope.freq_base", is_key_missing=False

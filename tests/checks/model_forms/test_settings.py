@@ -1,4 +1,4 @@
-"""The settings of a model in two formats: head counts, bases, scalings, by the frequencies
+"""The settings of a model in two formats: head counts, layers, bases, scalings, by the frequencies
 that they mean.
 
 A defines what is right, B is checked. Both are small Llamas (4 heads of 16 channels, base 10000)
@@ -16,13 +16,14 @@ import pecli
 from pecli.checks.model_forms.findings import (
     AttentionFactorChanged,
     FrequenciesDiffer,
+    MissingKey,
     NoRotaryEncoding,
     ScalingLost,
     SectionsChanged,
     SettingsProblem,
     ValueChanged,
 )
-from pecli.checks.model_forms.model_files import ModelFiles, ModelFormat
+from pecli.checks.model_forms.model_files import NO_COUNTS, Counts, ModelFiles, ModelFormat
 from pecli.checks.model_forms.settings import compare_settings
 from pecli.checks.model_forms.stored import StoredTensor
 from pecli.errors import FileError
@@ -119,6 +120,65 @@ def test_heads_are_not_compared_if_either_model_has_latent_keys(side: str) -> No
     a = reference(LLAMA, heads=HeadDivision(4, 4), tensors=LATENT_KEYS if side == "A" else {})
     b = model(LLAMA, heads=HeadDivision(4, 1), tensors=LATENT_KEYS if side == "B" else {})
     assert [*compare_settings(a, b)] == []
+
+
+COUNTS_OF_A = Counts(context=4096, layers=2, heads=4)
+
+
+def problems_of_counts(**changes: object) -> list[SettingsProblem]:
+    """Compare A with a GGUF file that states the counts of A with some changes."""
+    a = reference(LLAMA, counts=COUNTS_OF_A)
+    b = model(LLAMA, counts=COUNTS_OF_A._replace(**changes))
+    return [*compare_settings(a, b)]
+
+
+@pytest.mark.parametrize(
+    ("count", "key"),
+    [
+        ("context", "context_length"),
+        ("layers", "block_count"),
+        ("heads", "attention.head_count"),
+    ],
+)
+def test_a_count_that_a_gguf_file_lacks_is_named_by_its_key(count: str, key: str) -> None:
+    """The keys are those of the GGUF specification."""
+    assert problems_of_counts(**{count: None}) == [MissingKey(key)]
+
+
+def test_another_number_of_layers_is_named() -> None:
+    """A has 2 layers, and the GGUF file states 3."""
+    changed = ValueChanged("layers", expected=2, value=3, key="block_count", is_key_missing=False)
+    assert problems_of_counts(layers=3) == [changed]
+
+
+def test_a_number_of_layers_that_is_a_text_is_not_compared() -> None:
+    """A has 2 layers. The .gguf file states the text "5", which is not a number that could differ."""
+    assert problems_of_counts(layers="5") == []
+
+
+def test_another_context_is_no_problem() -> None:
+    """Two files of the same model may state different contexts: here 4096 and 8192."""
+    assert problems_of_counts(context=8192) == []
+
+
+def test_the_count_of_heads_is_not_compared() -> None:
+    """Numbers of heads are compared by HeadDivision instead, which also has the key heads."""
+    assert problems_of_counts(heads=8) == []
+
+
+def test_counts_are_not_required_of_formats_that_have_no_key_for_them() -> None:
+    """A states a context of 4096, 2 layers and 4 heads. B is in Meta's format, whose params.json
+    has no keys for them: a missing count is no problem, as it would be in a .gguf file.
+    """
+    a = reference(LLAMA, counts=Counts(4096, 2, 4))
+    meta = model(LLAMA, ModelFormat.META, counts=NO_COUNTS)
+    assert [*compare_settings(a, meta)] == []
+
+
+def test_counts_that_the_reference_does_not_state_are_not_missing() -> None:
+    """Neither A nor the .gguf file B states a context, layers or heads: B lacks nothing that A has."""
+    b = model(LLAMA, counts=NO_COUNTS)
+    assert [*compare_settings(reference(LLAMA, counts=NO_COUNTS), b)] == []
 
 
 @pytest.mark.parametrize(
