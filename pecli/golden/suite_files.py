@@ -263,8 +263,8 @@ def _are_same_numbers(
 ) -> bool:
     """Return True if a list holds some numbers in hexadecimal, or in a narrower dtype.
 
-    Narrower ones may be off by an ULP: numbers in float32 were rounded from float64, which the file
-    may not have, and rounding twice differs.
+    Lists narrower than float32 may be off by an ULP if the widest one is float32: its numbers were
+    rounded from float64, which the file does not have, and rounding twice differs.
 
     Args:
         contents: The file, for errors.
@@ -274,8 +274,10 @@ def _are_same_numbers(
     """
     if list_name == HEX:
         return values == [*map(float.hex, numbers.reshape(-1).tolist())]
-    stored = _read_array(contents, values, np.float64, numbers.shape)
+    stored = widened(round_to(_read_array(contents, values, np.float64, numbers.shape), list_name))
     rounded = widened(round_to(widened(numbers), list_name))
+    if numbers.dtype == np.float64:
+        return np.array_equal(stored, rounded, equal_nan=True)
     ulp = 2.0 ** (1 - SIGNIFICAND_BITS[list_name])  # relative to a power of two
     return bool(np.isclose(stored, rounded, rtol=ulp, atol=SMALLEST_FLOAT16, equal_nan=True).all())
 
