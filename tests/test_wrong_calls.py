@@ -52,7 +52,7 @@ WRONG_CALLS = [
     (lambda: pecli.load("x.bin", raw_dtype=5), "raw_dtype is 5; it must be a text"),
     (lambda: pecli.save("x.h", TABLE, prefix=5), "prefix is 5; it must be a text"),
     (lambda: pecli.verify(ROPE.tables(), ROPE, any_dtype=TABLE), "it must be true or false"),
-    (lambda: pecli.convert({1: TABLE}), "name is 1; the names of arrays must be texts"),
+    (lambda: pecli.convert({1: TABLE}), "name is 1; it must be a text"),
     (
         lambda: pecli.Sinusoidal(dim=8, grid=np.broadcast_to(1, (10**12,))),
         "it must be HxW or TxHxW, whole numbers",

@@ -3,7 +3,7 @@
 import math
 import os
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
@@ -20,7 +20,7 @@ from pecli.compare.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arguments import flag_of, within_limits
 from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import FileError, PecliError
+from pecli.errors import PecliError
 from pecli.files.contents import LoadedFile, carried_spec
 from pecli.files.load import Given, Opened, opened
 
@@ -113,7 +113,7 @@ def diff(
     forms = _diff_as_models(a, b, allowed)
     if forms is not None:
         return forms
-    both = _open_both(a, b)
+    both = _Both(opened(a), opened(b))
     file_a = both.a.file
     file_b = both.b.file
     printing_error = _printing_error(file_a) + _printing_error(file_b)
@@ -124,12 +124,11 @@ def diff(
     symmetric = allowed.for_either_order()
     tensors = tuple(match.compare(symmetric, any_dtype=is_loose) for match in matches)
     scheme = _read_carried_scheme(file_a)
-    schemes = [scheme, _read_carried_scheme(file_b)]
     answer = Difference(
         a=both.a.label,
         b=both.b.label,
         tensors=tensors,
-        diagnosis=_describe_problems(both, matches, tensors, schemes),
+        diagnosis=_describe_problems(both, matches, tensors),
         readings=_collect_notes(tensors, matches),
     )
     if not all(tensor.passed for tensor in tensors):
@@ -161,7 +160,6 @@ def _describe_problems(
     both: "_Both",
     matches: Sequence[TensorMatch],
     tensors: Sequence[Comparison],
-    schemes: Sequence[Scheme | None],
 ) -> tuple[str, ...]:
     """Return sentences on what differs beside values: missing tensors, shapes, doubled columns.
 
@@ -169,9 +167,8 @@ def _describe_problems(
         both: The files.
         matches: The tensors that belong together.
         tensors: Their comparisons.
-        schemes: The schemes that the files carry.
     """
-    missing = _find_missing_tensors(both.a.file, both.b.file, matches, schemes)
+    missing = _find_missing_tensors(both, matches)
     nothing_in_common = _find_nothing_in_common(both, matches)
     other_doublings = find_doubling_problems(_find_doublings(matches))
     return (
@@ -207,31 +204,6 @@ class _Both(NamedTuple):
     b: Opened
 
 
-def _open_both(a: Given, b: Given) -> _Both:
-    """Open two files; if neither can be read, one error states both problems.
-
-    A user who misspelt two names learns of both at once.
-    """
-    try:
-        file_a = opened(a)
-    except FileError as problem_of_a:
-        problem_of_b = _find_problem_of_file(b)
-        if problem_of_b is None:
-            raise
-        both = f"{problem_of_a.problem}; {problem_of_b}"
-        raise FileError(problem_of_a.path, both) from None
-    return _Both(file_a, opened(b))
-
-
-def _find_problem_of_file(given: Given) -> FileError | None:
-    """Return the error that opening a file raises; None if it can be read."""
-    try:
-        opened(given)
-    except FileError as problem:
-        return problem
-    return None
-
-
 def _diff_as_models(a: Given, b: Given, allowed: Tolerance) -> Difference | None:
     """Compare two models as forms of the same one, such as a Hugging Face folder and a .gguf file made of it.
 
@@ -261,30 +233,34 @@ def _read_carried_scheme(file: LoadedFile) -> Scheme | None:
         return None
 
 
-def _find_missing_tensors(
-    a: LoadedFile, b: LoadedFile, matches: Sequence[TensorMatch], schemes: Sequence[Scheme | None]
-) -> Iterator[OnlyInOneFile]:
-    """Yield a problem for each tensor that only one of two files has.
+def _find_derived_tensors(file: LoadedFile) -> frozenset[str]:
+    """Return the tensors that follow from others, by the spec that a file carries.
 
-    A tensor that follows from others is not missed: `inv_freq` may be left out of a file that has
-    cosines and sines.
+    `inv_freq` may be left out of a file that has cosines and sines.
+    """
+    scheme = _read_carried_scheme(file)
+    return frozenset() if scheme is None else scheme.derived_tensors
+
+
+def _find_missing_tensors(both: _Both, matches: Sequence[TensorMatch]) -> Iterator[OnlyInOneFile]:
+    """Yield a problem for each tensor that only one of two files has, and that does not follow from others.
 
     Args:
-        a: The first file.
-        b: The second.
+        both: The files.
         matches: The tensors that both have.
-        schemes: The schemes that the files carry.
     """
-    derived: set[str] = set()
-    for scheme in schemes:
-        if scheme is not None:
-            derived |= scheme.derived_tensors
-    not_missed_in_a = derived.union(*(match.names_in_a for match in matches))
-    not_missed_in_b = derived.union(*(match.names_in_b for match in matches))
-    for name in _find_unmatched(a, not_missed_in_a, matches):
-        yield OnlyInOneFile(name=name, owner="A", other="B")
-    for name in _find_unmatched(b, not_missed_in_b, matches):
-        yield OnlyInOneFile(name=name, owner="B", other="A")
+    a = both.a.file
+    b = both.b.file
+    derived = _find_derived_tensors(a) | _find_derived_tensors(b)
+    matched_in_a = derived.union(*(match.names_in_a for match in matches))
+    matched_in_b = derived.union(*(match.names_in_b for match in matches))
+    sides = (("A", "B", a.tensors, matched_in_a), ("B", "A", b.tensors, matched_in_b))
+    for owner, other, names, matched in sides:
+        for name in names:
+            # Frequencies and slopes follow from a table that both have.
+            follows_from_others = bool(matches) and is_relative(name)
+            if name not in matched and not follows_from_others:
+                yield OnlyInOneFile(name=name, owner=owner, other=other)
 
 
 def _find_nothing_in_common(both: _Both, matches: Sequence[TensorMatch]) -> Iterator[FileProblem]:
@@ -309,19 +285,6 @@ def _name_first_tensor(opened_file: Opened) -> str:
     if len(names) < 2:
         return opened_file.label
     return f"{opened_file.label}:{names[0]}"
-
-
-def _find_unmatched(
-    file: LoadedFile, matched: Collection[str], matches: Sequence[TensorMatch]
-) -> Iterator[str]:
-    """Yield the tensors of a file that the other one lacks.
-
-    Frequencies and slopes follow from a table that both have.
-    """
-    for name in file.tensors:
-        follows_from_others = bool(matches) and is_relative(name)
-        if name not in matched and not follows_from_others:
-            yield name
 
 
 def _find_doublings(matches: Iterable[TensorMatch]) -> Iterator[Doubling]:

@@ -95,7 +95,7 @@ def _explain_tensors(
             unexplained += match.pairs()
     with time_limit.time_limit():
         by_search = _explain_tables(unexplained[:MAX_EXPLAINED_TABLES], scheme, tolerance)
-    return [*by_rounding, *by_search]
+    return merged([*by_rounding, *by_search])
 
 
 def _differs_in_dtype_only(result: Comparison) -> bool:
@@ -137,9 +137,8 @@ def _explain_rounding(match: TensorMatch, result: Comparison) -> Explanation | N
     explanations = [
         array_transforms.explain_rounding(result.name, pair.a, pair.b) for pair in match.pairs()
     ]
-    all_are_rounded = all(explanation is not None for explanation in explanations)
     # The explanations of all tables of the tensor are the same: the dtype of B.
-    return explanations[0] if all_are_rounded else None
+    return None if None in explanations else explanations[0]
 
 
 def _explain_tables(
@@ -224,13 +223,12 @@ def _explain_by_parameters(
             scheme is recognised by the values of the tables.
         tolerance: The errors that pass.
     """
-    large_pairs = [pair for pair in pairs if _is_large_enough(pair)]
-    in_a = {pair.name: pair.a for pair in large_pairs}
-    in_b = {pair.name: pair.b for pair in large_pairs}
+    large_pairs = {pair.name: pair for pair in pairs if _is_large_enough(pair)}
+    in_a = {name: pair.a for name, pair in large_pairs.items()}
     explanations: list[Explanation] = []
     for tables_of_a in _recognise_all(in_a, scheme):
-        explanations += _find_other_parameters(tables_of_a, in_b, tolerance)
-    return merged(explanations)
+        explanations += _find_other_parameters(tables_of_a, large_pairs, tolerance)
+    return explanations
 
 
 def _is_large_enough(pair: TablePair) -> bool:
@@ -254,13 +252,13 @@ def _recognise_all(in_a: Mapping[str, Array], scheme: Scheme | None) -> "Iterato
 
 
 def _find_other_parameters(
-    tables_of_a: "_Recognised", in_b: Mapping[str, AnyArray], tolerance: Tolerance
+    tables_of_a: "_Recognised", pairs: Mapping[str, TablePair], tolerance: Tolerance
 ) -> Iterator[Explanation]:
     """Yield the parameters that change a scheme of A so that it makes the tables of B.
 
     Args:
         tables_of_a: Some tables of A, and the scheme that makes them, such as Rope with base 10000.
-        in_b: The tables of B, by the same names.
+        pairs: The tables of A and B, by the same names.
         tolerance: The errors that pass.
     """
     scheme = tables_of_a.scheme
@@ -268,7 +266,7 @@ def _find_other_parameters(
         return  # The search changes the parameters of one scheme, not those of a bundle.
     # The search has the scheme's names of the tables, `cos`; the files may have `cos_cached`.
     file_names = tables_of_a.names()
-    tables_of_b = {name: in_b[file_name] for name, file_name in file_names.items()}
+    tables_of_b = {name: pairs[file_name].b for name, file_name in file_names.items()}
     for explanation in _search_parameters(scheme, tables_of_b, tolerance.atol):
         yield explanation.renamed(file_names[name] for name in explanation.tensors)
 
@@ -356,8 +354,7 @@ def _recognise(tables: Mapping[str, Array]) -> Iterator[_Recognised]:
     That a file has only cosines, or only sines, is no mistake.
     """
     for match in recognition.recognise(tables):
-        functions = [
-            ONLY_FUNCTION_BY_EDIT[edit] for edit in match.mistakes if edit in ONLY_FUNCTION_BY_EDIT
-        ]
-        if match.scheme is not None and len(functions) == len(match.mistakes):
+        is_right_otherwise = {*match.mistakes} <= ONLY_FUNCTION_BY_EDIT.keys()
+        if match.scheme is not None and is_right_otherwise:
+            functions = [ONLY_FUNCTION_BY_EDIT[edit] for edit in match.mistakes]
             yield _Recognised(scheme=match.scheme, tables=tables, function="".join(functions))

@@ -3,6 +3,7 @@
 The quotient of queries or keys `after` and `before` (`post` and `pre`) a rotation is its table, compared as tables are.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -10,12 +11,9 @@ import numpy as np
 
 from pecli.compare.comparison import Comparison
 from pecli.compare.forms import DOUBLED_LAYOUTS
-from pecli.engine.arrays import Array, widened
-from pecli.engine.grouping import grouped
+from pecli.engine.arrays import Array
 from pecli.errors import listed
-from pecli.explain.explanation import Explanation, merged
 from pecli.explain.rotated_heads import ConvertedHeads, RotaryChannels, RotatedHeads
-from pecli.explain.words import FILE_A, sentence
 from pecli.files.tensor_roles import layer_number
 
 SIDES = (("before", "after"), ("pre", "post"))
@@ -32,12 +30,6 @@ class Explained(Protocol):
 
     @property
     def diagnosis(self) -> tuple[str, ...]: ...
-
-    @property
-    def explanations(self) -> tuple[Explanation, ...]: ...
-
-    @property
-    def tensors(self) -> tuple[Comparison, ...]: ...
 
 
 class Compare(Protocol):
@@ -77,7 +69,7 @@ def describe_first_departing_layer(
         return LayerDeparture([])
     if compare is None:
         return LayerDeparture([first_layer.sentence])
-    reasons = _explain_rotations(a, b, first_layer, compare)
+    reasons = [*_explain_rotations(a, b, first_layer, compare)]
     return LayerDeparture([first_layer.sentence, *reasons], is_explained=bool(reasons))
 
 
@@ -132,10 +124,8 @@ def _has_both_sides(tensors: Sequence[Comparison]) -> bool:
     return any(before in names and after in names for before, after in SIDES)
 
 
-def _explain_rotations(a: Dump, b: Dump, layer: _Layer, compare: Compare) -> list[str]:
-    """Return a sentence for each reason for which tensors of a layer are rotated differently.
-
-    Queries and keys that are rotated by the same wrong table share a sentence.
+def _explain_rotations(a: Dump, b: Dump, layer: _Layer, compare: Compare) -> Iterator[str]:
+    """Yield a sentence for each tensor of a layer that two runs rotate differently.
 
     Args:
         a: The tensors of one run.
@@ -143,45 +133,10 @@ def _explain_rotations(a: Dump, b: Dump, layer: _Layer, compare: Compare) -> lis
         layer: The layer, with the tensors of it that differ and those that agree.
         compare: Compares two sets of tables.
     """
-    differences: list[_RotationDifference] = []
     for before, after in _find_rotated_pairs(layer.wrong, layer.right):
-        difference = _compare_rotations(a, b, before, after, compare)
-        if difference is not None:
-            differences.append(_RotationDifference(after, difference))
-    by_cause = grouped(differences, lambda rotation: _find_cause(rotation.difference))
-    return [_describe_rotations(alike) for alike in by_cause.values()]
-
-
-class _RotationDifference(NamedTuple):
-    """A tensor that two runs rotate differently, and the difference of the tables that rotate it."""
-
-    tensor: str
-    difference: Explained
-
-
-def _describe_rotations(alike: Sequence[_RotationDifference]) -> str:
-    """Return the sentence about tensors that are rotated differently for the same reason."""
-    names = listed([rotation.tensor for rotation in alike], MAX_TENSORS_NAMED)
-    statements = "; ".join(_describe_tables([rotation.difference for rotation in alike]))
-    return f"the rotation of {names}, as tables: {statements}"
-
-
-def _describe_tables(differences: Sequence[Explained]) -> Sequence[str]:
-    """Return all statements on how the cosines and sines differ by which two runs rotated.
-
-    What is wrong in both tables is stated once: «cos, sin: in B, the sign is flipped; exact».
-
-    Args:
-        differences: The tables of some tensors, which differ for the same reasons. If a reason leaves
-            nothing in the queries and 5e-5 in the keys, 5e-5 is stated for both.
-    """
-    if not differences[0].explanations:
-        return differences[0].diagnosis
-    explanations: list[Explanation] = []
-    for alike in zip(*(difference.explanations for difference in differences), strict=True):
-        least_exact = max(alike, key=lambda explanation: explanation.residual)
-        explanations.append(least_exact)
-    return [sentence(explanation, FILE_A) for explanation in merged(explanations)]
+        statements = _compare_rotations(a, b, before, after, compare)
+        if statements:
+            yield f"the rotation of {after}, as tables: {'; '.join(statements)}"
 
 
 def _find_rotated_pairs(wrong: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -199,18 +154,9 @@ def _find_rotated_pairs(wrong: Sequence[str], right: Sequence[str]) -> Iterator[
                 yield before, after
 
 
-def _find_cause(difference: Explained) -> object:
-    """Return what makes two differences the same: their mistakes, or else the problems of their tables."""
-    if difference.explanations:
-        return tuple(
-            (explanation.tensors, explanation.mistakes) for explanation in difference.explanations
-        )
-    return tuple(tensor.finding for tensor in difference.tensors)
-
-
 def _compare_rotations(
     a: Dump, b: Dump, before: str, after: str, compare: Compare
-) -> Explained | None:
+) -> Sequence[str]:
     """Return how the cosines and sines differ by which two runs rotated the same queries or keys.
 
     They are computed back from the tensors before and after the rotation, so that a wrong base or
@@ -224,14 +170,14 @@ def _compare_rotations(
         compare: Compares two sets of tables.
 
     Returns:
-        The difference; None if the runs do not rotate the tensor, or rotate it alike.
+        Statements on the tables; none if the runs do not rotate the tensor, or rotate it alike.
     """
     # If several layouts of pairs are possible, the first that shows a difference is the one meant.
     for tables_a, tables_b in _compute_tables_of_runs(a, b, before, after):
         difference = compare(tables_a, tables_b, atol=TABLE_ATOL)
         if difference.diagnosis:
-            return difference
-    return None
+            return difference.diagnosis
+    return ()
 
 
 def _compute_tables_of_runs(
@@ -278,11 +224,14 @@ def compute_rotation_tables(before: Array, after: Array, layout: str) -> dict[st
     channels = RotaryChannels(first=0, pairs=width // 2, layout_before=layout, layout_after=layout)
     heads_before = RotatedHeads(_convert_heads(before), channels)
     matrix_after = _convert_heads(after).matrix(rows)
-    phasors = heads_before.phasors(matrix_after, rows)  # (positions, pairs), by least squares
-    if phasors is None:
-        return None
-    residual = matrix_after - heads_before.matrix_of(phasors, rows)
-    is_rotation = np.linalg.norm(residual) <= MAX_RESIDUAL * np.linalg.norm(matrix_after)
+    with np.errstate(invalid="ignore", over="ignore"):
+        phasors = heads_before.phasors(matrix_after, rows)  # (positions, pairs), by least squares
+        if phasors is None:
+            return None
+        residual = matrix_after - heads_before.matrix_of(phasors, rows)
+        # Values that are not finite have no finite norm, or leave a residual that is not a number.
+        limit = MAX_RESIDUAL * np.linalg.norm(matrix_after)
+        is_rotation = np.linalg.norm(residual) <= limit < math.inf
     if not is_rotation:
         return None
     return {"cos": phasors.real.astype("f4"), "sin": phasors.imag.astype("f4")}
@@ -294,13 +243,9 @@ def _convert_heads(tensor: Array) -> ConvertedHeads:
 
 
 def _may_be_rotated(before: Array, after: Array) -> bool:
-    """Return True if two arrays are finite real numbers of one shape with an even last axis."""
-    if before.ndim < 2 or before.shape != after.shape:
+    """Return True if two arrays are real numbers of one shape with an even last axis."""
+    is_complex = "c" in (before.dtype.kind, after.dtype.kind)
+    have_same_axes = before.ndim > 1 and before.shape == after.shape
+    if is_complex or not have_same_axes:
         return False
-    if before.shape[-1] % 2 or not before.size:
-        return False
-    return _is_finite(before) and _is_finite(after)
-
-
-def _is_finite(array: Array) -> bool:
-    return array.dtype.kind != "c" and bool(np.isfinite(widened(array)).all())
+    return before.size > 0 and before.shape[-1] % 2 == 0

@@ -12,11 +12,13 @@ of one of these tables. Nothing is taken on trust: every element of every copy i
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
 from pecli.compare.candidate import CandidateTable, TableShape
+from pecli.compare.doubled_columns import FormError
 from pecli.compare.factors import Axis, Factor, Shape, find_steps, without_ones
 from pecli.compare.forms import Factors, Form
 from pecli.errors import bracketed, counted
@@ -86,11 +88,9 @@ class Arrangement:
 
         Stacked cosines and sines have such shapes, too.
         """
-        long_axes = [axis for axis, length in enumerate(self.array_shape) if length > 1]
-        if not long_axes:
-            return False
-        first_axis = long_axes[0]
-        return self.array_shape[first_axis] == 2 and first_axis in self.copy_axes
+        shape = self.array_shape
+        is_two_long = without_ones(shape)[:1] == (2,)
+        return is_two_long and shape.index(2) in self.copy_axes
 
 
 def make_straight(shape: Shape) -> Arrangement:
@@ -158,13 +158,12 @@ def _find_factors(folding: Folding, candidate: CandidateTable, form: Form) -> It
     `row 2, copy 12, double 2, frequency 8` if 12 heads have the same two rows. Nothing is yielded if
     the last axes do not have the lengths that columns of this form have.
     """
-    factors_before_columns = form.factors_before_columns(folding.upright_shape, candidate.width)
-    if factors_before_columns is None:
-        return
     columns = form.column_factors(candidate.width)
-    rows_and_copies = _restore_dropped_axes(factors_before_columns, candidate.row_lengths)
-    for rows in _choose_row_axes(rows_and_copies, candidate.row_lengths):
-        yield folding.in_order(rows, columns)
+    with suppress(FormError):
+        before_columns = form.factors_before_columns(folding.upright_shape, candidate.width)
+        rows_and_copies = _restore_dropped_axes(before_columns, candidate.row_lengths)
+        for rows in _choose_row_axes(rows_and_copies, candidate.row_lengths):
+            yield folding.in_order(rows, columns)
 
 
 def _restore_dropped_axes(factors: Sequence[Factor], row_lengths: TableShape) -> Sequence[Factor]:
@@ -206,11 +205,12 @@ def _choose_row_axes(factors: Sequence[Factor], row_lengths: TableShape) -> Iter
         row_lengths: The lengths that the axes of rows should have; None for any length.
     """
     possible_axes = [axis for axis, factor in enumerate(factors) if factor.axis == Axis.ROW]
-    has_one_row = math.prod(factors[axis].size for axis in possible_axes) == 1
+    # An axis of length 1 rather counts one copy of the table, unless the whole tensor has one row.
+    min_length = min(2, math.prod(factors[axis].size for axis in possible_axes))
     later_axes_first = reversed([*combinations(possible_axes, len(row_lengths))])
     for row_axes in later_axes_first:
         lengths = [factors[axis].size for axis in row_axes]
-        if _may_count_rows(lengths, row_lengths, has_one_row=has_one_row):
+        if _may_count_rows(lengths, row_lengths, min_length):
             copy_axes = set(possible_axes).difference(row_axes)
             yield _with_copies(factors, copy_axes)
 
@@ -223,18 +223,17 @@ def _with_copies(factors: Sequence[Factor], copy_axes: Collection[int]) -> Facto
     return tuple(marked)
 
 
-def _may_count_rows(lengths: Sequence[int], row_lengths: TableShape, *, has_one_row: bool) -> bool:
+def _may_count_rows(lengths: Sequence[int], row_lengths: TableShape, min_length: int) -> bool:
     """Return True if axes of these lengths may count the rows of a table.
 
     Args:
         lengths: The lengths of the axes, such as heads and positions.
-        row_lengths: The lengths that they should have; None for any.
-        has_one_row: True if the whole tensor has one row. Otherwise an axis of length 1 rather counts
-            one copy of the table.
+        row_lengths: The lengths that they should have; None for any from `min_length` on.
+        min_length: 2, or 1 if the whole tensor has one row.
     """
     for length, expected_length in zip(lengths, row_lengths, strict=True):
-        may_have_any_length = expected_length is None and (length > 1 or has_one_row)
-        if length != expected_length and not may_have_any_length:
+        fits = length >= min_length if expected_length is None else length == expected_length
+        if not fits:
             return False
     return True
 

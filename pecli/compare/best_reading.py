@@ -166,24 +166,24 @@ class _RealTensor:
         if shape_of_one_copy != first_table.shape:
             return  # (32, 1) is no table of (32, 0); tables of a grid may have another number of rows.
         copy_axes = arrangement.copy_axes
-        parts_as_numbers = []
-        for function, negated, view in views:
-            name = candidate.names[function]
-            part = Part(
-                expected=expected.tables[name],
-                view=view,
-                negated=negated,
-                masked=candidate.masked,
-                name=name,
-                copy_axes=copy_axes,
-            )
-            parts_as_numbers.append(part)
         for step in _find_steps(self.values, candidate, first_table):
+            parts = [
+                Part(
+                    expected=expected.tables[candidate.names[function]],
+                    view=view,
+                    negated=negated,
+                    step=step,
+                    masked=candidate.masked,
+                    name=candidate.names[function],
+                    copy_axes=copy_axes,
+                )
+                for function, negated, view in views
+            ]
             yield Reading(
                 array=self.values,
                 candidate=candidate,
                 arrangement=arrangement,
-                parts=tuple(replace(part, step=step) for part in parts_as_numbers),
+                parts=tuple(parts),
                 scheme=expected.scheme,
                 is_complex=self.is_complex,
             )

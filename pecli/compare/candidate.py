@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pecli.compare.forms import DOUBLED_LAYOUTS, READABLE, SIGNED, Form
 from pecli.engine.arrays import Array
+from pecli.engine.grouping import grouped
 from pecli.engine.table import Table
 from pecli.files.tensor_roles import role_of
 
@@ -107,12 +108,13 @@ def cos_and_sin(tensors: Mapping[str, Array]) -> Waves | None:
     there are several tables of one function, as of several layer types, if one function is missing,
     or if their shapes differ.
     """
-    tables: dict[str | None, list[Array]] = {"cos": [], "sin": []}
-    for name, array in tensors.items():
-        tables.setdefault(role_of(name), []).append(array)
-    if len(tables["cos"]) != 1 or len(tables["sin"]) != 1:
+    names_by_role = grouped(tensors, role_of)
+    cos_names = names_by_role.get("cos", [])
+    sin_names = names_by_role.get("sin", [])
+    has_one_of_each = len(cos_names) == len(sin_names) == 1
+    if not has_one_of_each:
         return None
-    waves = Waves(*tables["cos"], *tables["sin"])
+    waves = Waves(cos=tensors[cos_names[0]], sin=tensors[sin_names[0]])
     is_table = waves.cos.ndim > 0 and waves.cos.shape == waves.sin.shape
     return waves if is_table else None
 

@@ -436,26 +436,24 @@ def _measure_all_errors(
         first_copy = part_number * copies_per_part
         _add_errors_of_rows(errors, parts[part_number], rows, first_copy, as_float32=as_float32)
 
-    blocks_of_rows = _split_rows(any_part, errors.width)
+    blocks_of_rows = _split_rows(any_part, errors)
     work_through(add_errors, product(range(len(parts)), blocks_of_rows))
     return errors
 
 
-def _split_rows(part: Part, width: int) -> Iterator[RowBlock]:
+def _split_rows(part: Part, errors: ElementErrors) -> Iterator[RowBlock]:
     """Yield the rows of a table in pieces of READ_BYTES, or of one row if that is larger.
 
     Args:
         part: The table, and its elements in the tensor.
-        width: The length of a row; 1 for a vector, whose elements are its rows.
+        errors: Its errors, which have the axes of its rows and their width.
     """
     itemsize = max(part.expected_dtype.itemsize, part.found.dtype.itemsize)
     if part.step:  # Integers that stand for numbers are compared as float64.
         itemsize = FLOAT64_BYTES
-    bytes_per_row = max(1, width * itemsize)
+    bytes_per_row = max(1, errors.width * itemsize)
     rows_at_once = max(1, READ_BYTES // bytes_per_row)
-    is_vector = len(part.expected.shape) < 2
-    lengths_of_row_axes = part.expected.shape if is_vector else part.expected.shape[:-1]
-    return split_into_row_blocks(lengths_of_row_axes, rows_at_once)
+    return split_into_row_blocks(errors.row_lengths, rows_at_once)
 
 
 def _add_errors_of_rows(
@@ -472,19 +470,22 @@ def _add_errors_of_rows(
         first_copy: The number of the table's first copy, counting the copies of all tables.
         as_float32: True if both sides are rounded to float32 before.
     """
-    expected_rows = part.rows(block)
-    if as_float32:
-        expected_rows = round_to(widened(expected_rows), "float32")
+    expected_rows = _as_compared(part.rows(block), as_float32=as_float32)
     for copy, copy_index in enumerate(np.ndindex(part.copies), start=first_copy):
-        found_rows = _read_rows_of_copy(part, copy_index, block)
-        if as_float32:
-            found_rows = round_to(widened(found_rows), "float32")
+        found_rows = _as_compared(
+            _read_rows_of_copy(part, copy_index, block), as_float32=as_float32
+        )
         storable_rows = expected_rows
         if part.step:
             # Integers hold multiples of a step, such as 1/127. If the one found is a nearest one to
             # the expected number, it is right.
             storable_rows = part.in_steps(expected_rows, found_rows)
         errors.measure(storable_rows, found_rows, copy=copy, first_row=block.start)
+
+
+def _as_compared(rows: AnyArray, *, as_float32: bool) -> AnyArray:
+    """Return rows of either side rounded to float32, or as they are."""
+    return round_to(widened(rows), "float32") if as_float32 else rows
 
 
 def _read_rows_of_copy(part: Part, copy_index: Index, block: RowBlock) -> AnyArray:
@@ -564,12 +565,10 @@ def _find_wrong_copies(
         axes_of_table: The names of the axes that the table itself has.
     """
     names_of_copies = [name for name in ("batch", "heads") if name not in axes_of_table]
-    wrong_by_axis = {}
+    indices = np.array(first_indices)  # (copies, axes of the tensor)
     # A tensor may have fewer axes of copies than there are names, or more.
-    for name, axis in zip(names_of_copies, copy_axes, strict=False):
-        wrong_copies = np.unique([first_index[axis] for first_index in first_indices])
-        wrong_by_axis[name] = ranges(wrong_copies)
-    return wrong_by_axis
+    names_and_axes = zip(names_of_copies, copy_axes, strict=False)
+    return {name: ranges(np.unique(indices[:, axis])) for name, axis in names_and_axes}
 
 
 def _find_wrong_places(parts: Sequence[Part], errors: ElementErrors) -> dict[str, Ranges]:
@@ -586,18 +585,17 @@ def _find_wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:
     A table (64, 128) has rows; a bias (12, 64, 64) has heads and rows, and (2, 12, 64, 64) has
     sequences, heads and rows. The elements of a vector are columns of its only row.
     """
-    axis_count = len(errors.shape)
-    if axis_count < 2:
+    if len(errors.shape) < 2:
         return {"columns": ranges(np.flatnonzero(errors.wrong_rows))}
-    *outer_lengths, row_count, _ = errors.shape
-    heads = outer_lengths[-1] if outer_lengths else 1
-    is_wrong = errors.wrong_rows.reshape(-1, heads, row_count)  # (sequences, heads, rows)
-    where = {"rows": ranges(np.flatnonzero(is_wrong.any(axis=(0, 1))))}
-    if axis_count > 2:
-        where["heads"] = ranges(np.flatnonzero(is_wrong.any(axis=(0, 2))))
-    if axis_count > 3:
-        where["batch"] = ranges(np.flatnonzero(is_wrong.any(axis=(1, 2))))
-    return where
+    is_wrong = errors.wrong_rows.reshape(
+        errors.shape[:-1]
+    )  # (sequences, heads, rows), or fewer axes
+    indices_by_axis = reversed(np.nonzero(is_wrong))
+    names = ("rows", "heads", "batch")
+    return {
+        name: ranges(np.unique(indices))
+        for name, indices in zip(names, indices_by_axis, strict=False)
+    }
 
 
 def _find_wrong_columns(parts: Sequence[Part], errors: ElementErrors) -> Ranges:

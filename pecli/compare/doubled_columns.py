@@ -14,12 +14,19 @@ TINY = 1e-300  #: keeps a limit above the error 0 of a table of zeros
 EMPTY = 1e-3  #: share of the largest value below which rows and columns are zeros, apart from noise
 
 
-def take_one_column(both: Array, noise: float) -> Array | None:
-    """Return one of the two columns that a file has for every frequency; None if they differ.
+class FormError(Exception):
+    """A table does not have the form in which it was to be read."""
+
+
+def take_one_column(both: Array, noise: float) -> Array:
+    """Return one of the two columns that a file has for every frequency.
 
     Args:
         both: The first columns of all frequencies and then the second ones, (2, rows, frequencies).
         noise: The error by which they may differ (see `_take_first_within_noise`); 0 if they must be equal.
+
+    Raises:
+        FormError: They differ by more.
     """
     first: Array
     second: Array
@@ -30,11 +37,11 @@ def take_one_column(both: Array, noise: float) -> Array | None:
     is_first_row_doubled = np.array_equal(first[:1], second[:1], equal_nan=True)
     if is_first_row_doubled and np.array_equal(first, second, equal_nan=True):
         return first
-    return None
+    raise FormError
 
 
-def _take_first_within_noise(first: Array, second: Array, noise: float) -> Array | None:
-    """Return the first of two columns per frequency if they differ by noise only; None if by more.
+def _take_first_within_noise(first: Array, second: Array, noise: float) -> Array:
+    """Return the first of two columns per frequency, which must differ by noise only.
 
     Noise comes from coarse storage: after rounding to four decimals, both columns of a frequency
     may be off by half a unit. A few elements that differ by far more are damage; they become NaN.
@@ -50,11 +57,9 @@ def _take_first_within_noise(first: Array, second: Array, noise: float) -> Array
     size = _measure_typical_size(wide_first)
     is_damaged = _is_damage(error, size)
     has_few_damaged_rows = np.mean(is_damaged.any(axis=1)) <= MAX_WRONG
-    if not has_few_damaged_rows:
-        return None
     differs_by_noise = _measure_noisiest_column(error, is_damaged) < noise * (size + TINY)
-    if not differs_by_noise:
-        return None
+    if not (has_few_damaged_rows and differs_by_noise):
+        raise FormError
     one_column: Array = np.where(is_damaged, np.nan, wide_first)
     return one_column
 

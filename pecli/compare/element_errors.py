@@ -43,6 +43,11 @@ class WorstElement(NamedTuple):
     expected: float | complex
     found: float | complex
 
+    @property
+    def rank(self) -> tuple[float, int]:
+        """The larger, the worse: an error of 0.5 at place 3 is worse than the same at place 7."""
+        return self.error, -self.place
+
 
 class ElementErrors:
     """The errors of all elements of a tensor's parts.
@@ -52,6 +57,7 @@ class ElementErrors:
     Attributes:
         shape: The shape of each table.
         width: The length of a row; 1 for a vector, whose elements are its rows.
+        row_lengths: The lengths of the axes before the last, such as heads and rows.
         row_count: The number of rows of each table.
         wrong_rows: True for rows that have an element out of tolerance in any copy.
         wrong_columns: By copy, True for the columns that have one.
@@ -73,8 +79,9 @@ class ElementErrors:
         self.tolerance = tolerance
         self.shape = shape
         is_vector = len(shape) < 2
-        self.width = 1 if is_vector else shape[-1]
-        self.row_count = math.prod(shape if is_vector else shape[:-1])
+        *row_lengths, self.width = (*shape, 1) if is_vector else shape
+        self.row_lengths = tuple(row_lengths)
+        self.row_count = math.prod(row_lengths)
         self.wrong_rows: Flags = np.zeros(self.row_count, bool)
         self.wrong_columns: dict[int, Flags] = {}  # only of copies that have wrong elements
         self.first_wrong_places: dict[int, int] = {}
@@ -310,10 +317,9 @@ class ElementErrors:
 
     def _is_worse(self, element: WorstElement) -> bool:
         """Return True if an error is the largest so far, or is as large as that of a later element."""
-        if element.error > self.max_abs_error:
-            return True
-        is_tie = element.error == self.max_abs_error > 0
-        return is_tie and self.worst is not None and element.place < self.worst.place
+        if self.worst is None:
+            return element.error > 0
+        return element.rank > self.worst.rank
 
     def _note_wrong(self, is_wrong: Flags, copy: int, first_row: int) -> None:
         """Record which rows and columns of a copy have wrong elements, and its first wrong element.

@@ -5,6 +5,7 @@ Behind every form are one or two parts (positions, frequencies): cosines, sines 
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.compare.doubled_columns import EMPTY, take_one_column
+from pecli.compare.doubled_columns import EMPTY, FormError, take_one_column
 from pecli.compare.factors import Axis, Factor, FunctionView, Shape, view_functions
 from pecli.engine.arrays import AnyArray, Array, dtype_name, widened
 
@@ -159,23 +160,26 @@ class Form:
         """
         return _make_column_lengths(self.arrangement, self.doubled, frequencies)
 
-    def factors_before_columns(self, shape: Shape, frequencies: int) -> list[Factor] | None:
-        """Return what the axes of an array count, except those of its columns; None if it does not fit.
+    def factors_before_columns(self, shape: Shape, frequencies: int) -> list[Factor]:
+        """Return what the axes of an array count, except those of its columns.
 
         Its last axes must have the lengths that so many frequencies take in this form: 16 columns
         for 8 frequencies in two halves. Which of the rows are copies is found later.
 
         >>> Form("halves").factors_before_columns((2, 12, 16), 8)
         [Factor(axis=<Axis.ROW: 6>, size=2), Factor(axis=<Axis.ROW: 6>, size=12)]
+
+        Raises:
+            FormError: The axes do not have such lengths.
         """
         column_lengths = self.column_lengths(frequencies)
         first_column_axis = len(shape) - len(column_lengths)
         if shape[first_column_axis:] != column_lengths:
-            return None
+            raise FormError
         return self._count_along_row_axes(shape[:first_column_axis])
 
-    def _count_along_row_axes(self, lengths: Shape) -> list[Factor] | None:
-        """Return the things that the axes before the columns count; None if they do not fit the form.
+    def _count_along_row_axes(self, lengths: Shape) -> list[Factor]:
+        """Return the things that the axes before the columns count.
 
         In most forms, each of these axes counts rows: 2 heads of 12 rows, (2, 12), are
         `row 2, row 12`. In two forms, one of the axes holds both cosines and sines.
@@ -189,23 +193,23 @@ class Form:
             return _count_functions_in_rows(lengths)
         return _count_rows(lengths)
 
-    def view_cosines_and_sines(self, array: AnyArray) -> list[FunctionView] | None:
-        """Return the cosines and the sines of a table as views; None if it cannot have this form.
+    def view_cosines_and_sines(self, array: AnyArray) -> list[FunctionView]:
+        """Return the cosines and the sines of a table as views.
 
         A table (12, 16) in the form `halves` has 8 cosines and then 8 sines in each row: the result
         is two views (12, 8).
+
+        Raises:
+            FormError: The table cannot have this form.
         """
         is_complex = array.dtype.kind == "c"
         if is_complex != (self.arrangement == "complex"):
-            return None
+            raise FormError
         numbers = self._real_values(array)
-        factors = self._count_in_one_table(numbers.shape)
-        if factors is None:
-            return None
-        return view_functions(numbers, factors)
+        return view_functions(numbers, self._count_in_one_table(numbers.shape))
 
-    def _count_in_one_table(self, shape: Shape) -> list[Factor] | None:
-        """Return what a single table of this shape counts; None if it cannot have this form.
+    def _count_in_one_table(self, shape: Shape) -> list[Factor]:
+        """Return what a single table of this shape counts.
 
         A table (12, 16) in the form `halves` has 12 rows, each with 2 functions of 8 frequencies: 8
         cosines, then 8 sines.
@@ -213,22 +217,20 @@ class Form:
         >>> [(axis.name, size) for axis, size in Form("halves")._count_in_one_table((12, 16))]
         [('ROW', 12), ('FUNCTION', 2), ('FREQUENCY', 8)]
 
-        These shapes cannot: the first has no rows, the second two axes of them, as a batch has, and
-        the 15 columns of the third are not two halves.
+        These shapes cannot have this form: (16,) has no rows, (3, 12, 16) two axes of them, as a batch
+        has, and the 15 columns of (12, 15) are not two halves.
 
-        >>> [Form("halves")._count_in_one_table(shape) for shape in ((16,), (3, 12, 16), (12, 15))]
-        [None, None, None]
+        Raises:
+            FormError: The table cannot have this form.
         """
         frequencies = self._find_frequency_count(shape)
-        if frequencies is None:
-            return None
         before_columns = self.factors_before_columns(shape, frequencies)
-        if before_columns is None or _count_axes_of_rows(before_columns) != 1:
-            return None
+        if _count_axes_of_rows(before_columns) != 1:
+            raise FormError
         return [*before_columns, *self.column_factors(frequencies)]
 
-    def _find_frequency_count(self, shape: Shape) -> int | None:
-        """Return the frequencies for which a table has columns; None if it has no axis of rows as well.
+    def _find_frequency_count(self, shape: Shape) -> int:
+        """Return the frequencies for which a table has columns beside an axis of rows.
 
         >>> Form("halves")._find_frequency_count((12, 16))  # 8 cosines, then 8 sines
         8
@@ -238,7 +240,7 @@ class Form:
         lengths_of_one_frequency = self.column_lengths(1)  # (2,) and (1, 2)
         first_column_axis = len(shape) - len(lengths_of_one_frequency)
         if first_column_axis < 1:
-            return None
+            raise FormError
         # Only the first axis of columns grows with the frequencies.
         return shape[first_column_axis] // lengths_of_one_frequency[0]
 
@@ -266,30 +268,22 @@ class Form:
             noise: The error, root mean square, by which doubled columns may differ, as a share of
                 the largest value. A few elements that differ by more become NaN.
         """
-        if self.padded:  # A column of zeros makes the number of columns odd.
-            if not _has_padding(array, noise):
-                return None
-            array = array[:, :-1]
-        functions = self.view_cosines_and_sines(array)
-        if functions is None:
+        try:
+            return tuple(self._split_tables(array, noise))
+        except FormError:
             return None
-        tables: list[Array] = []
-        for function in functions:
-            table = self._with_one_column_per_frequency(function.view.values, noise)
-            if table is None or not table.size:
-                return None
-            tables.append(table)
-        return tuple(tables)
 
-    def _with_one_column_per_frequency(self, table: Array, noise: float) -> Array | None:
-        """Return cosines or sines with one column per frequency.
-
-        None is returned if this form has two columns per frequency, which should be the same, and they
-        differ by more than the noise.
-        """
-        if not self.doubled:
-            return table
-        return take_one_column(table, noise)
+    def _split_tables(self, array: Array, noise: float) -> Iterator[Array]:
+        """Yield the cosines and the sines of a table, as `split` returns them."""
+        if self.padded:  # A column of zeros makes the number of columns odd.
+            array = _without_padding(array, noise)
+        for function in self.view_cosines_and_sines(array):
+            table = function.view.values
+            if self.doubled:
+                table = take_one_column(table, noise)
+            if not table.size:
+                raise FormError
+            yield table
 
     def join(self, *parts: Array) -> Array:
         """Return the array that holds cosines and sines in this form, the inverse of `split`.
@@ -316,25 +310,25 @@ def _count_rows(lengths: Shape) -> list[Factor]:
     return [Factor(Axis.ROW, length) for length in lengths]
 
 
-def _count_stacked_functions(lengths: Shape) -> list[Factor] | None:
-    """Return axes of which the first counts cosines and sines; None unless its length is 2.
+def _count_stacked_functions(lengths: Shape) -> list[Factor]:
+    """Return axes of which the first counts cosines and sines: its length must be 2.
 
     >>> _count_stacked_functions((2, 12))  # 12 rows of cosines, and 12 rows of sines
     [Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.ROW: 6>, size=12)]
     """
     if lengths[:1] != (2,):
-        return None
+        raise FormError
     return [Factor(Axis.FUNCTION, 2), *_count_rows(lengths[1:])]
 
 
-def _count_functions_in_rows(lengths: Shape) -> list[Factor] | None:
-    """Return axes of which the last holds rows of cosines, then rows of sines; None if it is odd.
+def _count_functions_in_rows(lengths: Shape) -> list[Factor]:
+    """Return axes of which the last holds rows of cosines, then rows of sines: it must be even.
 
     >>> _count_functions_in_rows((24,))  # 12 rows of cosines above 12 rows of sines
     [Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.ROW: 6>, size=12)]
     """
     if not lengths or lengths[-1] % 2:
-        return None
+        raise FormError
     *outer_lengths, rows_of_both = lengths
     outer_rows = _count_rows(tuple(outer_lengths))
     return [*outer_rows, Factor(Axis.FUNCTION, 2), Factor(Axis.ROW, rows_of_both // 2)]
@@ -354,11 +348,10 @@ def _make_column_axes(arrangement: str, doubled: str, frequencies: int) -> tuple
     """
     letters_of_columns = _SIGNED_FACTORS if arrangement == "signed" else _DOUBLED_FACTORS
     pattern = ARRANGEMENTS[arrangement].axes.replace("f", letters_of_columns[doubled])
+    sizes = {"f": frequencies}
     axes = []
     for axis in pattern.split(", "):
-        sizes = [frequencies if letter == "f" else 2 for letter in axis.split()]
-        letters = [_AXES[letter] for letter in axis.split()]
-        axes.append(tuple(map(Factor, letters, sizes)))
+        axes.append(tuple(Factor(_AXES[letter], sizes.get(letter, 2)) for letter in axis.split()))
     return tuple(axes)
 
 
@@ -395,7 +388,8 @@ SEARCHED = ("interleaved", "halves", "alone", "stacked", "pairs", "complex")
 def forms(array: Array) -> Iterator[Form]:
     """Yield the forms that an array of such a shape may have, the likelier ones first."""
     for arrangement in SEARCHED:
-        if Form(arrangement).view_cosines_and_sines(array) is not None:
+        with suppress(FormError):
+            Form(arrangement).view_cosines_and_sines(array)
             yield from _make_doublings(arrangement)
 
 
@@ -431,12 +425,15 @@ def joined(parts: Sequence[Array], arrangement: str) -> Array:
             return pairs.reshape(*pairs.shape[:-2], -1)
 
 
-def _has_padding(array: Array, noise: float) -> bool:
-    """Return True if a table has an odd number of columns, of which the last holds zeros only.
+def _without_padding(array: Array, noise: float) -> Array:
+    """Return a table with an odd number of columns without the last one, which must hold zeros only.
 
     If there is noise, it makes small numbers of zeros: up to 0.1 % of the largest value passes.
     """
     if array.ndim != 2 or not array.shape[1] % 2:
-        return False
+        raise FormError
     largest_zero = EMPTY * np.abs(array).max() if noise else 0.0
-    return bool(np.abs(array[:, -1]).max(initial=0) <= largest_zero)
+    is_zero = np.abs(array[:, -1]).max(initial=0) <= largest_zero  # False for NaN
+    if not is_zero:
+        raise FormError
+    return array[:, :-1]

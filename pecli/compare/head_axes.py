@@ -86,12 +86,13 @@ def _find_order_by_lengths(
     mistake, the vector of head 1 at position 0 would be compared with that of head 0 at position 1.
     """
     lengths_before = _measure_vector_lengths(before)
-    distances = []
-    for candidate in candidates:
+
+    def measure_distance(candidate: HeadAxes) -> float:
+        """Return the mean difference of lengths; a candidate may have an axis of copies first."""
         lengths_after = _measure_vector_lengths(candidate.view_as_before(after).values)
-        distances.append(_measure_distance(lengths_after, lengths_before))
-    nearest = int(np.argmin(distances))
-    return candidates[nearest]
+        return float(np.abs(lengths_after - lengths_before).mean())
+
+    return min(candidates, key=measure_distance)
 
 
 def _find_orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Iterator[HeadAxes]:
@@ -113,16 +114,13 @@ def _find_orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Ite
     positions_and_channels = (position_axis % axis_count, channel_axis)
     for order in permutations(range(axis_count)):
         reordered = tuple(before[axis] for axis in order)
-        if reordered == after:
-            yield _reorder_axes(after, order)
-        else:
-            yield from _find_repeated_heads(after, reordered, order, positions_and_channels)
+        yield from _find_repeated_heads(after, reordered, order, positions_and_channels)
 
 
 def _find_repeated_heads(
     after: Shape, reordered: Shape, order: Sequence[int], never_repeated: Sequence[int]
 ) -> Iterator[HeadAxes]:
-    """Yield the ways in which heads are repeated, if that is all in which two shapes differ.
+    """Yield the ways in which heads are repeated, or are not, if that is all in which two shapes differ.
 
     (1, 512, 2, 128) and (1, 512, 6, 128) differ in one axis, and 6 is a multiple of 2: there are 2
     key heads, which are repeated for 6 query heads. An axis of positions or of channels that differs
@@ -134,21 +132,14 @@ def _find_repeated_heads(
         order: That order: axis k of `reordered` is axis order[k] of the array before.
         never_repeated: The axes of the array before that have positions and channels.
     """
-    heads_axis = _find_only_other_length(after, reordered)
-    if heads_axis is None or order[heads_axis] in never_repeated:
-        return
-    for repetition in _find_repetitions(reordered[heads_axis], after[heads_axis], heads_axis):
-        yield _with_repeated_heads(_reorder_axes(after, order), repetition)
-
-
-def _find_only_other_length(after: Shape, before: Shape) -> int | None:
-    """Return the only axis whose length differs between two shapes; None unless it is exactly one.
-
-    >>> _find_only_other_length((1, 512, 6, 128), (1, 512, 2, 128))
-    2
-    """
-    differing = [axis for axis in range(len(after)) if after[axis] != before[axis]]
-    return differing[0] if len(differing) == 1 else None
+    axes = _reorder_axes(after, order)
+    differing = [axis for axis in range(len(after)) if after[axis] != reordered[axis]]
+    if not differing:
+        yield axes
+    elif len(differing) == 1 and order[differing[0]] not in never_repeated:
+        (heads_axis,) = differing
+        for repetition in _find_repetitions(reordered[heads_axis], after[heads_axis], heads_axis):
+            yield _with_repeated_heads(axes, repetition)
 
 
 def _reorder_axes(after: Shape, order: Sequence[int]) -> HeadAxes:
@@ -228,7 +219,7 @@ def _with_repeated_heads(axes: HeadAxes, repetition: _Repetition) -> HeadAxes:
     heads_axis = repetition.axis
     copies_axis = repetition.copies_axis
     shape = (*axes.shape[:heads_axis], *repetition.lengths, *axes.shape[heads_axis + 1 :])
-    other_axes = [axis for axis in range(len(shape)) if axis != copies_axis]  # 0, 1, 2 and 4
+    other_axes = [*range(copies_axis), *range(copies_axis + 1, len(shape))]  # 0, 1, 2 and 4
     order = (copies_axis, *(other_axes[axis] for axis in axes.order))
     note = f"{axes.note}, {repetition.words}" if axes.note else repetition.words
     return HeadAxes(shape=shape, order=order, note=note)
@@ -241,8 +232,3 @@ def _measure_vector_lengths(array: AnyArray) -> Floats:
         lengths = np.sqrt((wide**2).sum(axis=-1))
     relative: Floats = lengths / max(float(lengths.mean()), TINY)
     return relative
-
-
-def _measure_distance(after: Floats, before: Floats) -> float:
-    """Return the mean difference of lengths; `after` may have an axis of copies first."""
-    return float(np.abs(after - before).mean())

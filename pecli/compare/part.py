@@ -98,8 +98,7 @@ class Part:
             rows: AnyArray = self.expected.read(block.start, block.start + block.length)
         else:
             rows = np.ascontiguousarray(self.expected[block.at].reshape(block.length, -1))
-        rows = widened(rows) if self.step else self.decoded(rows)
-        return np.negative(rows) if self.negated else rows
+        return self.as_in_table(widened(rows) if self.step else self.decoded(rows))
 
     def in_steps(self, expected: AnyArray, found: AnyArray) -> AnyArray:
         """Return expected numbers rounded as quantisation did, if the integer found is a nearest one.

@@ -6,7 +6,7 @@ the shape (2, 64, 128) may be read as two copies of cosines (64, 128), or as cos
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -269,7 +269,7 @@ class Reading:
         """The mean error, judging by a few positions."""
         if not self.array.size:
             return 0.0
-        return float(np.mean([measure_mean_error(part) for part in self.parts]))
+        return _measure_mean_error(self.parts)
 
     @property
     def is_near(self) -> bool:
@@ -279,8 +279,7 @@ class Reading:
     def is_negated(self) -> bool:
         """True if a few rows hold the opposite numbers of the table, as if a sign was forgotten."""
         opposite_parts = [replace(part, negated=not part.negated) for part in self.parts]
-        mean_errors = [measure_mean_error(part) for part in opposite_parts]
-        return float(np.mean(mean_errors)) < MAX_SAME_DISTANCE
+        return _measure_mean_error(opposite_parts) < MAX_SAME_DISTANCE
 
     @cached_property
     def is_plausible(self) -> bool:
@@ -317,6 +316,11 @@ class Reading:
         with np.errstate(all="ignore"):
             power = take_found_probes(first_function) ** 2 + take_found_probes(second_function) ** 2
             return bool(np.ptp(power) <= MAX_POWER_VARIATION * np.abs(power.mean()) < math.inf)
+
+
+def _measure_mean_error(parts: Sequence[Part]) -> float:
+    """Return the mean error of all parts of a tensor, judging by a few positions."""
+    return float(np.mean([measure_mean_error(part) for part in parts]))
 
 
 def _are_copies_close(part: Part, first: Part, first_copy: tuple[slice, ...], atol: float) -> bool:

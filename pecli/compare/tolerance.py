@@ -96,11 +96,9 @@ class Tolerance:
         """
         if not is_relative(*names):
             return self
-        allows_errors = self.max_ulp or self.atol
-        default = FREQ_RTOL if allows_errors else 0.0
-        rtol = self.freq_rtol
-        if rtol is None:
-            rtol = self.rtol or default
+        allows_errors = bool(self.max_ulp or self.atol)
+        stated = self.against_model() if allows_errors else self
+        rtol = stated.rtol if stated.freq_rtol is None else stated.freq_rtol
         return replace(self, atol=0.0, rtol=rtol, freq_rtol=None)
 
     def sizes(self, expected: "AnyArray", found: "AnyArray") -> "AnyArray":

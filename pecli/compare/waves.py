@@ -1,6 +1,6 @@
 """Cosines and sines in tensors whose frequencies are not known."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -44,19 +44,25 @@ def separate_tables(name: str, array: AnyArray) -> SeparateTables:
         name: The name of the tensor; `cos_cached` holds cosines, `cos_sin_cache` both.
         array: The tensor.
     """
+    return next(_find_separations(name, array))
+
+
+def _find_separations(name: str, array: AnyArray) -> Iterator[SeparateTables]:
+    """Yield the ways to separate the tables of a tensor, the likelier ones first.
+
+    The last one is always possible: the tensor holds one function.
+    """
     row_widths = find_row_widths(array)
     if row_widths:  # The tensor is a vector of all elements, row after row.
-        return _separate_vector(array, row_widths)
+        yield from _separate_vector(array, row_widths)
     if _may_hold_both(name, array):
-        separated = _separate_cos_and_sin([array])
-        if separated is not None:
-            return separated
+        yield from _separate_cos_and_sin([array])
     # A table of one function may be transposed. Only names such as `cos` or `sin` are trusted: in other
     # matrices, such as biases, a first column of ones or zeros shows nothing.
     holds_one_function = role_of(name) in ("cos", "sin")
     if holds_one_function and _is_transposed(array):
-        return SeparateTables.of_whole(array.T, "transposed")
-    return SeparateTables.of_whole(array)
+        yield SeparateTables.of_whole(array.T, "transposed")
+    yield SeparateTables.of_whole(array)
 
 
 def _may_hold_both(name: str, array: AnyArray) -> bool:
@@ -68,8 +74,8 @@ def _may_hold_both(name: str, array: AnyArray) -> bool:
     return array.ndim > 2 or array.dtype.kind == "c" or role_of(name) == "both"
 
 
-def _separate_vector(vector: AnyArray, row_widths: Sequence[int]) -> SeparateTables:
-    """Return the tables of a vector, which a program wrote without the axes of its table.
+def _separate_vector(vector: AnyArray, row_widths: Sequence[int]) -> Iterator[SeparateTables]:
+    """Yield the tables of a vector, which a program wrote without the axes of its table.
 
     Rows of 128 numbers may be 64 cosines and 64 sines. If they are not, rows are 64 numbers of one function.
 
@@ -78,23 +84,17 @@ def _separate_vector(vector: AnyArray, row_widths: Sequence[int]) -> SeparateTab
         row_widths: The lengths that its rows may have, the shortest first.
     """
     widest_first = [vector.reshape(-1, width) for width in reversed(row_widths)]
-    separated = _separate_cos_and_sin(widest_first)
-    if separated is not None:
-        return separated
+    yield from _separate_cos_and_sin(widest_first)
     narrowest = widest_first[-1]
-    return SeparateTables.of_whole(narrowest, f"read as {bracketed(narrowest.shape)}")
+    yield SeparateTables.of_whole(narrowest, f"read as {bracketed(narrowest.shape)}")
 
 
-def _separate_cos_and_sin(tables: list[AnyArray]) -> SeparateTables | None:
-    """Return the cosines and sines of the first table that holds both; None if none does.
-
-    In such a table, cos² + sin² is constant.
-    """
+def _separate_cos_and_sin(tables: Iterable[AnyArray]) -> Iterator[SeparateTables]:
+    """Yield the cosines and sines of each table that holds both: cos² + sin² is constant in it."""
     for table in tables:
         for reading in find_readings_as_cos_and_sin(table):
             if reading.has_constant_power:
-                return SeparateTables(reading.take_first_copies(), describe_arrangement(reading))
-    return None
+                yield SeparateTables(reading.take_first_copies(), describe_arrangement(reading))
 
 
 def _is_transposed(array: AnyArray) -> bool:
@@ -157,10 +157,10 @@ def find_row_widths(array: AnyArray) -> tuple[int, ...]:
     At position 0 all cosines are 1 and all sines 0, so the first row begins with a run of equal values, one per
     frequency. If a vector begins with 64 ones, its rows are 64 cosines, or 64 cosines and 64 sines: 64 or 128 columns.
     """
-    if array.ndim != 1 or array.size > MAX_FLAT:
+    if array.ndim != 1 or not 0 < array.size <= MAX_FLAT:
         return ()
-    differs_from_first = array != array[:1]
-    frequencies = int(differs_from_first.argmax()) if array.size else 0
+    differs_from_first = array != array[0]
+    frequencies = int(differs_from_first.argmax())
     if frequencies < 2:  # A single equal number, as in 1, 0, 0, is no run.
         return ()
     widths = (frequencies, 2 * frequencies)

@@ -21,7 +21,6 @@ from pecli.errors import ParameterError, quoted
 from pecli.golden.mistake_cases import TEXT as MISTAKE_TEXT
 from pecli.golden.mistake_cases import mistakes
 from pecli.models.find import load_model
-from pecli.models.presets import presets
 from pecli.package_data import package_bytes
 from pecli.tensors.apply import apply
 
@@ -106,8 +105,7 @@ def _whole_suite() -> Iterator[GoldenCase]:
     """Yield tables, models, rotations and known mistakes, in the order of the suite."""
     yield from _table_cases()
     for name in DATA["presets"]:
-        if name in presets():
-            yield from _model_cases(name)
+        yield from _model_cases(name)
     yield from _rotation_cases()
     yield from _mistake_cases()
 

@@ -1,6 +1,7 @@
 """Checks of a golden suite, and of a port's answers to its cases."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -23,7 +24,8 @@ from pecli.tensors.apply import apply
 
 MISTAKE_TOLERANCE = 1e-5
 """The tolerance at which a known mistake must be found: its tensors are kept in float32."""
-SEPARATORS = ("/", ".", ":")  # between the names of a case and of its tensor in answers
+CASE_AND_TENSOR = re.compile(r"(?P<case>.*)[/.:](?P<tensor>[^/.:]+)")
+"""Names of answers: that of a case, which may have dots itself, and of one of its tensors."""
 MAX_LISTED = 3  # cases that a message names
 
 
@@ -116,10 +118,9 @@ def _case_and_tensor(entries: Mapping[str, Entry], file: str, name: str) -> tupl
     """
     if name in entries:
         return name, _main_tensor(entries[name])
-    for separator in SEPARATORS:
-        case, _, tensor = name.rpartition(separator)
-        if case in entries and tensor:
-            return case, tensor
+    match = CASE_AND_TENSOR.fullmatch(name)
+    if match and match["case"] in entries:
+        return match["case"], match["tensor"]
     advice = nearest(name, entries)
     if not advice:
         advice = f"name answers CASE.TENSOR; cases are {listed([*entries], MAX_LISTED)}"
@@ -200,7 +201,7 @@ def _verify_tables(
 
 
 def _is_misnamed(name: str, passed: Verification, scheme: Scheme) -> bool:
-    """Return True if an array has the name of one table, and equals only other tables of a scheme.
+    """Return True if an array has the name of one table, and equals other tables of a scheme.
 
     Args:
         name: The name of the array, such as `cos`.
@@ -208,10 +209,8 @@ def _is_misnamed(name: str, passed: Verification, scheme: Scheme) -> bool:
         scheme: The scheme.
     """
     table_names = {table.name for table in scheme.tensors()}
-    if name not in table_names:
-        return False
     equal_names = {tensor.name for tensor in passed.tensors}
-    return name not in equal_names and equal_names <= table_names
+    return name in table_names - equal_names
 
 
 def _verify_mistake(entry: Entry, tensors: Mapping[str, Array]) -> Verification:
@@ -229,7 +228,7 @@ def _mistake_problems(entry: Entry, result: Verification) -> tuple[str, ...]:
     subjects: set[str] = set()
     for explanation in result.explanations:
         subjects.update(edit.subject for edit in explanation.edits)
-    missing_reasons = [reason for reason in entry.reasons if reason not in subjects]
+    missing_reasons = sorted({*entry.reasons} - subjects)
     if missing_reasons:
         return (f"its reason is not {missing_reasons[0]}: {'; '.join(result.diagnosis)}",)
     return ()
@@ -276,7 +275,8 @@ def _verify_answers_by_files(
         tolerance: The differences that are allowed.
     """
     right_tensors = read_tensors(entry)
-    right_answers = {name: array for name, array in right_tensors.items() if name in answers}
+    answered_names = sorted(right_tensors.keys() & answers.keys())
+    right_answers = {name: right_tensors[name] for name in answered_names}
     difference = diff(right_answers, dict(answers), tolerance)
     # An explanation names the port's mistake, such as another base. The diagnosis only describes
     # where the numbers differ.

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from pecli.engine.arrays import SIGNIFICAND_BITS, round_to, widened
 from pecli.engine.arrays import AnyArray as Array
-from pecli.engine.arrays import Flags, dtype_name, round_to
 from pecli.engine.named_values import JsonObject
 from pecli.errors import FileError, failure
 from pecli.files import save
@@ -18,11 +18,12 @@ from pecli.files.load import load
 from pecli.files.output import is_stream, open_output
 from pecli.files.strict_json import MAX_DEPTH, parsed_json
 from pecli.golden.cases import GoldenCase, cases
-from pecli.golden.suite_index import INDEX, Entry, entry_json, sha256_of, write_index
+from pecli.golden.suite_index import INDEX, Entry, entry_json, is_shape, sha256_of, write_index
 
 NARROW_DTYPES: tuple[str, ...] = ("float32", "float16", "bfloat16")
 ALL_DTYPES = ("float64", *NARROW_DTYPES)
 HEX = "hex"  # the list of float64 numbers as hexadecimal text
+SMALLEST_FLOAT16 = 2.0**-24  # the step of the smallest numbers of float16
 NO_NUMBERS = "has no shape and numbers"
 NOT_FINITE = frozenset({"nan", "inf", "-inf"})  # texts for numbers that JSON lacks
 
@@ -215,13 +216,14 @@ def _read_tensor(contents: Contents, entry: object) -> Array:
     Raises:
         FileError: There is no shape or no list, or two lists hold different numbers.
     """
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("shape"), list):
+    if not isinstance(entry, Mapping) or not is_shape(entry.get("shape")):
         raise contents.error(NO_NUMBERS)
+    shape = tuple(entry["shape"])
     widest_list = next((name for name in DTYPES_WIDEST_FIRST if name in entry), None)
     if widest_list is None:
         raise contents.error(NO_NUMBERS)
     values = _list_of(contents, entry, widest_list)
-    numbers = _read_array(contents, values, DTYPES_WIDEST_FIRST[widest_list], shape=entry["shape"])
+    numbers = _read_array(contents, values, DTYPES_WIDEST_FIRST[widest_list], shape)
     # The other lists must be these numbers, each rounded to the list's dtype.
     _check_other_lists(contents, entry, numbers, widest_list)
     return numbers
@@ -238,7 +240,7 @@ def _list_of(contents: Contents, entry: Mapping[Any, object], name: str) -> list
 def _check_other_lists(
     contents: Contents, entry: Mapping[Any, object], numbers: Array, name: str
 ) -> None:
-    """Raise a FileError unless the lists of all dtypes hold the same numbers, each rounded once.
+    """Raise a FileError unless the lists of all dtypes hold the same numbers, rounded.
 
     A port reads whichever list suits its language: a wrong one would fail a right port.
 
@@ -249,62 +251,39 @@ def _check_other_lists(
         name: The name of that list.
     """
     for list_name in (HEX, *NARROW_DTYPES):
-        if list_name not in entry:
-            continue
-        stored = _read_list(contents, entry, list_name, list(numbers.shape))
-        problem = f"has {list_name} numbers that are not its {name} numbers"
-        contents.require(_is_rounded(stored, numbers), problem)
+        if list_name in entry:
+            values = _list_of(contents, entry, list_name)
+            is_right = _are_same_numbers(contents, values, numbers, list_name)
+            problem = f"has {list_name} numbers that are not its {name} numbers"
+            contents.require(is_right, problem)
 
 
-def _read_list(
-    contents: Contents, entry: Mapping[Any, object], name: str, shape: Sequence[object]
-) -> Array:
-    """Return one list of a tensor's JSON, `hex` or a dtype, as an array of its dtype.
+def _are_same_numbers(
+    contents: Contents, values: list[object], numbers: Array, list_name: str
+) -> bool:
+    """Return True if a list holds some numbers in hexadecimal, or in a narrower dtype.
 
-    ["0x1.8p+1"] of `hex` is the float64 number 3; [3.0] of `float16` is rounded to float16.
+    Lists narrower than float32 may be off by an ULP if the widest one is float32: its numbers were
+    rounded from float64, which the file does not have, and rounding twice differs.
+
+    Args:
+        contents: The file, for errors.
+        values: The list.
+        numbers: The numbers of the widest list.
+        list_name: `hex`, or the dtype of the list.
     """
-    values = _list_of(contents, entry, name)
-    if name == HEX:
-        numbers: list[object] = [_number_of_hex(contents, text) for text in values]
-        return _read_array(contents, numbers, np.float64, shape)
-    return round_to(_read_array(contents, values, np.float64, shape), name)
-
-
-def _number_of_hex(contents: Contents, text: object) -> float | str:
-    """Return the number of a text such as 0x1.8p+1, or a text of NOT_FINITE."""
-    try:
-        number = float.fromhex(str(text))
-    except (OverflowError, ValueError):
-        raise contents.error("holds a hex number that cannot be read") from None
-    return number if math.isfinite(number) else str(number)
-
-
-def _is_rounded(stored: Array, numbers: Array) -> bool:
-    """Return True if stored numbers may be those of a wider dtype, each rounded once.
-
-    If the wider dtype is float32, both were rounded from a float64 that is not in the file, and
-    rounding twice differs: a float64 just above the middle of two float16 numbers rounds up, but
-    its float32 is the middle itself, which rounds to even. So the neighbours of a float32, which
-    enclose that float64, may round to the stored number as well.
-    """
-    is_explained = _rounds_to(numbers, stored)
-    if numbers.dtype == np.float32:
-        below = np.nextafter(numbers, np.float32(-np.inf))
-        above = np.nextafter(numbers, np.float32(np.inf))
-        is_explained |= _rounds_to(below, stored)
-        is_explained |= _rounds_to(above, stored)
-    return bool(is_explained.all())
-
-
-def _rounds_to(numbers: Array, stored: Array) -> Flags:
-    """Return True for numbers that are the stored ones if they are rounded to their dtype."""
-    rounded = round_to(numbers.astype(np.float64), dtype_name(stored.dtype))
-    both_nan = np.isnan(rounded) & np.isnan(stored)
-    return np.asarray((rounded == stored) | both_nan)
+    if list_name == HEX:
+        return values == [*map(float.hex, numbers.reshape(-1).tolist())]
+    stored = widened(round_to(_read_array(contents, values, np.float64, numbers.shape), list_name))
+    rounded = widened(round_to(widened(numbers), list_name))
+    if numbers.dtype == np.float64:
+        return np.array_equal(stored, rounded, equal_nan=True)
+    ulp = 2.0 ** (1 - SIGNIFICAND_BITS[list_name])  # relative to a power of two
+    return bool(np.isclose(stored, rounded, rtol=ulp, atol=SMALLEST_FLOAT16, equal_nan=True).all())
 
 
 def _read_array(
-    contents: Contents, values: Sequence[object], dtype: type[np.generic], shape: Sequence[object]
+    contents: Contents, values: Sequence[object], dtype: type[np.generic], shape: tuple[int, ...]
 ) -> Array:
     """Return numbers of JSON as an array of a dtype and shape.
 
@@ -312,19 +291,17 @@ def _read_array(
         contents: The file, for the error.
         values: The numbers; texts such as "nan" stand for those that JSON lacks.
         dtype: The dtype.
-        shape: The shape, as JSON has it: [2, 64].
+        shape: The shape.
 
     Raises:
         FileError: If one is not a number, the dtype cannot hold it, or they do not fill the shape.
     """
     contents.require(all(map(_is_number, values)), "holds something that is not a number")
-    lengths = tuple(length for length in shape if type(length) is int and length > 0)
-    is_valid_shape = len(lengths) == len(shape)
-    fills_shape = is_valid_shape and math.prod(lengths) == len(values)
+    fills_shape = math.prod(shape) == len(values)
     contents.require(fills_shape, f"has {len(values)} numbers, which is not its shape")
-    contents.refuse_impossible_shape(lengths, np.dtype(dtype).itemsize)
+    contents.refuse_impossible_shape(shape, np.dtype(dtype).itemsize)
     try:
-        return np.array(values, dtype).reshape(lengths)
+        return np.array(values, dtype).reshape(shape)
     except (OverflowError, ValueError):
         raise contents.error(f"holds a number that {np.dtype(dtype)} does not hold") from None
 

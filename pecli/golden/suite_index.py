@@ -272,12 +272,13 @@ def _is_tolerance(value: object) -> bool:
 def _read_shapes(about: Contents, row: NamedValues) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the tensors by name: {"cos": (12, 64), …}."""
     problem = "has no shapes of tensors by name"
-    shapes = _read_object(about, row, "tensors", problem, _is_shape)
+    shapes = _read_object(about, row, "tensors", problem, is_shape)
     about.require(shapes, problem)
     return {name: tuple(shape) for name, shape in shapes.items()}
 
 
-def _is_shape(value: object) -> bool:
+def is_shape(value: object) -> bool:
+    """Return True for a list of lengths, none of which is 0."""
     if not isinstance(value, list):
         return False
     return all(type(side) is int and side > 0 for side in value)

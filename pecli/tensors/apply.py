@@ -91,9 +91,11 @@ def apply(
         _refuse(only_for_rope, "a learned table")
         return _with_learned_rows(x, encoding, offset)
     rows = row_positions(positions, attention_mask, shift, offset)
-    if isinstance(encoding, Scheme) and offset is None and rows.ids is None:
-        rows = RowPositions(encoding.first_position)
-    rotation = _rotation_of_encoding(x, cast(Scheme | Model, encoding), rows, layer_type, fields)
+    if isinstance(encoding, Scheme):
+        _refuse(given_options(layer_type=layer_type), "a scheme")
+        rope = cast(Rope, encoding)  # the only kind of scheme that rotates
+        return _rotated(x, _rotation_of_rope(rope, rows, offset, fields))
+    rotation = _rotation_of_model(x, cast(Model, encoding), rows, layer_type, fields)
     return _rotated(x, rotation)
 
 
@@ -127,28 +129,20 @@ def _rotated(x: object, rotation: RowRotation) -> ForeignArray:
     return _in_library_of(x, operation)
 
 
-def _rotation_of_encoding(
-    x: ArrayLike,
-    encoding: Scheme | Model,
-    rows: RowPositions,
-    layer_type: str | None,
-    fields: NamedValues,
+def _rotation_of_rope(
+    rope: Rope, rows: RowPositions, offset: int | None, fields: NamedValues
 ) -> RowRotation:
-    """Return the rotation that a rotary scheme, or a layer of a model, applies to x.
+    """Return the rotation that a rotary scheme applies to rows.
 
     Args:
-        x: The array, whose length a model's scaling may depend on.
-        encoding: The scheme, or the model.
-        rows: The positions of its rows.
-        layer_type: The layers of a model that has several types.
+        rope: The scheme.
+        rows: The positions of the rows.
+        offset: The position of the first row that the user states; None for the scheme's.
         fields: Fields of the rotation that the user states, such as `layout`.
     """
-    if isinstance(encoding, Scheme):
-        _refuse(given_options(layer_type=layer_type), "a scheme")
-        rope = cast(Rope, encoding)  # the only kind of scheme that rotates
-        scheme_fields = {"layout": _pair_layout(rope)}
-        return RowRotation(rope, rows, **{**scheme_fields, **fields})
-    return _rotation_of_model(x, encoding, rows, layer_type, fields)
+    if offset is None and rows.ids is None:
+        rows = RowPositions(rope.first_position)
+    return RowRotation(rope, rows, **{"layout": _pair_layout(rope), **fields})
 
 
 def _rotation_of_model(

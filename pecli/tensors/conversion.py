@@ -1,7 +1,6 @@
 """Tensors on their way to another layout or dtype, and the check of their attention scores."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -18,11 +17,12 @@ from pecli.engine.arrays import (
     round_to,
     widened,
 )
+from pecli.engine.named_values import required
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, quoted
-from pecli.tensors.head_layout import HeadDivision, Move
+from pecli.tensors.head_layout import HeadDivision, Move, first_rotary_channel
 from pecli.tensors.inputs import Input
-from pecli.tensors.projections import Projection, projection, weight_of
+from pecli.tensors.projections import projection, weight_of
 
 MAX_SCORE_CHANGE = 1e-9  # relative to the largest score: what float64 arithmetic may lose
 _POSITIONS = np.array([0, 3, 17, 1000])
@@ -95,14 +95,14 @@ class Converted:
         unconverted = table_of(name, self.arrays[name])
         rows = self.arrays[name].reshape(unconverted.rows, unconverted.width)
         move = self.moves.get(name)  # the new order of its rows or columns; None if they stay
-        new_dtype = self.dtype if name in self.cast else None  # None if it stays as well
+        dtype = required(self.dtype) if name in self.cast else unconverted.dtype
 
         def fill(start: int, out: Array) -> None:
             """Write the converted rows from `start` on into `out`."""
             block = _rows_in_new_order(rows, move, slice(start, start + len(out)))
-            out[...] = block if new_dtype is None else round_to(widened(block), new_dtype)
+            out[...] = block if dtype == unconverted.dtype else round_to(widened(block), dtype)
 
-        return replace(unconverted, dtype=new_dtype or unconverted.dtype, fill=fill)
+        return replace(unconverted, dtype=dtype, fill=fill)
 
     def array(self, name: str) -> Array:
         """Return a converted tensor in memory; one that does not change is not copied."""
@@ -119,10 +119,10 @@ class Converted:
         """
         heads = self._heads_of_moves()
         moved = {weight.name: heads.projection_of(weight) for weight in self.moved}
-        self._refuse_partial_layers(moved)
-        paired = self._paired_layers(moved)
-        checked = [name for name, named in moved.items() if named.layer in paired]
-        unpaired = [name for name in moved if name not in checked]
+        self._refuse_partial_layers({named.layer for named in moved.values()})
+        paired = self._paired_layers(heads)
+        unpaired = [name for name, named in moved.items() if named.layer not in paired]
+        checked = moved.keys() - {*unpaired}
         return ScoreCheck(self._largest_change(checked, heads), len(paired), unpaired)
 
     def _heads_of_moves(self) -> HeadDivision:
@@ -133,45 +133,45 @@ class Converted:
         advice = "give `from`, `to` and `heads`, or the model with `config`"
         raise ParameterError("check", "given", rule, advice)
 
-    def _largest_change(self, names: Sequence[str], heads: HeadDivision) -> float:
+    def _largest_change(self, names: Collection[str], heads: HeadDivision) -> float:
         """Return the largest change of some tensors; infinity if one is not a finite number."""
         with np.errstate(invalid="ignore", over="ignore"):  # Weights may not be finite.
             changes = [self._relative_change(name, heads) for name in names]
-        if not all(map(math.isfinite, changes)):
-            return math.inf
-        return max(changes)
+        return float(np.nan_to_num(changes, nan=np.inf, posinf=np.inf).max())
 
-    def _refuse_partial_layers(self, moved: Mapping[str, Projection]) -> None:
+    def _refuse_partial_layers(self, layers: Collection[str]) -> None:
         """Refuse layers of which some queries or keys moved and others did not.
 
         If the `q_proj` of layer 3 moved and its `k_proj` did not, their pairs of channels differ.
+
+        Args:
+            layers: The layers of tensors that moved.
         """
-        layers = {named.layer for named in moved.values()}
-        staying = [name for name in self.arrays if name not in moved]
-        for name in staying:
+        for name in self.arrays:
             named = projection(name)
-            if named is not None and named.layer in layers:
+            is_in_layer = named is not None and named.layer in layers
+            if is_in_layer and name not in self.moves:
                 others = "other tensors of its layer did, so that scores change"
                 rule = f"{quoted(name)} did not move, and {others}"
                 raise ParameterError("check", "given", rule, "name it with `include`, too")
 
-    def _paired_layers(self, moved: Mapping[str, Projection]) -> set[str]:
+    def _paired_layers(self, heads: HeadDivision) -> set[str]:
         """Return the layers with weights of both queries and keys; there must be one.
 
         A fused projection (qkv) has both. Norms and biases are not weights.
         """
-        weights = [named for name, named in moved.items() if self._is_weight(name, named)]
-        layers_with_queries = {named.layer for named in weights if named.kind in ("q", "qkv")}
-        layers_with_keys = {named.layer for named in weights if named.kind != "q"}
-        paired = layers_with_queries & layers_with_keys
+        letters_by_layer: dict[str, set[str]] = {}
+        for weight in self.moved:
+            named = heads.projection_of(weight)
+            is_matrix = len(weight.shape) == 2  # (rows, inputs), not a bias
+            if is_matrix and not named.norm:
+                letters = letters_by_layer.setdefault(named.layer, set())
+                letters.update(heads.head_letters(weight))
+        paired = {layer for layer, letters in letters_by_layer.items() if letters >= {"q", "k"}}
         if not paired:
             rule = "there are no query and key weights that go together"
             raise ParameterError("check", "given", rule, "convert unchecked")
         return paired
-
-    def _is_weight(self, name: str, named: Projection) -> bool:
-        """Return True for a matrix (rows, inputs), not a bias or the norm of each head."""
-        return self.arrays[name].ndim == 2 and not named.norm
 
     def _relative_change(self, name: str, heads: HeadDivision) -> float:
         """Return the largest change of a tensor's rotated heads for random inputs.
@@ -212,7 +212,6 @@ def _rotated_heads(table: Table, move: Move, division: HeadDivision, layout: str
     vectors = _projected_random_inputs(table, move)  # (heads, positions, channels)
     head_dim = len(move.channels)
     rotary_dim = division.rotary_dim or head_dim  # All channels, unless the division states it.
-    first_rotary_channel = head_dim - rotary_dim if division.trailing else 0
     factors = _rotation_factors(rotary_dim)  # (positions, pairs)
     return rotate(
         vectors,
@@ -220,7 +219,7 @@ def _rotated_heads(table: Table, move: Move, division: HeadDivision, layout: str
         lambda start, stop: factors[start:stop],
         layout_before=layout,
         layout_after=layout,
-        first_channel=first_rotary_channel,
+        first_channel=first_rotary_channel(head_dim, rotary_dim, division.trailing),
     )
 
 

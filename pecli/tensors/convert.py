@@ -2,23 +2,23 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from fnmatch import fnmatchcase
 
 from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS
-from pecli.engine.arguments import within_limits
+from pecli.engine.arguments import text_of, texts_of, within_limits
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ForeignArray, like, numbers
 from pecli.engine.named_values import MutableValues, NamedValues, required, without_none
 from pecli.engine.schemes.parameters import Choice, DtypeChoice, Flag, ParameterRule, Whole
-from pecli.errors import KindError, ParameterError, listed, quoted
+from pecli.errors import ParameterError, listed, quoted
 from pecli.models.find import Model
 from pecli.tensors.conversion import Converted
 from pecli.tensors.head_layout import ORDERS, HeadDivision, Move, move_in_columns
 from pecli.tensors.inputs import Input
 from pecli.tensors.model_heads import attention_of
 from pecli.tensors.projections import projection, weight_of
+from pecli.tensors.row_positions import given_options
 
 PAIRS = Choice(help="a layout of pairs", options=tuple(LAYOUTS))
 DTYPE = DtypeChoice(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))
@@ -101,10 +101,7 @@ def convert(
 
 def _numpy_arrays(tensors: Mapping[str, ArrayLike]) -> dict[str, Array]:
     """Return arrays of any library as NumPy's; their names must be texts."""
-    for name in tensors:
-        if not isinstance(name, str):
-            raise KindError("name", quoted(name), "the names of arrays must be texts")
-    return {name: numbers(name, array) for name, array in tensors.items()}
+    return {text_of("name", name): numbers(name, array) for name, array in tensors.items()}
 
 
 def converted(
@@ -115,7 +112,7 @@ def converted(
     model: Model | None = None,
     *,
     layer_type: str | None = None,
-    include: str | Sequence[str] = (),
+    include: str | Sequence[str] | None = (),
     dtype: str | None = None,
     **head_options: object,
 ) -> Converted:
@@ -127,7 +124,7 @@ def converted(
     heads = heads_of(model, layer_type, fields)
     if dtype is not None:
         dtype = DTYPE.check("dtype", dtype)
-    patterns = _pattern_list(include)
+    patterns = texts_of("include", () if include is None else include, "patterns are texts")
     _check_layouts(source, target)
     if source is None:
         _refuse_options_of_moves(heads, fields, patterns)
@@ -176,28 +173,23 @@ def _checked_head_options(options: Mapping[str, object]) -> dict[str, object]:
 
     `{"heads": 32, "head_dim": None, "trailing": False}` becomes `{"heads": 32}`.
     """
-    _refuse_unknown_options(options)
-    stated = without_none(options)
-    checked = {name: HEAD_RULES[name].check(name, value) for name, value in stated.items()}
-    return {name: value for name, value in checked.items() if value is not False}
-
-
-def _refuse_unknown_options(names: Iterable[str]) -> None:
-    """Raise ParameterError for an option about heads that does not exist."""
-    for name in names:
+    for name in options:
         if name not in HEAD_RULES:
             rule = f"it must be one of {', '.join(HEAD_RULES)}"
             raise ParameterError(name, "given", rule)
+    stated = without_none(options)
+    checked = {name: HEAD_RULES[name].check(name, value) for name, value in stated.items()}
+    return given_options(**checked)
 
 
 def _check_layouts(source: str | None, target: str | None) -> None:
     """Raise ParameterError unless both layouts are known, or both are left out."""
-    for name, layout in (("source", source), ("target", target)):
-        if layout is not None:
-            PAIRS.check(name, layout)
-    if (source is None) != (target is None):
-        name = "from" if source is None else "to"
-        raise ParameterError(name, "missing", "a conversion goes from one layout to another")
+    given = without_none({"source": source, "target": target})
+    for name, layout in given.items():
+        PAIRS.check(name, layout)
+    if len(given) == 1:
+        missing = "to" if "source" in given else "from"
+        raise ParameterError(missing, "missing", "a conversion goes from one layout to another")
 
 
 def heads_of(
@@ -219,8 +211,7 @@ def _refuse_options_without_heads(fields: Iterable[str]) -> None:
     """Refuse options that mean nothing unless the number of heads is known."""
     dependent = [f"`{name}`" for name in ("kv_heads", "head_dim", "fused") if name in fields]
     if dependent:
-        verb = "requires" if len(dependent) == 1 else "require"
-        rule = f"{' and '.join(dependent)} {verb} it"
+        rule = f"it is required with {' and '.join(dependent)}"
         raise ParameterError("heads", "missing", rule, "give it, or the model with `config`")
 
 
@@ -249,35 +240,9 @@ def _heads_of_model(
 def _stated_heads(model: Model, layer_type: str | None) -> MutableValues:
     """Return the fields of `HeadDivision` that a model states, with its numbers checked."""
     stated = without_none(vars(attention_of(model, layer_type)))
-    for name in ("heads", "kv_heads", "head_dim"):
-        if name in stated:
-            _COUNT.check(name, stated[name])
+    for name in sorted({"heads", "kv_heads", "head_dim"} & stated.keys()):
+        _COUNT.check(name, stated[name])
     return stated
-
-
-def _pattern_list(include: object) -> list[str]:
-    """Return the patterns of `include`: none for None, one for a text, or those of a sequence.
-
-    Raises:
-        KindError: One of them is not a text.
-    """
-    if include is None:
-        return []
-    return [_checked_pattern(pattern) for pattern in _items(include)]
-
-
-def _checked_pattern(pattern: object) -> str:
-    if not isinstance(pattern, str):
-        raise KindError("include", quoted(pattern), "patterns are texts")
-    return str(pattern)
-
-
-def _items(value: object) -> list[object]:
-    """Return the items of a sequence; a text, or any other value, is the only item."""
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        with suppress(TypeError):  # A NumPy array without axes is iterable in name only.
-            return [*value]
-    return [value]
 
 
 def _tensors_to_move(
@@ -327,7 +292,7 @@ def _refuse_several_parts(label: str, projections: Sequence[Input]) -> None:
     sizes, and one division cannot be right for both.
     """
     towers = [weight for weight in projections if _OTHER_TOWER.search(weight.name)]
-    if towers and len(towers) < len(projections):
+    if 0 < len(towers) < len(projections):
         rule = (
             f"{label} has projections of other parts, {_listed(towers)}, "
             "which have heads of their own"

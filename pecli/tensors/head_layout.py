@@ -38,14 +38,6 @@ that share a key head, that key and its value (GPT-NeoX, BLOOM, Falcon). `codege
 4 key heads is qvkqvkqvkqvk: its four model-parallel shards."""
 
 
-_SIZES_OF_ROWS = {
-    "q": ("heads", "head_dim"),
-    "k": ("kv_heads", "head_dim"),
-    "qkv": ("heads", "kv_heads", "head_dim"),
-}
-"""Fields of `HeadDivision` that decide how many rows a kind of projection has."""
-
-
 class Move(NamedTuple):
     """A permutation of a tensor along one axis.
 
@@ -60,13 +52,6 @@ class Move(NamedTuple):
     order: Indices
     channels: Indices
     heads: Array | slice
-
-
-class Measurable(NamedTuple):
-    """A projection with a block of rows for each head, so that its rows imply sizes of heads."""
-
-    weight: Input
-    kind: str  #: "q", "k" or "qkv"
 
 
 @dataclass(frozen=True)
@@ -113,125 +98,73 @@ class HeadDivision:
         """Return this division with `head_dim` and `kv_heads`, computed from the rows of weights.
 
         If 4 query heads have 64 rows, head_dim is 64 / 4 = 16. If the keys then have 32 rows, there
-        are 32 / 16 = 2 key heads. Sizes that are known already are kept.
+        are 32 / 16 = 2 key heads. Sizes that are known already are kept. A remainder is ignored here:
+        `move` refuses rows that are not whole heads of these sizes.
 
         Raises:
-            ParameterError: A weight is no projection, or its rows are not divided into such heads.
+            ParameterError: A weight is no projection, or does not imply the sizes.
         """
-        # This raises the error for a wrong weight, even if both sizes are known.
-        projections = self._checked_projections(weights)
-        are_sizes_known = bool(self.head_dim and self.kv_heads)
-        if are_sizes_known:
-            return self
-        head_dim = self.head_dim or self._implied_head_dim(projections)
-        kv_heads = self.kv_heads or self._implied_kv_heads(projections, head_dim)
-        for projected in projections:
-            self._check_whole_heads(projected, kv_heads, head_dim)
+        measurable = [weight for weight in weights if self._has_rows_of_each_head(weight)]
+        # The number of query heads is known: they imply the size of a head, which the number of key
+        # heads follows from.
+        queries_first = sorted(
+            measurable, key=lambda weight: self.projection_of(weight).kind != "q"
+        )
+        head_dim = self.head_dim or self._implied_head_dim(queries_first)
+        kv_heads = self.kv_heads or self._implied_kv_heads(queries_first, head_dim)
         return replace(self, head_dim=head_dim, kv_heads=kv_heads)
 
-    def _implied_head_dim(self, projections: Sequence[Measurable]) -> int:
+    def _has_rows_of_each_head(self, weight: Input) -> bool:
+        """Return True unless a weight is a norm, or a latent key: these may be shared by all heads."""
+        named = self.projection_of(weight)
+        return not named.norm and named.kind != "latent"
+
+    def _implied_head_dim(self, weights: Sequence[Input]) -> int:
         """Return the channels of a head: the rows of a projection, divided by the heads in it.
 
         64 rows of queries with 4 query heads are heads of 64 / 4 = 16 channels.
 
         Args:
-            projections: Projections, those of queries first. The first one is used.
+            weights: Projections, those of queries first. The first one is used.
 
         Raises:
-            ParameterError: The number of its heads is not known, or does not divide its rows.
+            ParameterError: There is no projection, or the number of its heads is not known.
         """
-        if not projections:
+        if not weights:
             rule = "cannot infer head_dim without a query projection"
             raise ParameterError("head_dim", "missing", rule, "give `kv_heads` or `head_dim`")
-        first = projections[0]
-        has_keys = first.kind != "q"
+        first = weights[0]
+        head_count = len(self.head_letters(first))
+        has_keys = self.projection_of(first).kind != "q"
         if has_keys and self.kv_heads is None:
-            rule = f"{first.weight} holds {self._contents(first.kind)}"
+            rule = f"{first} holds keys of {counted(self.heads, 'head')}"
             advice = "give `kv_heads` or `head_dim`, or the model with `config`"
             raise ParameterError("kv_heads", "missing", rule, advice)
-        head_count = self._heads_in_rows(first.kind, self.key_heads)
-        rows = _rows(first.weight)
-        if rows == 0 or rows % head_count:
-            raise self._not_divided(first)
-        return rows // head_count
+        return max(1, _rows(first) // head_count)
 
-    def _implied_kv_heads(self, projections: Sequence[Measurable], head_dim: int) -> int:
+    def _implied_kv_heads(self, weights: Sequence[Input], head_dim: int) -> int:
         """Return the number of key heads that the rows of the first projection with keys imply.
 
         With heads of 8 channels, 16 rows of keys are 2 heads. Without keys, there are as many key
         heads as query heads.
         """
-        with_keys = [projected for projected in projections if projected.kind != "q"]
-        if not with_keys:
-            return self.heads
-        first = with_keys[0]
-        head_count = _rows(first.weight) // head_dim
-        if first.kind == "k":
-            return head_count
-        # The only other kind is q, k and v fused. It has as many values as keys: of 12 heads, 8 of
-        # them queries, 4 are left, which are 2 keys and 2 values.
-        keys_and_values = head_count - self.heads
-        return keys_and_values // 2
-
-    def _check_whole_heads(self, projected: Measurable, kv_heads: int, head_dim: int) -> None:
-        """Raise ParameterError unless the rows of a projection are its heads, of `head_dim` each."""
-        rows = _rows(projected.weight)
-        expected_rows = self._heads_in_rows(projected.kind, kv_heads) * head_dim
-        has_whole_heads = rows > 0 and rows == expected_rows
-        # Rows of keys that are too few, or do not fit to the queries, imply an impossible number.
-        has_possible_keys = projected.kind == "q" or self._can_share_keys(kv_heads)
-        if not (has_whole_heads and has_possible_keys):
-            raise self._not_divided(projected, head_dim)
-
-    def _can_share_keys(self, kv_heads: int) -> bool:
-        """Return True if all query heads can share that many keys, the same number per key."""
-        return kv_heads > 0 and self.heads % kv_heads == 0
-
-    def _checked_projections(self, weights: Sequence[Input]) -> list[Measurable]:
-        """Check all weights, and return those with one block of rows per head, queries first.
-
-        Queries come first because their heads are known: they imply the size of a head, which the
-        number of key heads follows from. Norms and latent keys are left out, but checked as well.
-        """
-        measurable: list[Measurable] = []
         for weight in weights:
-            self._check_weight(weight)
-            named = self.projection_of(weight)
-            has_rows_per_head = not named.norm and named.kind != "latent"
-            if has_rows_per_head:
-                measurable.append(Measurable(weight, named.kind))
-        return sorted(measurable, key=lambda projected: projected.kind != "q")
-
-    def _check_weight(self, weight: Input) -> None:
-        """Raise ParameterError for a tensor without rows, or a fused one in an unknown order."""
-        _rows(weight)
-        if self.projection_of(weight).kind == "qkv":
-            self.fused_order_of(weight)
-
-    def _heads_in_rows(self, kind: str, kv_heads: int) -> int:
-        """Return the number of blocks of head_dim rows in a projection.
-
-        They are query heads or key heads. A fused projection has query, key and value heads, and
-        some models (Qwen3-Next) have a gate of as many rows after each query.
-        """
-        if kind == "k":
-            return kv_heads
-        if kind == "qkv":
-            return self.heads + 2 * kv_heads
-        if self.gated:
-            return 2 * self.heads
+            kind = self.projection_of(weight).kind
+            if kind == "q":
+                continue
+            count = _rows(weight) // head_dim
+            if kind == "qkv":
+                # There are as many values as keys: of 12 heads, 8 of them queries, 4 are left, which
+                # are 2 keys and 2 values.
+                count = (count - self.heads) // 2
+            if count < 1 or self.heads % count:
+                heads = counted(self.heads, "head")
+                rule = (
+                    f"{_rows(weight)} rows hold no keys of {head_dim} rows that {heads} can share"
+                )
+                raise weight.wrong(rule, self._advice)
+            return count
         return self.heads
-
-    def _contents(self, kind: str) -> str:
-        prefix = {"q": "", "k": "the keys of ", "qkv": "q, k and v of "}[kind]
-        return prefix + counted(self.heads, "head")
-
-    def _not_divided(self, projected: Measurable, head_dim: int | None = None) -> ParameterError:
-        """Return the error for a projection whose rows are not whole heads, of a size if it is known."""
-        rule = f"{_rows(projected.weight)} rows are not {self._contents(projected.kind)}"
-        if head_dim:
-            rule += f" of {head_dim}"
-        return projected.weight.wrong(rule, self._advice)
 
     def projection_of(self, weight: Input) -> Projection:
         """Return what the weight's name states.
@@ -276,15 +209,15 @@ class HeadDivision:
         each (Qwen3-Next) are "qgqg".
         """
         named = self.projection_of(weight)
-        if named.kind == "q":
-            has_gates = self.gated and not named.norm  # Gates are not normalised.
-            return ("qg" if has_gates else "q") * self.heads
-        if named.kind == "k":
-            return "k" * self.key_heads
-        if named.kind == "latent":
-            return "k"  # DeepSeek's rotary key is one that all heads share.
-        order = self.fused_order_of(weight)  # the rest are fused
-        return self._letters_of_fused_heads(order, self.key_heads)
+        if named.kind == "qkv":
+            return self._letters_of_fused_heads(self.fused_order_of(weight), self.key_heads)
+        has_gates = self.gated and not named.norm  # Gates are not normalised.
+        letters_by_kind = {
+            "q": ("qg" if has_gates else "q") * self.heads,
+            "k": "k" * self.key_heads,
+            "latent": "k",  # DeepSeek's rotary key is one that all heads share.
+        }
+        return letters_by_kind[named.kind]
 
     def _letters_of_fused_heads(self, name: str, kv_heads: int) -> str:
         """Return a letter for each head of a fused projection, in one of ORDERS.
@@ -316,7 +249,7 @@ class HeadDivision:
         """
         sizes = self._described_sizes()
         keys = self._described_keys(weights)
-        row_orders = "; ".join(self._described_row_orders(weights))
+        row_orders = "; ".join(sorted(set(map(self._described_rows, weights))))
         return f"{sizes}, {keys}, {row_orders}"
 
     def _described_keys(self, weights: Sequence[Input]) -> str:
@@ -326,18 +259,16 @@ class HeadDivision:
             return "1 key that all heads share"
         return counted(required(self.kv_heads), "kv head")
 
-    def _described_row_orders(self, weights: Sequence[Input]) -> list[str]:
-        """Return a phrase for each order of rows among the weights, those of fused ones first.
+    def _described_rows(self, weight: Input) -> str:
+        """Return the order of a weight's rows: «rows q or k of each head».
 
         Fused projections hold q, k and v of all heads, in one of ORDERS. Others hold only one of
         them, and in a model with gates a gate after each query.
         """
-        phrases = self._described_fused_orders(weights)
-        has_others = any(self.projection_of(weight).kind != "qkv" for weight in weights)
-        if has_others:
-            rows_of_head = "q, gate" if self.gated else "q or k"
-            phrases.append(f"rows {rows_of_head} of each head")
-        return phrases
+        if self.projection_of(weight).kind == "qkv":
+            return self._described_order(self.fused_order_of(weight))
+        rows_of_head = "q, gate" if self.gated else "q or k"
+        return f"rows {rows_of_head} of each head"
 
     def _described_sizes(self) -> str:
         """Return the heads and their rotary channels: «4 heads of 8, the first 4 of 8 channels»."""
@@ -351,21 +282,20 @@ class HeadDivision:
             words += ", none of which the model rotates"
         return words
 
-    def _described_fused_orders(self, weights: Sequence[Input]) -> list[str]:
-        """Return a phrase for each order of the fused weights: «rows 2 q, k, v of each kv head»."""
+    def _described_order(self, order: str) -> str:
+        """Return one of ORDERS in words: «rows 2 q, k, v of each kv head»."""
         sharing = self.heads // required(self.kv_heads)
-        head = "head"
-        queries = ""
         if sharing > 1:
-            head = "kv head"
-            queries = f"{sharing} "
-        orders = sorted(self.fused_orders(weights))
-        return [ORDERS[order].words.format(head=head, queries=queries) for order in orders]
+            return ORDERS[order].words.format(head="kv head", queries=f"{sharing} ")
+        return ORDERS[order].words.format(head="head", queries="")
 
     def fused_orders(self, weights: Sequence[Input]) -> set[str]:
         """Return the orders of q, k and v in the fused projections among some weights."""
-        fused = [weight for weight in weights if self.projection_of(weight).kind == "qkv"]
-        return {self.fused_order_of(weight) for weight in fused}
+        return {
+            self.fused_order_of(weight)
+            for weight in weights
+            if self.projection_of(weight).kind == "qkv"
+        }
 
     def move(self, weight: Input, source: str, target: str) -> Move:
         """Return how a projection's rows move from one pair layout to another.
@@ -379,9 +309,7 @@ class HeadDivision:
             source: The pair layout that it has, such as `interleaved`.
             target: The pair layout that it gets.
         """
-        heads = self
-        if self.head_dim is None or self.kv_heads is None:
-            heads = self.completed([weight])
+        heads = self.completed([weight])
         if heads._is_norm_of_each_head(weight):
             return move_in_columns(weight, source, target, self.rotary_dim, self.trailing)
         return heads._move_of_rows(weight, source, target)
@@ -460,30 +388,17 @@ class HeadDivision:
     def _wrong_rows(self, weight: Input, kind: str, count: int, size: int) -> ParameterError:
         """Return the error for a projection whose rows are not `count` heads of `size` rows.
 
-        Sizes that the command line gives are named, so that none is taken for the model's: «config.json
-        with `kv_heads` 1 has 6 q, k and v heads of 8, that is 48 rows».
+        Options of the command line are named, so that their sizes are not taken for the model's:
+        «config.json with `kv_heads` 1 has 6 q, k and v heads of 8, that is 48 rows».
         """
         contents = {"qkv": "q, k and v heads", "q": "heads", "k": "key heads"}[kind]
-        rule = f"{count} {contents} of {size}, that is {count * size} rows"
-        advice = self._advice
-        given = self._given_sizes(kind)
-        if given:
-            options = " and ".join(f"`{name}` {size}" for name, size in given.items())
-            names = " and ".join(f"`{name}`" for name in given)
-            rule = f"{self.model} with {options} has {rule}"
-            advice = f"check {names}, or {advice}"
-        elif self.model:
-            rule = f"{self.model} has {rule}"
-        return weight.wrong(rule, advice)
-
-    def _given_sizes(self, kind: str) -> dict[str, int | None]:
-        """Return the sizes that the command line gives in place of the model's, by their names.
-
-        Args:
-            kind: The kind of a projection, on whose rows the sizes bear.
-        """
-        sizes = {"heads": self.heads, "kv_heads": self.kv_heads, "head_dim": self.head_dim}
-        return {name: sizes[name] for name in _SIZES_OF_ROWS[kind] if name in self.given}
+        heads = f"{count} {contents} of {size}"
+        if not self.model:
+            return weight.wrong(f"{_rows(weight)} rows are not {heads}", self._advice)
+        fields = vars(self)
+        options = " and ".join(f"`{name}` {fields[name]}" for name in self.given)
+        source = f"{self.model} with {options}" if options else self.model
+        return weight.wrong(f"{source} has {heads}, that is {count * size} rows", self._advice)
 
 
 def _rows(weight: Input) -> int:
@@ -501,6 +416,11 @@ def move_in_columns(
     channels = _rotary_order(weight, weight.shape[-1], source, target, rotary_dim, trailing)
     all_heads = slice(None)
     return Move(axis=-1, order=channels, channels=channels, heads=all_heads)
+
+
+def first_rotary_channel(channels: int, rotary_dim: int, trailing: bool) -> int:
+    """Return the first of the channels of a head that rotate: 4 if they are the last 2 of 6."""
+    return channels - rotary_dim if trailing else 0
 
 
 def _rotary_order(
@@ -526,7 +446,7 @@ def _rotary_order(
         rule = f"channels rotate in pairs, at most the {size} of a head"
         shape = f"{quoted(weight.name)} is {bracketed(weight.shape)}"
         raise ParameterError("rotary_dim", rotary_dim, rule, shape)
-    first = size - rotary_dim if trailing else 0
+    first = first_rotary_channel(size, rotary_dim, trailing)
     end = first + rotary_dim
     old_channels = np.arange(size)  # Channels that do not rotate stay in their places.
     old_channels[first:end] = first + reorder(rotary_dim, source, target)

@@ -323,11 +323,9 @@ def known_interpolations() -> Iterator[Interpolation]:
     Others are linear and cubic with each combination of torch's options. Some make the same table:
     antialias does not matter for a linear one that grows.
     """
-    yield from PROJECTS
+    ways = [*PROJECTS]
     for method, antialias in product(KERNELS, (False, True)):
-        plain = Interpolation(method, antialias)
-        aligned = Interpolation(method, antialias, align_corners=True)
-        with_offset = Interpolation(method, antialias, scale_offset=SCALE_OFFSET)
-        for interpolation in (plain, aligned, with_offset):
-            if interpolation not in PROJECTS:
-                yield interpolation
+        ways.append(Interpolation(method, antialias))
+        ways.append(Interpolation(method, antialias, align_corners=True))
+        ways.append(Interpolation(method, antialias, scale_offset=SCALE_OFFSET))
+    yield from dict.fromkeys(ways)  # Each comes once.

@@ -4,11 +4,10 @@ Families that keep q, k and v in one tensor, or whose number of key heads no key
 qkv_layouts.json.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from pecli.engine.named_values import NamedValues
 from pecli.errors import ParameterError
 from pecli.models.data import plain_name, stored
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -23,6 +22,7 @@ KV_HEADS = (
     "num_kv_heads",
     "n_kv_heads",
     "n_head_kv",
+    "kv_n_heads",
     "attention.head_count_kv",
 )
 GATED = frozenset(("qwen3_next", "qwen3_5", "qwen3_5_moe"))
@@ -37,14 +37,15 @@ class FamilyLayout(NamedTuple):
         flag: the layout applies only if this key of the configuration is true.
         flag_default: the value of the flag if the configuration lacks it.
         kv_keys: keys that state the number of key heads.
-        kv_default: their number if no key states it; `heads` for as many as there are heads.
+        kv_default: their number if no key states it: a single one, or `heads` for as many as there are
+            heads.
     """
 
     order: str | None = None
     flag: str | None = None
     flag_default: bool = False
-    kv_keys: tuple[str, ...] = KV_HEADS
-    kv_default: int | str | None = None
+    kv_keys: Sequence[str] = KV_HEADS
+    kv_default: Literal["heads", 1] | None = None
 
     def applies(self, keys: Keys) -> bool:
         """Return True if the flag of the layout is true in the configuration, or it has none."""
@@ -63,40 +64,18 @@ class FamilyLayout(NamedTuple):
             keys: The keys of the configuration.
             heads: The number of query heads.
         """
-        count = self._stated_key_heads(keys)
-        if count:
-            return count
-        if self.kv_default is None:
-            return None
-        if self.kv_default == "heads":
-            return heads
-        return int(self.kv_default)
-
-    def _stated_key_heads(self, keys: Keys) -> int | None:
-        """Return the number of key heads in a configuration; MPT has it among other settings."""
-        count = _whole(keys, self.kv_keys)
-        if not self.kv_keys:
-            return count
-        attention = keys.inner("attn_config")
-        if not count and attention is not None:
-            return _whole(attention, ("kv_n_heads",))
-        return count
+        attention = keys.inner_or_empty("attn_config")  # MPT and DBRX have it there.
+        default = heads if self.kv_default == "heads" else self.kv_default
+        return _whole(keys, self.kv_keys) or _whole(attention, self.kv_keys) or default
 
 
 def _family_layouts() -> dict[str, list[FamilyLayout]]:
     """Return the layouts of qkv_layouts.json by model_type; a row is for several of these."""
     layouts: dict[str, list[FamilyLayout]] = {}
     for row in stored("qkv_layouts.json"):
-        family = [FamilyLayout(**_fields(layout)) for layout in row["layouts"]]
+        family = [FamilyLayout(**layout) for layout in row["layouts"]]
         layouts.update(dict.fromkeys(row["names"].split(), family))
     return layouts
-
-
-def _fields(layout: NamedValues) -> NamedValues:
-    """Return the fields of a FamilyLayout from JSON, which has lists instead of tuples."""
-    if "kv_keys" in layout:
-        return {**layout, "kv_keys": tuple(layout["kv_keys"])}
-    return layout
 
 
 FAMILY_LAYOUTS = _family_layouts()
@@ -209,27 +188,17 @@ def _language_part(keys: Keys, encodings: ModelEncodings) -> LanguagePart:
 
 def _language_keys(keys: Keys, encodings: ModelEncodings) -> tuple[Keys, str | None]:
     """Return the keys and the model_type of the language part of a multimodal model."""
-    for name in TEXTS:
-        inner = keys.inner(name)
-        if inner:
-            return inner, value_of(inner.word("model_type")) or encodings.model_type
-    return keys, encodings.model_type
+    part = keys.inner_or_self(*TEXTS)
+    return part, value_of(part.word("model_type")) or encodings.model_type
 
 
 def _layout_of(model_type: str | None, keys: Keys) -> FamilyLayout:
     """Return the first layout of a family that applies, or that of all others."""
-    for layout in _known_layouts(variants(model_type)):
-        if layout.applies(keys):
-            return layout
+    for name in variants(model_type):
+        for layout in FAMILY_LAYOUTS.get(name, ()):
+            if layout.applies(keys):
+                return layout
     return FamilyLayout()
-
-
-def _known_layouts(names: Iterable[str]) -> list[FamilyLayout]:
-    """Return the layouts of the first family name that has some; none if no name has."""
-    for name in names:
-        if name in FAMILY_LAYOUTS:
-            return FAMILY_LAYOUTS[name]
-    return []
 
 
 def _rope_of_layers(encodings: ModelEncodings, layer_type: str | None) -> Encoding | None:
@@ -274,7 +243,7 @@ def _different_layers(file: str, ropes: Sequence[Encoding]) -> ParameterError:
     return ParameterError("layer_type", "missing", rule, advice)
 
 
-def _whole(keys: Keys, names: tuple[str, ...]) -> int | None:
+def _whole(keys: Keys, names: Sequence[str]) -> int | None:
     """Return a whole number; a list, with one number per layer, counts as absent."""
     single = tuple(name for name in names if not isinstance(keys.data.get(name), list))
     if len(single) < len(names) and not keys.has_any(*single):

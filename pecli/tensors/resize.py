@@ -127,9 +127,8 @@ def resampled(
 
 def check_table(name: str, array: Array) -> None:
     """Raise ParameterError for an array that is not (rows, dim) or (1, rows, dim)."""
-    axes_before_rows = array.shape[:-2]
-    has_several_tables = not set(axes_before_rows) <= {1}
-    if array.ndim < 2 or has_several_tables or not array.size:
+    holds_one_table = array.size == math.prod(array.shape[-2:]) > 0
+    if array.ndim < 2 or not holds_one_table:
         rule = "a learned table is (rows, dim) or (1, rows, dim)"
         raise ParameterError(name, f"of shape {array.shape}", rule)
 

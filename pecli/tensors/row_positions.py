@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pecli.engine.arrays import numbers
-from pecli.engine.named_values import MutableValues
+from pecli.engine.named_values import MutableValues, required, without_none
 from pecli.engine.schemes.given_positions import LAST_POSITION, whole_positions
 from pecli.engine.schemes.parameters import Whole
 from pecli.errors import ParameterError
@@ -19,15 +19,16 @@ OFFSET = Whole(
 )
 SHIFT = Whole(help="positions to move by", low=-LAST_POSITION, high=LAST_POSITION)
 
+STATED_ROWS = frozenset({"positions", "grid"})
+"""Parameters of a rope that state its rows, so that they are not 0, 1, 2, …"""
+
 Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
 def given_options(**options: object) -> MutableValues:
     """Return the options that were given: all except None, and flags that are not set."""
-    return {
-        name: value for name, value in options.items() if value is not None and value is not False
-    }
+    return {name: value for name, value in without_none(options).items() if value is not False}
 
 
 class TensorPositions(NamedTuple):
@@ -88,7 +89,7 @@ class RowPositions:
             rope_parameters: The names of parameters that were given. With `positions` or `grid`,
                 these state the rows, and None is returned.
         """
-        if "positions" in rope_parameters or "grid" in rope_parameters:
+        if not STATED_ROWS.isdisjoint(rope_parameters):
             return None
         if self.ids is not None:
             _, length = self.span(length)
@@ -104,8 +105,7 @@ class RowPositions:
         if ids is None:
             return None
         # M-RoPE's ids have one row per axis, or one row for all of them.
-        first_size = ids.shape[0] if ids.ndim else 0
-        begins_with_axes = axes > 1 and first_size in (1, axes)
+        begins_with_axes = axes > 1 and ids.shape[:1] in ((1,), (axes,))
         match ids.ndim:
             case 1:  # (L,)
                 return ids[None, None]
@@ -175,8 +175,7 @@ class RowPositions:
         return self._wrong(rule, "give `seq_axis` -3" if is_before_heads else "")
 
     def _wrong(self, rule: str, advice: str = "") -> ParameterError:
-        shape = () if self.ids is None else self.ids.shape
-        return ParameterError(self.name, f"of shape {shape}", rule, advice)
+        return ParameterError(self.name, f"of shape {required(self.ids).shape}", rule, advice)
 
 
 def _allowed_shapes(axes: int) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pecli.engine.application import LAYOUTS, PairLayouts, rotate
 from pecli.engine.arrays import AnyArray, Array
-from pecli.engine.named_values import NamedValues
+from pecli.engine.named_values import NamedValues, without_none
 from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.engine.schemes.positions import source_of_rows
 from pecli.engine.schemes.rope import Rope
@@ -17,9 +17,10 @@ from pecli.engine.table import new_array
 from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding
 from pecli.models.find import Model
+from pecli.tensors.head_layout import first_rotary_channel
 from pecli.tensors.inputs import SEQ_AXIS, Input
 from pecli.tensors.model_heads import attention_of
-from pecli.tensors.row_positions import RowPositions
+from pecli.tensors.row_positions import STATED_ROWS, RowPositions
 
 LAYOUT = Choice(help="which channels make a pair", options=tuple(LAYOUTS))
 AXIS = Whole(help="the axis of positions", low=-64, high=64)
@@ -148,12 +149,9 @@ class RowRotation:
             layout_before=layouts.before,
             layout_after=layouts.after,
             seq_axis=axis,
-            first_channel=self._first_rotary_channel(x.shape[-1]),
+            first_channel=first_rotary_channel(x.shape[-1], self.rope.rotary_dim, self.trailing),
             out=out,
         )
-
-    def _first_rotary_channel(self, channels: int) -> int:
-        return channels - self.rope.rotary_dim if self.trailing else 0
 
     def _pair_layouts(self) -> PairLayouts:
         """Return the pair layouts of the input and the output.
@@ -287,17 +285,12 @@ def _require_known_rotation(
     """
     if not encoding.is_rotary:
         raise ParameterError("model", file, f"its encoding is {encoding.scheme}, not rope")
-    states_positions = "positions" in parameters or "grid" in parameters
-    if states_positions:
+    if not STATED_ROWS.isdisjoint(parameters):
         return
-    shown_layer_type = f"{encoding.layer_type!r} of {file}"
-    rotates_by_several_axes = bool(encoding.grid.axes)  # by rows and columns of an image
-    if rotates_by_several_axes:
-        raise _places_not_stated(encoding, shown_layer_type)
-    has_frequencies_in_other_order = bool(encoding.order)  # as r0 c0 r1 c1 of rows and columns
-    if has_frequencies_in_other_order:
-        rule = "its frequencies are in another order, which is not supported"
-        raise ParameterError("layer_type", shown_layer_type, rule)
+    # Frequencies may alternate between rows and columns, r0 c0 r1 c1, as if they were of one axis.
+    rotates_by_places = encoding.grid.axes or encoding.order
+    if rotates_by_places:
+        raise _places_not_stated(encoding, f"{encoding.layer_type!r} of {file}")
 
 
 def _places_not_stated(encoding: Encoding, shown_layer_type: str) -> ParameterError:
@@ -331,9 +324,7 @@ def _require_channels_of_head(
     user_states_end = "trailing" in rotation_fields
     if user_states_end and dim > rotary_dim:
         return
-    rule = f"a head of {file} has {head_dim} channels"
-    if rotary_dim < head_dim:
-        rule += f", {rotary_dim} of which rotate"
+    rule = f"a head of {file} has {head_dim} channels, {rotary_dim} of which rotate"
     raise tensor.wrong(rule, f"D, the last axis, is {dim}")
 
 
@@ -361,5 +352,5 @@ def _heads_as_positions(tensor: Input, file: str) -> ParameterError:
 def head_counts(model: Model | None, layer_type: str | None) -> tuple[int, ...]:
     """Return how many query and key heads a model has, as far as it states them."""
     attention = attention_of(model, layer_type)
-    counts = (attention.heads, attention.kv_heads)
-    return tuple(count for count in counts if count is not None)
+    counts = without_none({"heads": attention.heads, "kv_heads": attention.kv_heads})
+    return tuple(counts.values())

@@ -851,13 +851,14 @@ def test_the_first_layer_with_another_base_is_named(
             from_layer=1,
         )
 
-    where, why = pecli.diff(run(10000.0), run(500000.0), atol=1e-4).diagnosis
+    where, *reasons = pecli.diff(run(10000.0), run(500000.0), atol=1e-4).diagnosis
 
     assert where == (
         f"layer 1 is the first that departs, by model.layers.1.q.{after}, model.layers.1.k.{after}; "
         f"model.layers.1.q.{before}, model.layers.1.k.{before} agree"
     )
-    assert "base is 500000 (in A 10000)" in why
+    assert len(reasons) == 2  # of queries and of keys
+    assert all("base is 500000 (in A 10000)" in reason for reason in reasons)
 
 
 def test_folders_of_arrays_are_compared_layer_by_layer(tmp_path: Path) -> None:

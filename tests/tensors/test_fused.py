@@ -606,7 +606,7 @@ def test_an_option_that_contradicts_the_fused_rows_is_refused(run_pecli, write_m
     write_model(FAMILIES["phi3"])
     words = (*BY_MODEL, "--head-dim", 8)
     tensor = f"the tensor '{ATTENTION_OF_LAYER_0}.qkv_proj.weight' is of shape (64, 32)"
-    rows = "config.json with --kv-heads 1 has 6 q, k and v heads of 8, that is 48 rows; check --kv-heads"
+    rows = "config.json with --kv-heads 1 has 6 q, k and v heads of 8, that is 48 rows"
 
     assert_refused(run_pecli, (*words, "--kv-heads", 1), tensor)
     assert_refused(run_pecli, (*words, "--kv-heads", 1), rows)
@@ -617,9 +617,8 @@ def test_every_option_that_contradicts_the_fused_rows_is_named(run_pecli, write_
     """Phi-3's tensor has 64 rows. 2 queries, a key and a value of 4 rows each would have 16."""
     write_model(FAMILIES["phi3"])
     options = ("--heads", 2, "--kv-heads", 1, "--head-dim", 4, "--rotary-dim", 4)
-    rows = (
-        "config.json with --heads 2 and --kv-heads 1 and --head-dim 4 has 4 q, k and v heads of 4"
-    )
+    stated = "--heads 2 and --kv-heads 1 and --head-dim 4 and --rotary-dim 4"
+    rows = f"config.json with {stated} has 4 q, k and v heads of 4, that is 16 rows"
     assert_refused(run_pecli, (*BY_MODEL, *options), rows)
 
 
@@ -666,17 +665,23 @@ def assert_rows_refused(run_pecli, rows: int, options: tuple[object, ...], probl
 @pytest.mark.usefixtures("write_model")  # for its empty folder
 def test_fused_rows_are_refused_without_a_number_of_key_heads(run_pecli) -> None:
     """64 rows may be 4 heads of 8 for q, 2 for k and 2 for v, or other heads of other lengths."""
-    problem = (
-        "--kv-heads is missing; 'self_attn.qkv_proj.weight' (64, 3) holds q, k and v of 4 heads;"
-    )
+    problem = "--kv-heads is missing; 'self_attn.qkv_proj.weight' (64, 3) holds keys of 4 heads;"
     assert_rows_refused(run_pecli, 64, (), problem)
 
 
-@pytest.mark.parametrize("rows", [50, 24, 8])
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (50, "50 rows are not 6 q, k and v heads of 8"),
+        (24, "24 rows hold no keys of 8 rows that 4 heads can share"),
+        (8, "8 rows hold no keys of 8 rows that 4 heads can share"),
+    ],
+)
 @pytest.mark.usefixtures("write_model")
-def test_fused_rows_that_are_no_whole_heads_of_q_k_and_v_are_refused(run_pecli, rows: int) -> None:
+def test_fused_rows_that_are_no_whole_heads_of_q_k_and_v_are_refused(
+    run_pecli, rows: int, problem: str
+) -> None:
     """4 heads of 8 are 32 rows of q, and k and v have at least 8 each: 48, 64, … rows are possible."""
-    problem = f"{rows} rows are not q, k and v of 4 heads of 8"
     assert_rows_refused(run_pecli, rows, ("--head-dim", 8), problem)
 
 

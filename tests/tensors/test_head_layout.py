@@ -217,5 +217,7 @@ def test_fused_rows_that_leave_none_for_keys_are_refused() -> None:
     """4 query heads of 8 take all 32 rows, and none would be left for keys and values."""
     fused = weight_of("attn_qkv", np.zeros((4 * 8, 2)))
     division = HeadDivision(heads=4, kv_heads=None, head_dim=8)
-    with pytest.raises(ParameterError, match="32 rows are not q, k and v of 4 heads of 8"):
+    with pytest.raises(
+        ParameterError, match="32 rows hold no keys of 8 rows that 4 heads can share"
+    ):
         division.completed([fused])

@@ -148,9 +148,10 @@ def _summarise(compared: Sequence[ComparedPair], changed: int, models: BothModel
         models: Both models.
     """
     dtypes = set()
-    for pair, _ in compared:
+    equal = 0
+    for pair, result in compared:
         dtypes |= {pair.reference.dtype, pair.checked.dtype}
-    equal = len([item for item in compared if not item.result.max_abs_error])
+        equal += result.max_abs_error == 0
     rounded = len(compared) - equal - changed
     formats = f"{models.reference.format} and {models.checked.format}"
     counts = f"{equal} equal, {rounded} within the rounding of {', '.join(sorted(dtypes))}"

@@ -41,20 +41,19 @@ def match_tensors(reference: ModelFiles, checked: ModelFiles) -> Matched:
     expected, found = _rename_as_in_gguf(reference, checked)
     pairs: list[Pair] = []
     problems: list[TensorDifference] = []
-    names_in_file_order = dict.fromkeys([*reference.tensors, *checked.tensors])
-    for name in names_in_file_order:
-        if name not in expected and name not in found:
-            continue  # It is DeepSeek's kv_b, which was split: its parts have names of their own.
+    for name in dict.fromkeys([*expected, *found]):
         if name not in found:
             problems += _find_missing(name, lacking=checked)
-        elif name not in expected:
+            continue
+        if name not in expected:
             problems += _find_missing(name, lacking=reference)
-        else:
-            match = _match(name, expected[name], found[name])
-            if isinstance(match, TensorDifference):
-                problems.append(match)
-            elif not match.is_empty:  # Of no elements, as with 0 experts, none can differ.
-                pairs.append(_with_conversion(match, reference, checked))
+            continue
+        pair = _match(name, expected[name], found[name])
+        if pair.reference.shape != pair.checked.shape:
+            shapes = DifferentShape(pair.checked.shape, pair.reference.shape)
+            problems.append(TensorDifference(name, shapes))
+        elif not pair.is_empty:  # Of no elements, as with 0 experts, none can differ.
+            pairs.append(_with_conversion(pair, reference, checked))
     return Matched(pairs, problems)
 
 
@@ -71,8 +70,8 @@ def _rename_as_in_gguf(reference: ModelFiles, checked: ModelFiles) -> _ExpectedA
     A tied output projection gets a name of its own, and DeepSeek's kv_b is split in the model that
     has it if the other model has k_b and v_b.
     """
-    expected = _with_tied_output(reference.tensors)
-    found = _with_tied_output(checked.tensors)
+    expected = _with_tied_output(reference.tensors, checked.tensors)
+    found = _with_tied_output(checked.tensors, reference.tensors)
     split_expected = _split_latent_projections(expected, found)
     split_found = _split_latent_projections(found, split_expected)
     return _ExpectedAndFound(split_expected, split_found)
@@ -84,15 +83,13 @@ def _find_missing(name: str, lacking: ModelFiles) -> Iterator[TensorDifference]:
         yield TensorDifference(name, UnmatchedTensor(lacking.label))
 
 
-def _match(name: str, expected: StoredTensor, found: StoredTensor) -> Pair | TensorDifference:
-    """Return two tensors of one name as a pair, or a problem if their shapes differ.
+def _match(name: str, expected: StoredTensor, found: StoredTensor) -> Pair:
+    """Return two tensors of one name as a pair, in one shape if that is possible.
 
-    GGUF drops axes of length 1, and Meta's tensors are in shards: such shapes are made alike first.
+    GGUF drops axes of length 1, and Meta's tensors are in shards: such shapes are made alike.
     """
     found = found.with_shape(expected.shape)
     expected = expected.with_shape(found.shape)
-    if expected.shape != found.shape:
-        return TensorDifference(name, DifferentShape(found.shape, expected.shape))
     return Pair(name=name, reference=expected, checked=found, order=None, added_by_converter=0)
 
 
@@ -110,11 +107,16 @@ def _number_added_to_norms(model: ModelFiles) -> int:
     return int(model.format == ModelFormat.GGUF and model.architecture in NORMS_PLUS_ONE)
 
 
-def _with_tied_output(tensors: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
-    """Return the tensors with an output projection, which is the embedding if both are tied."""
+def _with_tied_output(
+    tensors: Mapping[str, StoredTensor], other_model: Mapping[str, StoredTensor]
+) -> dict[str, StoredTensor]:
+    """Return tensors with an output projection if the other model has one.
+
+    If it is tied, a file may leave it out: it is the embedding.
+    """
     complete = dict(tensors)
-    if EMBEDDING in complete:
-        complete.setdefault(OUTPUT, complete[EMBEDDING])
+    if EMBEDDING in tensors and OUTPUT in other_model:
+        complete.setdefault(OUTPUT, tensors[EMBEDDING])
     return complete
 
 

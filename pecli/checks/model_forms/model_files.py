@@ -7,9 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.util import find_spec
+from pathlib import Path
 from typing import NamedTuple
 
-from pecli.checks.model_forms.stored import Q8_0, StoredTensor
+from pecli.checks.model_forms.stored import Q8_0, QUANTISED, StoredTensor
 from pecli.engine import application
 from pecli.engine.arrays import Array
 from pecli.engine.named_values import NamedValues
@@ -31,21 +32,19 @@ class ModelFormat(StrEnum):
     GGUF = "GGUF"
 
 
+LAYER_COUNTS = ("block_count", "num_hidden_layers", "n_layers", "n_layer", "num_layers")
+HEAD_COUNTS = ("attention.head_count", *key_names.HEAD_COUNT_KEYS)
+Settings = NamedValues
+"""A configuration, or a part of one."""
 CONFIG_FILES = {"config.json": ModelFormat.HUGGING_FACE, "params.json": ModelFormat.META}
 WEIGHT_FILES = (".safetensors", ".bin", ".pth", ".pt")
-META_SHARD = re.compile(r"consolidated\.\d+\.pth")
+META_SHARDS = "consolidated.[0-9]*.pth"
 NOT_WEIGHTS = re.compile(
     r".*(rope_(freqs|factors_\w+)\.weight|rope\.freqs|inv_freq|masked_bias|(attention|\.attn)\.bias)"
 )
 """Tensors that hold settings or masks. Frequencies are compared as encodings, by what they mean."""
 PACKED = re.compile(r"(?:_blocks|_scales|\.qweight|\.qzeros|\.scales|\.g_idx|_scale_inv|_scale)$")
 """Suffixes of tensors that hold weights in a packed form: gpt-oss (MXFP4), GPTQ, AWQ, float8."""
-LAYER_COUNTS = ("block_count", "num_hidden_layers", "n_layers", "n_layer", "num_layers")
-HEAD_COUNTS = ("attention.head_count", *key_names.HEAD_COUNT_KEYS)
-
-
-Settings = NamedValues
-"""A configuration, or a part of one."""
 
 
 class Counts(NamedTuple):
@@ -301,10 +300,8 @@ def _find_tensor_files(source: Source) -> list[str]:
     """
     if source.format == ModelFormat.GGUF:
         return [source.config]
-    shards: list[str] = []
-    if source.format == ModelFormat.META and os.path.isdir(source.path):
-        names = sorted(os.listdir(source.path))
-        shards = [os.path.join(source.path, name) for name in names if META_SHARD.fullmatch(name)]
+    # A file has nothing in it, and folders of Hugging Face have no such names.
+    shards = sorted(map(str, Path(source.path).glob(META_SHARDS)))
     return shards or [source.path]
 
 
@@ -320,7 +317,8 @@ def _split_as_gguf(
 
 def _require_gguf_package(path: str, tensors: Iterable[StoredTensor]) -> None:
     """Raise FileError if tensors have to be dequantised by the gguf package, which is missing."""
-    is_needed = any(stored.is_quantised and stored.dtype != Q8_0 for stored in tensors)
+    dtypes = {stored.dtype for stored in tensors}
+    is_needed = bool(dtypes & QUANTISED.keys() - {Q8_0})
     if is_needed and not find_spec("gguf"):
         raise FileError(
             path, "holds quantised tensors, which the gguf package reads", "pip install gguf"

@@ -8,10 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.checks.model_forms.stored import (
-    Q8_0,
-    ROUNDING,
     StoredTensor,
-    find_largest_q8_0_errors,
     sum_of_squares,
 )
 from pecli.compare.comparison import Comparison
@@ -63,6 +60,11 @@ class Pair(NamedTuple):
     checked: StoredTensor
     order: Indices | None
     added_by_converter: int
+
+    @property
+    def expected_rows(self) -> Indices:
+        """The rows of the reference that the checked tensor should have, one by one."""
+        return np.arange(len(self.reference.rows)) if self.order is None else self.order
 
     @property
     def is_empty(self) -> bool:
@@ -146,12 +148,6 @@ class Pair(NamedTuple):
             buffers: Memory for the numbers.
             tolerance: The errors that pass beside those of rounding.
         """
-        must_be_equal = not self.differs_by_rounding and not _allows_errors(tolerance)
-        if must_be_equal and self.checked.dtype == Q8_0:
-            # Compiled code compares blocks much faster than floats. The result is None without it.
-            largest_errors = find_largest_q8_0_errors(expected, stored_rows)
-            if largest_errors is not None:
-                return RowErrors.of_equal_rows(largest_errors)
         expected_values = self._read_expected_values(expected, out=buffers.expected)
         values = self.checked.floats(stored_rows, out=buffers.found)
         return self.judge_rows(expected_values, values, tolerance, stored_rows)
@@ -215,9 +211,7 @@ class Pair(NamedTuple):
             tolerated: What the tolerance allows for each element in addition; None if nothing.
         """
         largest_errors = _find_largest_errors(error)  # (rows,)
-        # The limits of the elements take long to compute, and none is smaller than this one.
-        all_are_within_smallest_limit = (largest_errors <= self._smallest_limit).all()
-        if all_are_within_smallest_limit:
+        if not largest_errors.any():  # The limits of the elements take long to compute.
             return RowErrors.none_bad(largest_errors)
         # The rounding of either dtype may explain an error, so that the larger limit counts.
         limits = reduce(
@@ -227,13 +221,6 @@ class Pair(NamedTuple):
         # The limit of a value that overflows is infinite, and an infinite error must not pass by it.
         is_good = is_within.all(axis=1) & np.isfinite(largest_errors)
         return RowErrors(~is_good, largest_errors)
-
-    @property
-    def _smallest_limit(self) -> float:
-        """The error that rounding allows for any value, however small: 2^-24 if one is float16."""
-        if not self.differs_by_rounding:
-            return 0.0
-        return max(ROUNDING[tensor.dtype].absolute for tensor in (self.reference, self.checked))
 
     def _find_allowed_errors(
         self, values: AnyArray, tolerated: AnyArray | None, stored_rows: Array | None = None
@@ -297,14 +284,9 @@ def _repeat_columns(limits: AnyArray, columns: int) -> AnyArray:
     return np.repeat(limits, columns // limits.shape[1], axis=1)
 
 
-def _allows_errors(tolerance: Tolerance) -> bool:
-    """Return True if a tolerance lets errors pass that rounding does not explain."""
-    return bool(tolerance.atol or tolerance.rtol)
-
-
 def _find_tolerated_errors(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:
     """Return what a tolerance allows for each element; None if nothing."""
-    if not _allows_errors(tolerance):
+    if tolerance.atol == 0 and tolerance.rtol == 0:
         return None
     relative = np.float32(tolerance.rtol) * np.abs(expected)
     return np.asarray(np.float32(tolerance.atol) + relative)
@@ -409,7 +391,7 @@ def _find_largest(errors: AnyArray) -> float:
 def _have_same_bytes(rows: Array, others: Array) -> bool:
     """Return True if two arrays hold the same bytes, compared in the largest words that fit."""
     row_bytes = rows.shape[1] * rows.itemsize
-    size = next(size for size in (8, 4, 2, 1) if row_bytes % size == 0)
+    size = math.gcd(row_bytes, 8)  # 8, 4, 2 or 1
     words = np.ascontiguousarray(rows).view(f"u{size}")
     other_words = np.ascontiguousarray(others).view(f"u{size}")
     # The first rows tell most tensors that differ; comparing all words takes longer than the rest of it.

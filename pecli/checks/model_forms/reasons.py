@@ -93,13 +93,8 @@ class Trial:
         """
         row_count = len(self.pair.checked.rows)
         few_rows = np.arange(0, row_count, 1 + row_count // FEW_ROWS)
-        if not self._has_rows(expected, few_rows, tolerance):
-            return False
-        for start in range(0, row_count, ROWS_AT_ONCE):
-            piece = np.arange(start, min(start + ROWS_AT_ONCE, row_count))
-            if not self._has_rows(expected, piece, tolerance):
-                return False
-        return True
+        pieces = np.array_split(np.arange(row_count), math.ceil(row_count / ROWS_AT_ONCE))
+        return all(self._has_rows(expected, rows, tolerance) for rows in (few_rows, *pieces))
 
     def _has_rows(
         self, expected: _ExpectedValues, row_numbers: Indices, tolerance: Tolerance
@@ -144,9 +139,7 @@ def _find_wrong_rows(trial: Trial) -> Iterator[Finding]:
 
 def _find_wrong_values(trial: Trial) -> Iterator[Finding]:
     """Yield the mistakes with values, such as zeros or a factor, that make the checked tensor."""
-    order = trial.pair.order
-    if order is None:  # A right converter leaves rows in order.
-        order = np.arange(len(trial.pair.checked.rows))
+    order = trial.pair.expected_rows
     for mistake in _find_value_mistakes(trial.pair, order):
         if trial.has_values_of(mistake, order):
             yield mistake.finding
@@ -199,11 +192,11 @@ def _find_wrong_factors(pair: Pair, order: Indices) -> Iterator[ValueMistake]:
 def _find_transposition(trial: Trial) -> Iterator[Finding]:
     """Yield the mistake of a transposed matrix if the checked tensor is a square one of the reference, transposed."""
     stored = trial.pair.reference
-    if stored.is_quantised or stored.shards or len(stored.shape) != 2:
-        return
-    rows, columns = stored.shape
-    if rows == columns and trial.has_rows_of(StoredTensor.of(stored.values.T), None):
-        yield ConverterMistake.TRANSPOSED
+    is_square = stored.shape[:1] == stored.shape[1:]
+    if is_square and not stored.is_quantised:
+        transposed = StoredTensor.of(stored.values.T)
+        if trial.has_rows_of(transposed, None):
+            yield ConverterMistake.TRANSPOSED
 
 
 def _find_swaps(trial: Trial) -> Iterator[Finding]:
@@ -231,24 +224,14 @@ def _find_possible_swaps(trial: Trial) -> Iterator[_PossibleSwap]:
     wrong = TensorName.parse(trial.pair.name)
     shape = trial.pair.reference.shape
     for name, tensor in trial.reference.tensors.items():
-        finding = _describe_swap(wrong, TensorName.parse(name))
-        if finding is None:
-            continue
+        candidate = TensorName.parse(name)
+        is_same_layer = candidate.layer == wrong.layer
+        has_same_name = candidate.short == wrong.short
+        if is_same_layer == has_same_name:
+            continue  # It is the tensor itself, or nobody confuses it with the tensor.
         stored = tensor.with_shape(shape)
+        finding: Finding = SwappedLayer(candidate.layer)
+        if is_same_layer:
+            finding = SwappedTensor(candidate.short)
         if stored.shape == shape:
             yield _PossibleSwap(name=name, stored=stored, finding=finding)
-
-
-def _describe_swap(wrong: TensorName, candidate: TensorName) -> Finding | None:
-    """Return the mistake to store one tensor under the name of another; None if nobody makes it.
-
-    For `blk.3.attn_k`, it is another layer if the candidate is `blk.4.attn_k`, another tensor if it is
-    `blk.3.attn_v`, and None for `blk.4.attn_v` and for the tensor itself.
-    """
-    is_same_layer = candidate.layer == wrong.layer
-    has_same_name = candidate.short == wrong.short
-    if has_same_name and not is_same_layer:
-        return SwappedLayer(candidate.layer)
-    if is_same_layer and not has_same_name:
-        return SwappedTensor(candidate.short)
-    return None

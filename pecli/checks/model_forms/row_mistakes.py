@@ -13,8 +13,8 @@ from pecli.engine.arrays import Indices
 from pecli.tensors.head_layout import HeadDivision
 from pecli.tensors.projections import projection
 
-MAX_HEADS = 512
-"""The largest number of heads, a power of two, that rows may have been permuted in by mistake."""
+POWERS_OF_TWO = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+"""Numbers of heads that rows may have been permuted in by mistake."""
 
 
 class ConverterRowMistake(NamedTuple):
@@ -39,27 +39,23 @@ def find_row_mistakes(
         checked: The model that may have the mistake.
     """
     reference_order = np.arange(len(pair.reference.rows))
-    right_order = reference_order if pair.order is None else pair.order
+    right_order = pair.expected_rows
     yield from _find_exchanged_halves(right_order)
     role = projection(pair.name)
     heads = reference.heads
     if role is None or role.norm or heads is None:
         return  # Only projections into heads, such as queries, have rows that are ever moved.
-    are_keys = role.kind != "q"
-    holds_queries_keys_and_values = role.kind == "qkv"
-    if holds_queries_keys_and_values:
+    if role.kind == "qkv":
         yield from _find_fused_mistakes(reference_order, right_order, heads)
         return
-    is_permuted_by_right_converter = pair.order is not None
-    if is_permuted_by_right_converter:
-        yield from _find_wrong_permutations(reference_order, right_order, heads, are_keys=are_keys)
-        return
-    # A right converter copies these rows, as both files have the same order of pairs. If pairs are side
-    # by side, 0 2 1 3, a wrong converter may have moved them back to 0 1 2 3.
-    has_pairs_side_by_side = checked.layout == "interleaved"
-    if has_pairs_side_by_side:
-        yield from _find_undone_permutation(reference_order, heads, are_keys=are_keys)
-    yield from _find_needless_permutations(reference_order, heads, are_keys=are_keys)
+    are_keys = role.kind != "q"
+    count = heads.key_heads if are_keys else heads.heads
+    if pair.order is not None:
+        yield from _find_wrong_permutations(reference_order, right_order)
+    elif _divide_into_pairs(reference_order, count):
+        # A right converter copies these rows, as both files have the same order of pairs.
+        yield from _find_needless_permutations(reference_order, count, checked.layout)
+    yield from _find_permutations_in_wrong_heads(reference_order, heads, count, are_keys=are_keys)
 
 
 def _find_exchanged_halves(right_order: Indices) -> Iterator[ConverterRowMistake]:
@@ -70,61 +66,41 @@ def _find_exchanged_halves(right_order: Indices) -> Iterator[ConverterRowMistake
 
 
 def _find_wrong_permutations(
-    reference_order: Indices, right_order: Indices, heads: HeadDivision, *, are_keys: bool
+    reference_order: Indices, right_order: Indices
 ) -> Iterator[ConverterRowMistake]:
     """Yield the mistakes with queries or keys that a right converter permutes.
 
-    It may have been forgotten, done twice, done backwards, or done in wrong heads. If the right order
-    of a head is 0 2 1 3, permuting twice gives `right_order[right_order]`, and permuting backwards the
-    inverse of the right order.
+    It may have been forgotten, done twice, or done backwards. If the right order of a head is
+    0 2 1 3, permuting twice gives `right_order[right_order]`, and permuting backwards the inverse of
+    the right order.
 
     Args:
         reference_order: All rows in the order of the reference: 0, 1, 2, …
         right_order: The order that the checked tensor should have.
-        heads: The numbers of query and key heads.
-        are_keys: True for keys, False for queries.
     """
     yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, reference_order)
     yield ConverterRowMistake(ConverterMistake.PERMUTED_TWICE, right_order[right_order])
     yield ConverterRowMistake(ConverterMistake.PERMUTED_BACKWARDS, np.argsort(right_order))
-    yield from _find_permutations_in_wrong_heads(reference_order, heads, are_keys=are_keys)
-
-
-def _find_undone_permutation(
-    rows: Indices, heads: HeadDivision, *, are_keys: bool
-) -> Iterator[ConverterRowMistake]:
-    """Yield the mistake that has rows in the order that they had before the reference was permuted.
-
-    If the reference has rows a c b d, a permutation has made them of a b c d, which are its rows
-    0 2 1 3: the inverse of the permutation.
-
-    Args:
-        rows: All rows in the order of the reference: 0, 1, 2, …
-        heads: The numbers of query and key heads.
-        are_keys: True for keys, False for queries.
-    """
-    count = _count_heads(heads, are_keys=are_keys)
-    if _divide_into_pairs(rows, count):
-        order_before = np.argsort(_interleave_halves(rows, count))
-        yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, order_before)
 
 
 def _find_needless_permutations(
-    rows: Indices, heads: HeadDivision, *, are_keys: bool
+    rows: Indices, heads: int, layout: str
 ) -> Iterator[ConverterRowMistake]:
     """Yield the mistakes by which a converter permutes queries or keys that should keep their order.
 
-    The channels a b c d of a head become a c b d if it interleaves their halves, as for a Llama.
+    The channels a b c d of a head become a c b d if it interleaves their halves, as for a Llama. If
+    both files are interleaved and have a c b d, a converter may have moved them back to a b c d:
+    these are the rows 0 2 1 3 of the reference, the inverse of the permutation.
 
     Args:
         rows: All rows in the order of the reference: 0, 1, 2, …
-        heads: The numbers of query and key heads.
-        are_keys: True for keys, False for queries.
+        heads: The number of heads.
+        layout: The layout of pairs in both files.
     """
-    count = _count_heads(heads, are_keys=are_keys)
-    if _divide_into_pairs(rows, count):
-        yield ConverterRowMistake(ConverterMistake.PERMUTED, _interleave_halves(rows, count))
-    yield from _find_permutations_in_wrong_heads(rows, heads, are_keys=are_keys)
+    permuted = _interleave_halves(rows, heads)
+    if layout == "interleaved":
+        yield ConverterRowMistake(ConverterMistake.NOT_PERMUTED, np.argsort(permuted))
+    yield ConverterRowMistake(ConverterMistake.PERMUTED, permuted)
 
 
 def _find_fused_mistakes(
@@ -181,7 +157,7 @@ def _split_fused_rows(rows: Indices, heads: HeadDivision) -> _FusedRows | None:
 
 
 def _find_permutations_in_wrong_heads(
-    rows: Indices, heads: HeadDivision, *, are_keys: bool
+    rows: Indices, heads: HeadDivision, right_count: int, *, are_keys: bool
 ) -> Iterator[ConverterRowMistake]:
     """Yield permutations from halves to interleaved by a wrong number of heads.
 
@@ -190,11 +166,10 @@ def _find_permutations_in_wrong_heads(
     Args:
         rows: All rows in the order of the reference: 0, 1, 2, …
         heads: The numbers of query and key heads.
+        right_count: The number of heads in these rows: 8 for the keys of Llama 3 8B.
         are_keys: True for keys, False for queries.
     """
-    right_count = _count_heads(heads, are_keys=are_keys)
-    powers_of_two = [2**exponent for exponent in range(MAX_HEADS.bit_length())]
-    for count in dict.fromkeys([heads.heads, heads.key_heads, *powers_of_two]):
+    for count in dict.fromkeys([heads.heads, heads.key_heads, *POWERS_OF_TWO]):
         if count != right_count and _divide_into_pairs(rows, count):
             finding = PermutedInHeads(count, right_count, are_kv_heads=are_keys)
             yield ConverterRowMistake(finding, _interleave_halves(rows, count))
@@ -203,11 +178,6 @@ def _find_permutations_in_wrong_heads(
 def _divide_into_pairs(rows: Indices, heads: int) -> bool:
     """Return True if rows divide into so many heads, each of which has pairs of channels."""
     return len(rows) % (2 * heads) == 0
-
-
-def _count_heads(heads: HeadDivision, *, are_keys: bool) -> int:
-    """Return the number of key heads, or of query heads: 8 or 32 in Llama 3 8B."""
-    return heads.key_heads if are_keys else heads.heads
 
 
 def _interleave_halves(rows: Indices, heads: int) -> Indices:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from pecli.checks.model_forms.findings import (
     AttentionFactorChanged,
     BeyondRounding,
@@ -27,7 +29,8 @@ from pecli.checks.model_forms.findings import (
 )
 from pecli.checks.model_forms.model_files import ModelFiles
 from pecli.checks.model_forms.tensor_names import TensorName
-from pecli.errors import bracketed, listed
+from pecli.compare.comparison import ranges
+from pecli.errors import bracketed, listed, span
 from pecli.tensors.head_layout import ORDERS
 
 MAX_LINES = 12  #: lines about tensors; further ones are counted
@@ -210,23 +213,8 @@ def number_ranges(numbers: Iterable[int]) -> str:
     >>> number_ranges([8, 0, 1, 2, 5, 7])
     '0–2, 5, 7–8'
     """
-    ranges: list[_NumberRange] = []
-    for number in sorted(numbers):
-        if ranges and number == ranges[-1].last + 1:
-            ranges[-1] = _NumberRange(ranges[-1].first, number)
-        else:
-            ranges.append(_NumberRange(number, number))
-    return ", ".join(map(str, ranges))
-
-
-class _NumberRange(NamedTuple):
-    """Consecutive numbers, from the first to the last."""
-
-    first: int
-    last: int
-
-    def __str__(self) -> str:
-        return f"{self.first}" if self.first == self.last else f"{self.first}–{self.last}"
+    runs = ranges(np.array(sorted(numbers)))
+    return ", ".join([span(first, last) for first, last in runs])
 
 
 def _describe_finding(

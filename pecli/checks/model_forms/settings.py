@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from pecli.checks.model_forms.matching import has_latent_keys
 from pecli.checks.model_forms.model_files import ModelFiles, ModelFormat
 from pecli.models.dialects.gguf import ROPE_FREQS_TENSOR
 from pecli.models.encoding import Encoding
-from pecli.models.keys import Origin
 
 SAME_FREQUENCY = 1e-5  #: relative; GGUF keeps bases and factors in float32
 ROTARY_DIM = "rotary dimension"
@@ -58,8 +58,10 @@ def compare_settings(reference: ModelFiles, checked: ModelFiles) -> Iterator[Set
     yield from _find_head_changes(reference, checked)
     yield from _find_count_problems(reference, checked)
     length = max(reference.encodings.context or 1, checked.encodings.context or 1)
+    found_by_layers = {encoding.layer_type: encoding for encoding in found}
     for encoding in expected:
-        counterpart = _find_counterpart(encoding, found)
+        # If no name agrees, the first one is compared.
+        counterpart = found_by_layers.get(encoding.layer_type, found[0])
         for change in _find_encoding_changes(encoding, counterpart, checked.format, length):
             yield replace(change, layer_type=encoding.layer_type)
 
@@ -144,16 +146,6 @@ def _find_layers_change(
         yield _make_change("layers", expected, count, model_format)
 
 
-def _find_counterpart(
-    encoding: Encoding, candidates: tuple[Encoding, ...] | list[Encoding]
-) -> Encoding:
-    """Return the encoding of the same layers, or the first if no name agrees."""
-    for candidate in candidates:
-        if candidate.layer_type == encoding.layer_type:
-            return candidate
-    return candidates[0]
-
-
 def _find_encoding_changes(
     expected: Encoding, found: Encoding, model_format: ModelFormat, length: int
 ) -> Iterator[EncodingChange]:
@@ -179,7 +171,8 @@ def _find_encoding_changes(
     if is_scaling_lost:
         yield find_lost_scaling(expected, model_format)
     elif not parameter_changes:
-        yield from _find_frequency_changes(expected, found, length)
+        # Those of short prompts mostly differ at the full context as well: one finding is enough.
+        yield from islice(_find_frequency_changes(expected, found, length), 1)
 
 
 def _has_scaling(encoding: Encoding) -> bool:
@@ -205,15 +198,11 @@ def _find_rotary_dim_change(
 
     A .gguf without `rope.dimension_count` has the default, the whole head, for example.
     """
-    key = KEYS[model_format].get(ROTARY_DIM)
-    is_stated = key is None or any(_is_read_from(origin, key) for origin in found.origins.values())
+    key = KEYS[model_format].get(ROTARY_DIM, "")
+    # The keys of a .gguf file begin with its architecture.
+    is_stated = any(name.endswith(key) for name in found.stated_by("dim"))
     dims = (expected.rotary_dim or 0, found.rotary_dim or 0)
     return _make_change(ROTARY_DIM, *dims, model_format, is_key_missing=not is_stated)
-
-
-def _is_read_from(origin: Origin, key: str) -> bool:
-    """Return True if a value was read from a key; a .gguf has the architecture before it."""
-    return any(name.endswith(key) for name in origin.stated_by)
 
 
 def _find_parameter_changes(
@@ -241,39 +230,26 @@ def _read_sections(encoding: Encoding) -> tuple[int, ...]:
 def _find_frequency_changes(
     expected: Encoding, found: Encoding, length: int
 ) -> Iterator[FrequenciesDiffer | AttentionFactorChanged]:
-    """Yield the first difference of frequencies or attention factors.
+    """Yield differences of frequencies, or else of attention factors.
 
     They are compared for short prompts, then at the full context, where dynamic and longrope
     scalings have others.
-    """
-    for context in (None, length):
-        change = _find_frequency_change_at(context, expected, found)
-        if change is not None:
-            yield change
-            return
-
-
-def _find_frequency_change_at(
-    length: int | None, expected: Encoding, found: Encoding
-) -> FrequenciesDiffer | AttentionFactorChanged | None:
-    """Return the difference of frequencies, or else of attention factors, for prompts of a length.
 
     Args:
-        length: The length; None for short prompts.
         expected: The encoding of the reference.
         found: That of the same layers in the checked model.
+        length: The full context.
     """
-    frequencies = np.array(expected.inverse_frequencies(length))
-    found_frequencies = np.array(found.inverse_frequencies(length))
-    is_close = np.isclose(frequencies, found_frequencies, rtol=SAME_FREQUENCY, atol=0)
-    different_pairs = np.flatnonzero(~is_close)
-    if different_pairs.size:
-        return FrequenciesDiffer(tuple(different_pairs.tolist()), length)
-    factor = expected.attention_factor(length) or 1.0
-    found_factor = found.attention_factor(length) or 1.0
-    if math.isclose(factor, found_factor, rel_tol=SAME_FREQUENCY):
-        return None
-    return AttentionFactorChanged(expected=factor, factor=found_factor, length=length)
+    for context in (None, length):
+        frequencies = np.array(expected.inverse_frequencies(context))
+        found_frequencies = np.array(found.inverse_frequencies(context))
+        is_close = np.isclose(frequencies, found_frequencies, rtol=SAME_FREQUENCY, atol=0)
+        factor = expected.attention_factor(context) or 1.0
+        found_factor = found.attention_factor(context) or 1.0
+        if not is_close.all():
+            yield FrequenciesDiffer(tuple(np.flatnonzero(~is_close).tolist()), context)
+        elif not math.isclose(factor, found_factor, rel_tol=SAME_FREQUENCY):
+            yield AttentionFactorChanged(expected=factor, factor=found_factor, length=context)
 
 
 def find_lost_scaling(encoding: Encoding, model_format: ModelFormat) -> ScalingLost:
