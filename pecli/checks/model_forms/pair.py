@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.checks.model_forms.stored import (
+    Q8_0,
     StoredTensor,
+    find_largest_q8_0_errors,
     sum_of_squares,
 )
 from pecli.compare.comparison import Comparison
@@ -148,6 +150,12 @@ class Pair(NamedTuple):
             buffers: Memory for the numbers.
             tolerance: The errors that pass beside those of rounding.
         """
+        must_be_equal = not self.differs_by_rounding and not _allows_errors(tolerance)
+        if must_be_equal and self.checked.dtype == Q8_0:
+            # Compiled code compares blocks much faster than floats. The result is None without it.
+            largest_errors = find_largest_q8_0_errors(expected, stored_rows)
+            if largest_errors is not None:
+                return RowErrors.of_equal_rows(largest_errors)
         expected_values = self._read_expected_values(expected, out=buffers.expected)
         values = self.checked.floats(stored_rows, out=buffers.found)
         return self.judge_rows(expected_values, values, tolerance, stored_rows)
@@ -284,9 +292,14 @@ def _repeat_columns(limits: AnyArray, columns: int) -> AnyArray:
     return np.repeat(limits, columns // limits.shape[1], axis=1)
 
 
+def _allows_errors(tolerance: Tolerance) -> bool:
+    """Return True if a tolerance lets errors pass that rounding does not explain."""
+    return bool(tolerance.atol or tolerance.rtol)
+
+
 def _find_tolerated_errors(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:
     """Return what a tolerance allows for each element; None if nothing."""
-    if tolerance.atol == 0 and tolerance.rtol == 0:
+    if not _allows_errors(tolerance):
         return None
     relative = np.float32(tolerance.rtol) * np.abs(expected)
     return np.asarray(np.float32(tolerance.atol) + relative)

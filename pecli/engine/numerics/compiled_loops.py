@@ -545,3 +545,71 @@ def dequantise_q8_0(stored: AnyArray, scales: AnyArray, out: Singles) -> None:
         numbers = out[_BLOCK_VALUES * block : _BLOCK_VALUES * (block + 1)]
         for place in range(_BLOCK_VALUES):
             numbers[place] = np.float32(elements[place]) * scale
+
+
+_ALL_BUT_SIGN = np.int32(0x7FFFFFFF)
+"""The mask of all bits of a float32 number but the sign."""
+
+
+@_inlined
+def _bits_of_largest_error(
+    expected: AnyArray, expected_scale: np.float32, stored: AnyArray, stored_scale: np.float32
+) -> np.int32:
+    """Return the largest |expected element · its scale − stored element · its scale|, as bits.
+
+    The result is a float32 number, given as its bits. Without the sign, the bits of numbers are
+    integers in the same order, with those of NaN above those of infinity. The compiler finds the
+    largest of several integers at once, but not of floats, among which NaN has no order.
+
+    Args:
+        expected: The elements of a block, a signed byte each.
+        expected_scale: What they are multiplied by.
+        stored: The elements of the other block.
+        stored_scale: What they are multiplied by.
+    """
+    largest_bits = np.int32(0)
+    for place in range(_BLOCK_VALUES):
+        expected_value = np.float32(expected[place]) * expected_scale
+        stored_value = np.float32(stored[place]) * stored_scale
+        error = np.float32(expected_value - stored_value)
+        absolute_bits = error.view(np.int32) & _ALL_BUT_SIGN
+        largest_bits = max(largest_bits, absolute_bits)
+    return largest_bits
+
+
+@_compiled(types.void(_BYTES, _HALF_BITS, _BYTES, _HALF_BITS, types.Array(types.int32, 1, "C")))
+def find_largest_q8_0_errors(
+    expected_bytes: AnyArray,
+    expected_halves: AnyArray,
+    stored_bytes: AnyArray,
+    stored_halves: AnyArray,
+    largest_errors: AnyArray,
+) -> None:
+    """Write the largest absolute difference in each row of two arrays that are stored in Q8_0.
+
+    Q8_0 is a format of blocks: a float16 scale, and 32 signed bytes that it multiplies. With the
+    scale 0.5, the byte −3 is −1.5.
+
+    Results are float32 numbers, written as their bits. Bits have the order of the numbers if none is
+    negative: 1.0 is 0x3F800000, and 2.0 is 0x40000000. Integers are faster to compare.
+
+    Args:
+        expected_bytes: The bytes of all blocks, 34 each.
+        expected_halves: The same memory as integers of 16 bits, 17 per block; the first is the scale.
+        stored_bytes: The bytes of the other array.
+        stored_halves: The same memory as integers of 16 bits.
+        largest_errors: The array for the results, one per row.
+    """
+    blocks_per_row = len(stored_bytes) // _BLOCK_BYTES // len(largest_errors)
+    for row in range(len(largest_errors)):
+        bits_of_largest = np.int32(0)  # the number 0.0
+        first_block = row * blocks_per_row
+        for block in range(first_block, first_block + blocks_per_row):
+            bits_of_error = _bits_of_largest_error(
+                _elements_of_block(expected_bytes, block),
+                _scale_of_block(expected_halves, block),
+                _elements_of_block(stored_bytes, block),
+                _scale_of_block(stored_halves, block),
+            )
+            bits_of_largest = max(bits_of_largest, bits_of_error)
+        largest_errors[row] = bits_of_largest
