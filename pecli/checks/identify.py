@@ -319,20 +319,18 @@ def _find_first_matches(
 def _find_ways_to_read(group: Mapping[str, Array]) -> Iterator[_Reading]:
     """Yield the ways to read tensors of one module, which have the same shape, the likeliest first.
 
-    Integers stand for other numbers, as 127 in int8 does for 1.0. Then come the tensors as they are, the
-    cosines and sines of angles, and then all tensors in rows of the same width, if they were written
-    without their shape: 8192 numbers as (128, 64).
+    First come the tensors as they are. Integers may stand for other numbers, as 127 in int8 does for 1.0.
+    Then come the cosines and sines of angles, and all tensors in rows of the same width, if they were
+    written without their shape: 8192 numbers as (128, 64).
     """
     first, *others = group.values()
     if not first.size:
         return
-    is_small = first.size <= MAX_FULL_READ
-    numbers = from_integers(group) if is_small else {}
-    if numbers:
-        yield _Reading(numbers)
     yield _Reading(group)
-    if is_small and not others:
-        yield from _read_angles(first)
+    if first.size <= MAX_FULL_READ:
+        yield _Reading(from_integers(group))
+        if not others:
+            yield from _read_angles(first)
     for width in sorted(find_row_widths(first)):
         yield _Reading({name: array.reshape(-1, width) for name, array in group.items()})
 
@@ -351,7 +349,7 @@ def _read_angles(array: Array) -> Iterator[_Reading]:
 
 
 def _likeliest_first(matches: list[Match]) -> list[Match]:
-    """Return the matches of some tensors, without those that only come near to a runtime's numbers.
+    """Return the matches of some tensors, the likeliest first.
 
     A rotation and a sinusoidal table may have the same values. Names such as `freqs_cis`, which state
     cosines and sines in one array, mean a rotation.
@@ -359,9 +357,7 @@ def _likeliest_first(matches: list[Match]) -> list[Match]:
     if any(role_of(name) == "both" for name in matches[0].tensors):
         # False comes before True: rotations are first, and others keep their order.
         matches.sort(key=lambda match: match.scheme.applied_as != "rotation")
-    # If vLLM computes just these numbers, other schemes that come near to them are not meant.
-    by_runtime = [match for match in matches if match.runtimes]
-    return by_runtime or matches
+    return matches
 
 
 def _make_match(

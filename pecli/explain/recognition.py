@@ -58,8 +58,10 @@ def recognise(
     with limited():  # It ends the block without an error if time is up or the arithmetic fails.
         check_time()
         narrowed = {name: as_float32(array) for name, array in tensors.items()}
-        recognisers = _choose_recognisers([*narrowed.values()], schedules_in_file)
-        explanations = explain_by_first(recognisers, lambda recogniser: recogniser(narrowed))
+        has_elements = any(array.size for array in narrowed.values())
+        if has_elements:
+            recognisers = _choose_recognisers([*narrowed.values()], schedules_in_file)
+            explanations = explain_by_first(recognisers, lambda recogniser: recogniser(narrowed))
     for_file = [_with_names_in_file(explanation, tensors) for explanation in explanations]
     return best(for_file)[:MAX_ANSWERS]
 
@@ -85,16 +87,13 @@ def _choose_recognisers(
 ) -> tuple[Recogniser, ...]:
     """Return the functions that may recognise arrays of such shapes and dtypes, in the order to try them.
 
-    Two arrays are cosines and sines. A single array can also be a bias, an index or a vector. Nothing
-    recognises empty arrays.
+    Two arrays are cosines and sines. A single array can also be a bias, an index or a vector.
 
     Args:
         arrays: One array, or two of the same shape and dtype that belong together.
         schedules_in_file: Schedules of frequencies that the same file holds as a vector.
     """
     first, *others = arrays
-    if not first.size:
-        return ()
     of_tables: tuple[Recogniser, ...] = ()
     if _may_be_table(first):
         of_tables = (
@@ -165,9 +164,8 @@ def _with_names_in_file(explanation: Explanation, tensors: Tensors) -> Explanati
 
     The edit «stored in bfloat16» is left out if the scheme has this dtype: the scheme states it already.
     """
-    if explanation.scheme is not None:
-        explanation = explanation.without(Dtype(explanation.scheme.dtype))
-    return explanation.renamed(tensors)
+    assert explanation.scheme is not None  # Tables are recognised by the scheme that makes them.
+    return explanation.without(Dtype(explanation.scheme.dtype)).renamed(tensors)
 
 
 def groups(tensors: Tensors) -> list[dict[str, Array]]:
