@@ -23,6 +23,9 @@ from pecli.explain.wave_tables import WaveParameters, wave_parameters
 
 NO_SCALING: Scaling = SCALINGS["none"]()
 
+ALL_PAIRS = 1 << 62
+"""A number of rotating pairs that no table has: all that it has turn."""
+
 
 @dataclass(frozen=True)
 class FrequencySchedule:
@@ -40,8 +43,8 @@ class FrequencySchedule:
     scale: float = 1.0
     """Multiplies all frequencies, as if positions were multiplied."""
     scaling: Scaling = NO_SCALING
-    rotating: int | None = None
-    """The number of pairs that turn, if not all do."""
+    rotating: int = ALL_PAIRS
+    """The number of pairs that turn."""
     scaling_denominator: float | None = None
     """The denominator that the scaling uses, if it is not the exponent's."""
     applied: str = "once"
@@ -69,9 +72,7 @@ class FrequencySchedule:
             elif self.applied == "multiplied":
                 factors = unscaled / scaled
                 scaled = unscaled * factors
-        if self.rotating is not None:
-            scaled = np.where(pair < self.rotating, scaled, 0.0)
-        return np.asarray(scaled * self.scale)
+        return np.where(pair < self.rotating, scaled * self.scale, 0.0)
 
     def _scaled(self, frequencies: Floats) -> Floats:
         """Return frequencies as the scaling changes them, such as YaRN with a factor of 4."""
@@ -83,7 +84,7 @@ class FrequencySchedule:
     @property
     def rotating_pairs(self) -> int:
         """The number of pairs that turn."""
-        return self.pairs if self.rotating is None else self.rotating
+        return min(self.pairs, self.rotating)
 
     @property
     def scaling_name(self) -> str:
@@ -122,7 +123,7 @@ class FrequencySchedule:
     def unscaled(self) -> "FrequencySchedule":
         """Return the schedule without a scaling, in which all pairs rotate."""
         return replace(
-            self, scaling=NO_SCALING, rotating=None, applied="once", scaling_denominator=None
+            self, scaling=NO_SCALING, rotating=ALL_PAIRS, applied="once", scaling_denominator=None
         )
 
 
@@ -139,7 +140,7 @@ def schedule_of(waves: WaveParameters) -> FrequencySchedule:
         base=waves.base,
         scale=waves.scale,
         scaling=waves.scaling.with_defaults(),
-        rotating=None if do_all_rotate else waves.rotating_pairs,
+        rotating=ALL_PAIRS if do_all_rotate else waves.rotating_pairs,
     )
 
 

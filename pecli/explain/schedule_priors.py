@@ -80,9 +80,6 @@ FLOAT32_ERROR = 1e-7
 FLOAT64_NUMBER_ERROR = 1e-9
 """Relative error of a number that is computed from frequencies in float64, with a wide margin."""
 
-SMALLEST_RATIO = 1e-9
-"""Share of its frequency that the slowest pair is taken to have at least, so that it can be divided by."""
-
 SHARP_DIVISOR = 1e-3
 """Error of a divisor that is known well: it shows two decimals."""
 
@@ -167,8 +164,7 @@ def agreeing_schedules(
 ) -> list[SchedulePrior]:
     """Return those of some schedules that have as many pairs as were measured, and their frequencies."""
     pairs = len(measured.values)
-    priors = [prior for prior in candidates if prior.schedule.pairs == pairs]
-    return _agreeing(priors, measured)
+    return _agreeing([prior for prior in candidates if prior.schedule.pairs == pairs], measured)
 
 
 def rotary_schedules(measured: MeasuredFrequencies) -> list[SchedulePrior]:
@@ -301,9 +297,8 @@ def _fit_logarithms(pairs: Indices, logs: Floats, errors: Floats) -> LogLine:
         logs: Their logarithms.
         errors: The errors of these.
     """
-    is_on_line: Flags = np.arange(len(pairs)) >= len(pairs) // 2
-    if len(pairs) <= MIN_PAIRS:
-        is_on_line[:] = True  # Too few pairs have no half that shows a line.
+    first_slow = (len(pairs) - 1) // 2  # At least two pairs are slow.
+    is_on_line: Flags = np.arange(len(pairs)) >= first_slow
     for _ in range(3):
         line = LogLine.fitted(pairs[is_on_line], logs[is_on_line], errors[is_on_line])
         is_on_line = line.holds(pairs, logs, errors)
@@ -460,17 +455,17 @@ def _fit_base(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> Fit
 
 def _cost_of_base(base: float) -> float:
     """Return how unlikely a base is: 0 for those of public models, 0.1 per digit for others."""
-    return 0.0 if base in USUAL_BASES else _cost_of_number(base)
+    return _cost_of_number(base, usual=USUAL_BASES)
 
 
 def _cost_of_factor(factor: float) -> float:
     """Return how unlikely a factor of all frequencies is: 0 for 1, which changes none, 0.1 per digit for others."""
-    return 0.0 if factor == 1 else _cost_of_number(factor)
+    return _cost_of_number(factor, usual=(1.0,))
 
 
-def _cost_of_number(value: float) -> float:
-    """Return how unlikely a number is that no model is known to have: 0.1 per digit, 0.3 for 1.25."""
-    return COST_PER_UNUSUAL_DIGIT * digits(value)
+def _cost_of_number(value: float, usual: tuple[float, ...] = ()) -> float:
+    """Return how unlikely a number is, 0 for usual ones: else 0.1 per digit, 0.3 for 1.25."""
+    return 0.0 if value in usual else COST_PER_UNUSUAL_DIGIT * digits(value)
 
 
 def _ntk_schedules(unscaled: FrequencySchedule, measured_base: Fit) -> Iterator[SchedulePrior]:
