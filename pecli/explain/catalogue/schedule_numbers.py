@@ -210,16 +210,6 @@ class OtherScale(ParameterMistake):
         for usual in cls.usual_values:
             yield cls(schedule.scale * usual)
 
-    @classmethod
-    def plain_values_near(cls, value: float, error: float) -> Iterator[float]:
-        """Yield plain scales, and plain fractions below 1: 1/3 for 0.33334 ± 0.0001."""
-        yield from super().plain_values_near(value, error)
-        if value < 1:
-            error_of_inverse = error / value**2
-            for inverse in plain_numbers(1 / value, error_of_inverse):
-                if digits(inverse) <= 2:
-                    yield 1 / inverse
-
 
 def has_decreasing_frequencies(waves: WaveComputation) -> bool:
     """Return False for a base of 1, with which all frequencies are 1, whatever the dimension is."""
