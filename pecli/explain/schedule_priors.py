@@ -569,7 +569,9 @@ def _llama3_and_yarn_schedules(
         unscaled = FrequencySchedule(pairs=len(measured.values), denominator=denominator, base=base)
         fitted_factor = _factor_of_slowest_pair(unscaled, measured, int(known_pairs[-1]))
         for factor in dict.fromkeys((fitted_factor, *USUAL_FACTORS)):  # each once
-            yield from _schedules_of_factor(unscaled, factor, measured)
+            # No pair is divided by more than the factor. The slowest may be known to 25 % only.
+            if factor >= fitted_factor / 2:
+                yield from _schedules_of_factor(unscaled, factor, measured)
 
 
 def _may_show_a_bend(measured: MeasuredFrequencies, known_pairs: Indices) -> bool:
