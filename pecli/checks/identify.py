@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -84,11 +83,6 @@ class Match:
         return ", ".join(clause(edit, Context(NOTHING)) for edit in self.edits)
 
     @property
-    def holds_one_function(self) -> bool:
-        """True if its tensors are cosines only, or sines only; another tensor has the others."""
-        return bool(self.only_functions)
-
-    @property
     def only_functions(self) -> set[str]:
         """The function of tensors that are cosines only, or sines only: {"cos"}; empty for others."""
         return {ONLY_FUNCTION_BY_EDIT[edit] for edit in self.edits if edit in ONLY_FUNCTION_BY_EDIT}
@@ -108,14 +102,10 @@ class Match:
         A command makes no mistakes such as negated sines, and rounds to no coarser numbers, such as
         those of bfloat16 in a float32 file.
         """
+        dtype = Dtype(self.scheme.dtype)
+        other_roundings = [edit for edit in self.edits if edit.storage and edit != dtype]
         not_made = not_made_by_command(self.edits, self.scheme)
-        rounding_of_dtype = Dtype(self.scheme.dtype)
-        lacking = []
-        for edit in self.edits:
-            is_other_rounding = edit.storage and edit != rounding_of_dtype
-            if edit in not_made or is_other_rounding:
-                lacking.append(edit)
-        return tuple(lacking)
+        return tuple(dict.fromkeys((*not_made, *other_roundings)))
 
     @property
     def command(self) -> str:
@@ -166,11 +156,11 @@ def identify(source: Given) -> Identification:
     'pecli alibi --heads 12 --slopes -o again.npy'
     """
     path, file = opened(source)
-    for tensors in find_readings_of_text(file):
+    for tensors in (*find_readings_of_text(file), file.tensors):
         found = identify_tensors(path, tensors)
         if found.identified:
-            return found
-    return identify_tensors(path, file.tensors)
+            break
+    return found
 
 
 def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
@@ -187,13 +177,15 @@ def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
     names = _find_positional_names(tensors)
     if not names:
         advice = f"no name speaks of positions: name one, as {file or 'FILE'}:NAME"
-        description = f"it holds {len(tensors)} tensors, and {advice}"
-        return Identification(file=file, matches=(), description=(description,))
-    identified = _identify_groups(groups({name: tensors[name] for name in names}))
-    matches = chain.from_iterable(group.matches for group in identified)
-    sentences = chain.from_iterable(group.description for group in identified)
+        sentence = f"it holds {len(tensors)} tensors, and {advice}"
+        return Identification(file=file, matches=(), description=(sentence,))
+    matches: list[Match] = []
+    description: list[str] = []
+    for group in _identify_groups(groups({name: tensors[name] for name in names})):
+        matches += group.matches
+        description += group.description
     return Identification(
-        file=file, matches=tuple(_merge_matches(matches)), description=tuple(sentences)
+        file=file, matches=tuple(_merge_matches(matches)), description=tuple(description)
     )
 
 
@@ -253,7 +245,20 @@ def _identify_group(
     """
     with time_limit() as limit:
         identified = _identify_together_or_apart(group, schedules)
-    return _with_doubt(identified) if limit.has_ended_search else identified
+    if limit.has_ended_search:
+        _add_doubt(identified)
+    return identified
+
+
+def _add_doubt(identified: _IdentifiedGroup) -> None:
+    """Add to the answer of a search that the time limit ended a sentence on that.
+
+    Another run, on a faster machine, may have another answer.
+    """
+    for number, match in enumerate(identified.matches):
+        identified.matches[number] = replace(match, undetermined=(*match.undetermined, CUT_OFF))
+    if identified.description:
+        identified.description.append(CUT_OFF)
 
 
 def _identify_together_or_apart(
@@ -261,55 +266,39 @@ def _identify_together_or_apart(
 ) -> _IdentifiedGroup:
     """Return the schemes that make tensors together, or else the schemes of each tensor.
 
-    One rope makes `cos` and `sin` together. A tensor that no scheme makes is described by its shape
-    and values.
+    One rope makes `cos` and `sin` together. A tensor that no scheme makes is described:
+    «pe: 64 × 8, float64, from -1 to 1, std 0.71».
 
     Args:
         group: The tensors, by name.
         schedules: The schedules of frequencies in vectors of the same file.
     """
-    matches = _find_first_matches(group, schedules)
-    if matches:
-        return _IdentifiedGroup(matches, [])
-    if len(group) > 1:
-        return _identify_one_by_one(group, schedules)
-    ((name, array),) = group.items()  # A single tensor has been tried already.
-    return _IdentifiedGroup([], [*describe(name, array)])
-
-
-def _with_doubt(identified: _IdentifiedGroup) -> _IdentifiedGroup:
-    """Return the answer of a search that the time limit ended, with a sentence on that.
-
-    Another run, on a faster machine, may have another answer.
-    """
-    matches = [
-        replace(match, undetermined=(*match.undetermined, CUT_OFF)) for match in identified.matches
-    ]
-    description = [*identified.description, CUT_OFF] if identified.description else []
-    return _IdentifiedGroup(matches, description)
-
-
-def _identify_one_by_one(
-    group: Mapping[str, Array], schedules: Sequence[SchedulePrior]
-) -> _IdentifiedGroup:
-    """Find the scheme of each tensor of a group that no scheme makes as a whole.
-
-    A tensor that no scheme makes is described: «pe: 64 × 8, float64, from -1 to 1, std 0.71».
-    """
-    matches: list[Match] = []
-    description: list[str] = []
+    identified = _IdentifiedGroup(_find_first_matches(group, schedules), [])
+    if identified.matches:
+        return identified
+    if len(group) == 1:
+        ((name, array),) = group.items()
+        identified.description.extend(describe(name, array))
+        return identified
     for name, array in group.items():
-        matches_of_tensor = _find_first_matches({name: array}, schedules)
-        matches += matches_of_tensor
-        if not matches_of_tensor:
-            description += describe(name, array)
-    return _IdentifiedGroup(matches, description)
+        matches, description = _identify_together_or_apart({name: array}, schedules)
+        identified.matches.extend(matches)
+        identified.description.extend(description)
+    return identified
+
+
+class _Reading(NamedTuple):
+    """A way to read tensors of one module."""
+
+    tensors: Mapping[str, Array]
+    edits: tuple[Edit, ...] = ()
+    """What the file holds instead, such as angles for their cosines."""
 
 
 def _find_first_matches(
     group: Mapping[str, Array], schedules: Sequence[SchedulePrior]
 ) -> list[Match]:
-    """Return the matches of the first way to read tensors that has any; none for empty tensors.
+    """Return the matches of the first way to read tensors that has any.
 
     A vector of 8192 numbers has none as it is, and one as 128 rows of 64 cosines.
 
@@ -317,105 +306,90 @@ def _find_first_matches(
         group: The tensors, by name.
         schedules: The schedules of frequencies in vectors of the same file.
     """
-    if not all(array.size for array in group.values()):
-        return []
-    for tensors in _find_ways_to_read(group):
-        matches = _find_matching_schemes(tensors, schedules)
+    for reading in _find_ways_to_read(group):
+        matches = [
+            _make_match(explanation, tuple(group), reading.edits)
+            for explanation in recognise(reading.tensors, schedules)
+        ]
         if matches:
-            return matches
+            return _likeliest_first(matches)
     return []
 
 
-def _find_ways_to_read(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
-    """Yield the ways to read tensors of one module, the likeliest first.
+def _find_ways_to_read(group: Mapping[str, Array]) -> Iterator[_Reading]:
+    """Yield the ways to read tensors of one module, which have the same shape, the likeliest first.
 
-    Integers stand for other numbers, as 127 in int8 does for 1.0; that is tried unless there are too
-    many elements. Then come the tensors as they are, and then all of them in rows of the same width,
-    if they were written without their shape: 8192 numbers as (128, 64).
+    First come the tensors as they are. Integers may stand for other numbers, as 127 in int8 does for 1.0.
+    Then come the cosines and sines of angles, and all tensors in rows of the same width, if they were
+    written without their shape: 8192 numbers as (128, 64).
     """
-    if all(array.size <= MAX_FULL_READ for array in group.values()):
-        numbers = from_integers(group)
-        if numbers:
-            yield numbers
-    yield group
-    widths_by_tensor = [{*find_row_widths(array)} for array in group.values()]
-    for width in sorted(set.intersection(*widths_by_tensor)):
-        yield {name: array.reshape(-1, width) for name, array in group.items()}
+    first, *others = group.values()
+    if not first.size:
+        return
+    yield _Reading(group)
+    if first.size <= MAX_FULL_READ:
+        yield _Reading(from_integers(group))
+        if not others:
+            yield from _read_angles(first)
+    for width in sorted(find_row_widths(first)):
+        yield _Reading({name: array.reshape(-1, width) for name, array in group.items()})
 
 
-def _find_matching_schemes(
-    group: Mapping[str, Array], schedules: Sequence[SchedulePrior]
-) -> list[Match]:
-    """Return the schemes that make some tensors, the likeliest first.
+def _read_angles(array: Array) -> Iterator[_Reading]:
+    """Yield the cosines and sines of a table that holds angles (position × frequency), if it does.
+
+    Some programs store `freqs` (L, d/2) and take cosines and sines of it later.
+    """
+    is_table_of_floats = array.dtype.kind == "f" and array.ndim == 2
+    if is_table_of_floats and are_angles(widened(array)):
+        angles = widened(array)
+        cos = np.cos(angles).astype(array.dtype)
+        sin = np.sin(angles).astype(array.dtype)
+        yield _Reading({"cos": cos, "sin": sin}, (Incomplete("angles"),))
+
+
+def _likeliest_first(matches: list[Match]) -> list[Match]:
+    """Return the matches of some tensors, the likeliest first.
 
     A rotation and a sinusoidal table may have the same values. Names such as `freqs_cis`, which state
     cosines and sines in one array, mean a rotation.
     """
-    matches = _recognise_schemes(group, schedules)
-    if any(role_of(name) == "both" for name in group):
+    if any(role_of(name) == "both" for name in matches[0].tensors):
         # False comes before True: rotations are first, and others keep their order.
         matches.sort(key=lambda match: match.scheme.applied_as != "rotation")
-    # If vLLM computes just these numbers, other schemes that come near to them are not meant.
-    by_runtime = [match for match in matches if match.runtimes]
-    return by_runtime or matches
+    return matches
 
 
-def _recognise_schemes(
-    group: Mapping[str, Array], schedules: Sequence[SchedulePrior]
-) -> list[Match]:
-    """Return the schemes that make some tensors, or the cosines and sines of angles that a tensor holds."""
-    matches = [_make_match(explanation) for explanation in recognise(group, schedules)]
-    if matches or len(group) > 1:
-        return matches
-    ((name, array),) = group.items()
-    return _match_angles(name, array, schedules)
-
-
-def _make_match(explanation: Explanation) -> Match:
+def _make_match(
+    explanation: Explanation, tensors: tuple[str, ...], edits_of_reading: tuple[Edit, ...]
+) -> Match:
     """Return the scheme that explains tensors, as `identify` reports it.
 
     An explanation lists everything by which tensors differ from the scheme's own tables (its edits).
     Two kinds of them are reported elsewhere: the rounding recipe is a parameter of the scheme, and
     the runtimes that compute such tables have a field of their own.
+
+    Args:
+        explanation: The explanation of the tensors as they were read.
+        tensors: Their names in the file.
+        edits_of_reading: What the file holds instead of what was read.
     """
     assert explanation.scheme is not None  # Tables are recognised by the scheme that makes them.
     runtimes: tuple[str, ...] = ()
+    edits = [*edits_of_reading]
     for edit in explanation.edits:
         if isinstance(edit, Runtime):
             runtimes = (edit.found, *edit.also)
-    reported_elsewhere = (Runtime, Recipe)
-    edits = [edit for edit in explanation.edits if not isinstance(edit, reported_elsewhere)]
+        elif not isinstance(edit, Recipe):
+            edits.append(edit)
     return Match(
         scheme=explanation.scheme,
         max_abs_error=explanation.residual,
-        tensors=explanation.tensors,
+        tensors=tensors,
         edits=tuple(edits),
         undetermined=undetermined(explanation),
         runtimes=runtimes,
     )
-
-
-def _match_angles(name: str, array: Array, schedules: Sequence[SchedulePrior]) -> list[Match]:
-    """Return the schemes of a table that holds angles (position × frequency), not their cosines.
-
-    Some programs store `freqs` (L, d/2) and take cosines and sines of it later. So both are
-    computed here and identified, and the match states that the file has angles.
-    """
-    is_table_of_floats = array.dtype.kind == "f" and array.ndim == 2
-    if not is_table_of_floats or array.size > MAX_FULL_READ:
-        return []
-    angles = widened(array)
-    if not are_angles(angles):
-        return []
-    cos_sin = {
-        "cos": np.cos(angles).astype(array.dtype),
-        "sin": np.sin(angles).astype(array.dtype),
-    }
-    matches = []
-    for match in _find_matching_schemes(cos_sin, schedules):
-        edits = (Incomplete("angles"), *match.edits)
-        matches.append(replace(match, tensors=(name,), edits=edits))
-    return matches
 
 
 def _merge_matches(matches: Iterable[Match]) -> list[Match]:
@@ -427,52 +401,30 @@ def _merge_matches(matches: Iterable[Match]) -> list[Match]:
     """
     merged: list[Match] = []
     for match in matches:
-        number = _find_same_table(merged, match)
-        if number is None:
+        for number, earlier in enumerate(merged):
+            if _are_parts(earlier, match):
+                merged[number] = _join_matches(earlier, match)
+                break
+        else:  # It is of no table that another match is of.
             merged.append(match)
-        else:
-            merged[number] = _join_matches(merged[number], match)
     return merged
-
-
-def _find_same_table(earlier: Sequence[Match], match: Match) -> int | None:
-    """Return the index of the first earlier match of the same table; None if there is none."""
-    for number, earlier_match in enumerate(earlier):
-        if _are_parts(earlier_match, match):
-            return number
-    return None
 
 
 def _are_parts(first: Match, second: Match) -> bool:
     """Return True if two matches are of different tensors of one table.
 
-    `cos` and `inv_freq` with the base 10000 are. Cosines in halves and sines interleaved are not: a
-    program that reads both needs one layout.
+    Their schemes are of one kind and compute the same function of the position. Rope(seq_len=64, dim=32)
+    and Rope(seq_len=128, dim=32, dtype="float16") do: rows and rounding differ, and frequencies do not.
+    Cosines in halves and sines interleaved are of two tables: a program that reads both needs one layout.
     """
     share_tensors = not set(first.tensors).isdisjoint(second.tensors)
     if first.scheme.name != second.scheme.name or share_tensors:
         return False
-    layout = first.scheme.value_of("layout", "")
-    if _hold_one_function_each(first, second) and layout != second.scheme.value_of("layout", ""):
-        return False
-    return _have_one_law(first.scheme, second.scheme)
-
-
-def _have_one_law(first: Scheme, second: Scheme) -> bool:
-    """Return True if two schemes of one kind compute the same function of the position.
-
-    Rope(seq_len=64, dim=32) and Rope(seq_len=128, dim=32, dtype="float16") do: rows and rounding
-    differ, and frequencies do not. With the base 500000, one would have other frequencies.
-    """
-    without_effect = first.inert_parameters & second.inert_parameters
-    ignored = {*_ROW_PARAMETERS, *_STORAGE, *without_effect}
-    names = first.parameters().keys() - ignored
-    return all(getattr(first, name) == getattr(second, name) for name in names)
-
-
-def _hold_one_function_each(first: Match, second: Match) -> bool:
-    """Return True if each of two matches is of cosines only, or of sines only."""
-    return first.holds_one_function and second.holds_one_function
+    without_effect = first.scheme.inert_parameters & second.scheme.inert_parameters
+    compared = first.scheme.parameters().keys() - {*_ROW_PARAMETERS, *_STORAGE, *without_effect}
+    if first.only_functions and second.only_functions:
+        compared |= {"layout"} & first.scheme.parameters().keys()
+    return all(first.scheme.value_of(name) == second.scheme.value_of(name) for name in compared)
 
 
 def _join_matches(first: Match, second: Match) -> Match:
@@ -481,7 +433,8 @@ def _join_matches(first: Match, second: Match) -> Match:
     A match holds the scheme that was found for some tensors. `inv_freq` shows no number of rows, but
     cosines do: the scheme of the cosines is taken for both.
     """
-    preferred = _choose_more_complete(first, second)
+    # The match that states a number of rows; of two such matches, that with more tensors.
+    preferred = max(first, second, key=lambda match: (match.has_length, len(match.tensors)))
     edits = preferred.edits
     if len(first.only_functions | second.only_functions) == 2:
         # Together they have cosines and sines, so that «cosines only» or «sines only» is dropped.
@@ -492,8 +445,3 @@ def _join_matches(first: Match, second: Match) -> Match:
         max_abs_error=max(first.max_abs_error, second.max_abs_error),
         edits=edits,
     )
-
-
-def _choose_more_complete(first: Match, second: Match) -> Match:
-    """Return the match that states a number of rows; of two such matches, that with more tensors."""
-    return max(first, second, key=lambda match: (match.has_length, len(match.tensors)))

@@ -16,7 +16,11 @@ from pecli.explain.computation import (
     SchemeComputation,
     WaveComputation,
 )
-from pecli.explain.frequency_schedule import FrequencySchedule, wave_parameters_of_schedule
+from pecli.explain.frequency_schedule import (
+    ALL_PAIRS,
+    FrequencySchedule,
+    wave_parameters_of_schedule,
+)
 from pecli.explain.hypothesis import Mistake
 from pecli.explain.planting import Tensors
 from pecli.explain.wave_tables import scheme_with_wave_parameters
@@ -41,11 +45,11 @@ def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | Non
     if isinstance(steps, (BiasComputation, SchemeComputation)):
         # attention biases, slope times distance, and tables that the engine has made already
         return wrong_tensors.every_row
-    if isinstance(steps, FrequencyComputation):  # a vector of frequencies: powers by NumPy
-        return None
-    if isinstance(steps, WaveComputation):  # cosines and sines
+    if isinstance(steps, WaveComputation) and not isinstance(steps, FrequencyComputation):
         return _exact_table(wrong_tensors, steps, mistake)
-    return None  # the rest, such as tables of which only some rows are wrong: cosines by NumPy
+    # Vectors of frequencies are powers by NumPy, and the rest, such as tables of which only some rows
+    # are wrong, cosines by NumPy.
+    return None
 
 
 def _exact_table(
@@ -153,7 +157,7 @@ def _scheme_of_schedule(schedule: FrequencySchedule, amplitude: float) -> Scheme
     A rotary scheme cannot multiply positions by 0.5, but a sinusoidal one can: it is taken if there is no
     rotary one. All pairs rotate in it: which ones do is no part of the frequencies.
     """
-    every_pair = replace(schedule, rotating=None)
+    every_pair = replace(schedule, rotating=ALL_PAIRS)
     usual_parameters = wave_parameters_of_schedule(every_pair, 2 * schedule.pairs, rows=1)
     of_rotary = usual_parameters._replace(amplitude=amplitude)
     rotary = scheme_with_wave_parameters(of_rotary, dtype="float64")

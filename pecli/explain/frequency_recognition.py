@@ -13,7 +13,7 @@ from pecli.explain.computation import TINY, standard_errors_of_powers
 from pecli.explain.explanation import Explanation
 from pecli.explain.first_choice import explain_by_plain_or_exact_schedule
 from pecli.explain.frequency_schedule import FrequencySchedule, wave_parameters_of_schedule
-from pecli.explain.hypotheses import accepted, explain_cases
+from pecli.explain.hypotheses import accepted, explain_by_kind, explain_cases
 from pecli.explain.hypothesis import Case
 from pecli.explain.measure import MeasuredFrequencies
 from pecli.explain.numbers import digits, plainest_number
@@ -72,9 +72,8 @@ def _largest_difference_of_libraries(values: Floats, dtype: str) -> float:
 
 def _may_be_frequencies(values: Floats) -> bool:
     """Return True for enough numbers ≥ 0: pairs that do not rotate have 0, but the first pair rotates."""
-    if len(values) < MIN_FREQUENCIES:
-        return False
-    return bool(np.isfinite(values).all() and (values >= 0).all() and values[0] > 0)
+    is_possible = np.isfinite(values) & (values >= 0)
+    return len(values) >= MIN_FREQUENCIES and bool(is_possible.all()) and values[0] > 0
 
 
 def _are_evenly_spaced(values: Floats, dtype: str) -> bool:
@@ -152,8 +151,10 @@ def _explain_by_schedule(values: Floats, prior: SchedulePrior) -> Iterator[Expla
     if scheme is None:
         return
     case = _case_of_vector(values, scheme)
-    yield from _explain_as_computed(case)
-    yield from _explain_by_recipes(case)
+    # As float64 or float32 gives them, without a mistake.
+    yield from explain_cases([case], tolerance=0.0, most_mistakes=0)
+    # Rounded to 16 bits, as some recipe of the scheme does.
+    yield from explain_by_kind(case, RoundedSteps)
     yield from _explain_by_coarse_storage(case, values)
 
 
@@ -161,11 +162,6 @@ def _case_of_vector(values: Floats, scheme: Positioned) -> Case:
     """Return what is to be explained: a vector, which should hold the frequencies of a scheme."""
     one_row = values[None]  # (1, pairs)
     return case_of(scheme, computation_of(scheme, ("inv_freq",)), {"inv_freq": one_row})
-
-
-def _explain_as_computed(case: Case) -> list[Explanation]:
-    """Return the explanation of frequencies that have no mistake, as float64 or float32 gives them."""
-    return explain_cases([case], tolerance=0.0, most_mistakes=0)
 
 
 def _explain_by_coarse_storage(case: Case, values: Floats) -> Iterator[Explanation]:
@@ -182,11 +178,3 @@ def _rotary_scheme_of(schedule: FrequencySchedule) -> Positioned | None:
     channels = 2 * schedule.pairs
     parameters = wave_parameters_of_schedule(schedule, channels, rows=1)
     return scheme_with_wave_parameters(parameters)
-
-
-def _explain_by_recipes(case: Case) -> Iterator[Explanation]:
-    """Yield explanations of frequencies that were rounded to 16 bits, as some recipe of the scheme does."""
-    recipes = case.scheme.recipe_names()
-    for rounded_steps in RoundedSteps.proposals(case):
-        if rounded_steps.recipe in recipes:
-            yield from accepted([case.supposing(rounded_steps)])

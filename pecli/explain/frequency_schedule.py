@@ -4,7 +4,8 @@ The engine's exact frequencies take a millisecond; a search asks hundreds of tim
 computed in float64.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -21,6 +22,9 @@ from pecli.explain.measure import Fit, MeasuredFrequencies, fit_number
 from pecli.explain.wave_tables import WaveParameters, wave_parameters
 
 NO_SCALING: Scaling = SCALINGS["none"]()
+
+ALL_PAIRS = 1 << 62
+"""A number of rotating pairs that no table has: all that it has turn."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,8 @@ class FrequencySchedule:
     scale: float = 1.0
     """Multiplies all frequencies, as if positions were multiplied."""
     scaling: Scaling = NO_SCALING
-    rotating: int | None = None
-    """The number of pairs that turn, if not all do."""
+    rotating: int = ALL_PAIRS
+    """The number of pairs that turn."""
     scaling_denominator: float | None = None
     """The denominator that the scaling uses, if it is not the exponent's."""
     applied: str = "once"
@@ -68,9 +72,7 @@ class FrequencySchedule:
             elif self.applied == "multiplied":
                 factors = unscaled / scaled
                 scaled = unscaled * factors
-        if self.rotating is not None:
-            scaled = np.where(pair < self.rotating, scaled, 0.0)
-        return np.asarray(scaled * self.scale)
+        return np.where(pair < self.rotating, scaled * self.scale, 0.0)
 
     def _scaled(self, frequencies: Floats) -> Floats:
         """Return frequencies as the scaling changes them, such as YaRN with a factor of 4."""
@@ -82,7 +84,7 @@ class FrequencySchedule:
     @property
     def rotating_pairs(self) -> int:
         """The number of pairs that turn."""
-        return self.pairs if self.rotating is None else self.rotating
+        return min(self.pairs, self.rotating)
 
     @property
     def scaling_name(self) -> str:
@@ -121,7 +123,7 @@ class FrequencySchedule:
     def unscaled(self) -> "FrequencySchedule":
         """Return the schedule without a scaling, in which all pairs rotate."""
         return replace(
-            self, scaling=NO_SCALING, rotating=None, applied="once", scaling_denominator=None
+            self, scaling=NO_SCALING, rotating=ALL_PAIRS, applied="once", scaling_denominator=None
         )
 
 
@@ -138,7 +140,7 @@ def schedule_of(waves: WaveParameters) -> FrequencySchedule:
         base=waves.base,
         scale=waves.scale,
         scaling=waves.scaling.with_defaults(),
-        rotating=None if do_all_rotate else waves.rotating_pairs,
+        rotating=ALL_PAIRS if do_all_rotate else waves.rotating_pairs,
     )
 
 
@@ -154,11 +156,27 @@ def _count_pairs(waves: WaveParameters) -> int:
     return max(1, channels // 2)  # A single channel is no whole pair, but holds a frequency.
 
 
-def fit_parameter(
+NO_FIT = Fit(math.nan, 0.0)
+"""The fit of a number that explains no frequencies: no other number is near it."""
+
+
+def fitted_number(
+    frequencies: Callable[[float], Floats], measured: MeasuredFrequencies, starts: Sequence[float]
+) -> Fit:
+    """Return the number that gives the measured frequencies; NO_FIT if none does.
+
+    Args:
+        frequencies: Returns the frequencies of all pairs for a number, such as a base.
+        measured: The frequencies of a table.
+        starts: Numbers to begin with, such as usual bases.
+    """
+    return fit_number(frequencies, measured, starts) or NO_FIT
+
+
+def fitted_parameter(
     schedule: FrequencySchedule, name: str, measured: MeasuredFrequencies, starts: Sequence[float]
-) -> Fit | None:
-    """Return the value of one number of a schedule for which it gives the measured frequencies; None if
-    none does.
+) -> Fit:
+    """Return the value of one number of a schedule for which it gives the measured frequencies, or NO_FIT.
 
     Frequencies 1, 0.1, 0.01 and 0.001 lead to the base 10000, if the schedule has four pairs.
 
@@ -172,7 +190,7 @@ def fit_parameter(
     def frequencies(value: float) -> Floats:
         return schedule.having(name, value).frequencies
 
-    return fit_number(frequencies, measured, starts)
+    return fitted_number(frequencies, measured, starts)
 
 
 def wave_parameters_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveParameters:

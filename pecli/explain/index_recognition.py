@@ -1,9 +1,9 @@
 """Identification of relative-position indices: usual buckets and windows are supposed."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from itertools import product
+from itertools import chain, product
 
 import numpy as np
 
@@ -29,8 +29,6 @@ T5_DISTANCES = (128, 256, 64, 512, 1024, 32, 40, 800)
 DEBERTA_BUCKETS = (256, 128, 512, 64, 32)
 DEBERTA_DISTANCES = (512, 256, 1024, 128)
 
-Settings = dict[str, int | bool]
-
 
 def recognise_index(tensors: Mapping[str, Array]) -> list[Explanation]:
     """Return the scheme of a relative-position index, as T5, DeBERTa and Swin have them.
@@ -42,77 +40,32 @@ def recognise_index(tensors: Mapping[str, Array]) -> list[Explanation]:
     """
     (array,) = tensors.values()
     index = array.reshape([size for size in array.shape if size != 1])
-    if not _is_square(index) or len(index) < MIN_LENGTH:
+    queries = max(index.shape, default=0)
+    if index.shape != (queries, queries) or queries < MIN_LENGTH:
         return []
-    styles = (_t5_schemes, _deberta_schemes, _swin_schemes)
-    return explain_by_first(styles, partial(_explain_by_style, index), most=1)
-
-
-def _is_square(array: Array) -> bool:
-    return array.ndim == 2 and array.shape[0] == array.shape[1]
-
-
-def _explain_by_style(
-    index: Array, schemes_of_length: Callable[[int], Iterator[Relative]]
-) -> list[Explanation]:
-    """Return the explanation of an index by the first scheme of a style that makes all its integers.
-
-    A style is the formula of a model, such as T5's. Its schemes have different settings, such as 32
-    buckets up to a distance of 128. Later schemes may make the same integers, if the index is short:
-    then the explanation has a doubt, a sentence that names their distances.
-
-    Args:
-        index: The integers (queries, keys).
-        schemes_of_length: Yields the schemes of the style for a number of queries, the usual one first.
-
-    Returns:
-        A list of one explanation; an empty list if no scheme makes the index.
-    """
-    schemes = schemes_of_length(len(index))
     # Comparing one row is fast, and rejects nearly all of about a hundred schemes.
-    candidates = [scheme for scheme in schemes if _makes_last_row(scheme, index)]
-    for number, scheme in enumerate(candidates, start=1):
-        explanation = _explain_by_scheme(index, scheme)
-        if explanation is not None:
-            later_candidates = candidates[number:]
-            doubts = _doubts_about_distance(scheme, later_candidates)
-            return [explanation.with_doubts(doubts)]
-    return []
+    candidates = [scheme for scheme in _usual_schemes(queries) if _makes_last_row(scheme, index)]
+
+    def explain(scheme: Relative) -> Iterator[Explanation]:
+        doubts = _doubts_about_distance(scheme, candidates)
+        for explanation in accepted(cases_of(scheme, {"index": index})):
+            yield explanation.with_doubts(doubts)
+
+    return explain_by_first(candidates, explain, most=1)
 
 
-def _explain_by_scheme(index: Array, scheme: Relative) -> Explanation | None:
-    """Return the explanation of an index by a scheme; None unless the scheme makes every integer of it."""
-    return next(accepted(cases_of(scheme, {"index": index})), None)
+def _usual_schemes(length: int) -> Iterator[Relative]:
+    """Yield the indices of so many queries that public models have, the usual settings of each first.
 
-
-def _t5_schemes(length: int) -> Iterator[Relative]:
-    """Yield T5's index with each usual setting, that of the encoder first, which sees later keys as well."""
-    for causal in (False, True):
-        for buckets, distance in product(T5_BUCKETS, T5_DISTANCES):
-            settings: Settings = {"buckets": buckets, "max_distance": distance, "causal": causal}
-            yield from _with_settings("t5", length, settings)
-
-
-def _deberta_schemes(length: int) -> Iterator[Relative]:
-    """Yield DeBERTa's index with each usual number of buckets and distance of the last one."""
-    for buckets, distance in product(DEBERTA_BUCKETS, DEBERTA_DISTANCES):
-        settings: Settings = {"buckets": buckets, "max_distance": distance}
-        yield from _with_settings("deberta", length, settings)
-
-
-def _with_settings(style: str, length: int, settings: Settings) -> Iterator[Relative]:
-    """Yield the scheme of a style with some settings; nothing if it refuses them.
-
-    256 buckets up to a distance of 64 are refused: they distinguish more distances than that.
+    T5's encoder, which sees later keys as well, comes before its causal decoder. Swin's windows are all
+    those with so many points: 6×8 and 8×6 for 48.
     """
-    try:
-        yield Relative(style, length, **settings)  # type: ignore[arg-type]
-    except ParameterError:
-        return
-
-
-def _swin_schemes(length: int) -> Iterator[Relative]:
-    """Yield every window with so many points: 6×8 and 8×6 for 48."""
+    t5 = product(("t5",), (False, True), T5_BUCKETS, T5_DISTANCES)
+    deberta = product(("deberta",), (False,), DEBERTA_BUCKETS, DEBERTA_DISTANCES)
+    for style, causal, buckets, distance in chain(t5, deberta):
+        # 256 buckets up to a distance of 64 are refused: they distinguish more distances than that.
+        with suppress(ParameterError):
+            yield Relative(style, length, causal=causal, buckets=buckets, max_distance=distance)
     for rows in range(1, length + 1):
         if length % rows == 0:
             yield Relative("swin", grid=GridSize((rows, length // rows)))
@@ -143,7 +96,7 @@ def _largest_index_of_window(window: GridSize) -> int:
     return row_offsets * column_offsets - 1
 
 
-def _doubts_about_distance(scheme: Relative, others: list[Relative]) -> tuple[str, ...]:
+def _doubts_about_distance(scheme: Relative, candidates: list[Relative]) -> tuple[str, ...]:
     """Return a sentence if a short index does not show the distance at which the last bucket begins.
 
     Keys from `max_distance` on are in the last bucket. With 12 keys there are none, so that 128 and 256
@@ -151,14 +104,16 @@ def _doubts_about_distance(scheme: Relative, others: list[Relative]) -> tuple[st
 
     Args:
         scheme: A scheme that makes the index.
-        others: Others that make its last row.
+        candidates: The schemes that make its last row, this one among them.
     """
-    distances = [str(other.max_distance) for other in others if _has_buckets_of(other, scheme)]
-    if not distances:
+    distances = [other.max_distance for other in candidates if _has_buckets_of(other, scheme)]
+    others = [str(distance) for distance in distances if distance != scheme.max_distance]
+    if not others:
         return ()
-    return (f"max_distance may also be {', '.join(distances)}: no key is so far away",)
+    return (f"max_distance may also be {', '.join(others)}: no key is so far away",)
 
 
 def _has_buckets_of(scheme: Relative, other: Relative) -> bool:
-    """Return True if two schemes of one style differ in the distance of their last bucket only."""
-    return scheme.buckets == other.buckets and scheme.causal == other.causal
+    """Return True if two schemes differ in the distance of their last bucket only."""
+    buckets = (scheme.style, scheme.buckets, scheme.causal)
+    return buckets == (other.style, other.buckets, other.causal)

@@ -1,5 +1,7 @@
 """Data that show something of a scheme: only then can several mistakes at once be found in them."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from pecli.engine.arrays import Floats, Indices
@@ -147,15 +149,15 @@ def _shows_waves(case: Case) -> bool:
     Such a mistake changes how columns are read: cosines and sines that are exchanged, or rows in reverse
     order, for example.
     """
-    if _has_waves(case):
-        return True
-    kinds = [kind for kind in MISTAKES if kind.changes_reading]
-    return any(_shows_waves_after(kind, case) for kind in kinds)
+    return any(map(_has_waves, _readings_of_columns(case)))
 
 
-def _shows_waves_after(kind: type[Mistake], case: Case) -> bool:
-    """Return True if the columns are waves once a mistake of some kind is supposed."""
-    return any(_has_waves(case.supposing(mistake)) for mistake in kind.suppositions(case))
+def _readings_of_columns(case: Case) -> Iterator[Case]:
+    """Yield the case, then the case with each mistake that changes how columns are read."""
+    yield case
+    for kind in MISTAKES:
+        if kind.changes_reading:
+            yield from map(case.supposing, kind.suppositions(case))
 
 
 def _has_waves(case: Case) -> bool:
@@ -187,10 +189,7 @@ def _has_straight_rows(case: Case) -> bool:
     middle = values[:, 1:-1]
     right = values[:, 2:]
     is_used = is_unmasked(right) & is_unmasked(middle) & is_unmasked(left)
-    if not is_used.any():
-        return True
-    bends = right - 2 * middle + left
-    largest = np.abs(values[is_unmasked(values)]).max()
-    is_straight = np.abs(bends[is_used]) <= STRAIGHT * largest
-    are_most_straight = is_straight.mean() > 0.5
-    return bool(are_most_straight)
+    bends = (right - 2 * middle + left)[is_used]
+    largest = np.abs(values[is_unmasked(values)]).max(initial=0.0)
+    is_bent = np.abs(bends) > STRAIGHT * largest
+    return bool(np.count_nonzero(is_bent) <= 0.5 * len(bends))

@@ -5,7 +5,6 @@ Each recogniser supposes schemes that measurements suggest, and `accept` compare
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import combinations
 
 import numpy as np
 
@@ -59,8 +58,10 @@ def recognise(
     with limited():  # It ends the block without an error if time is up or the arithmetic fails.
         check_time()
         narrowed = {name: as_float32(array) for name, array in tensors.items()}
-        recognisers = _choose_recognisers([*narrowed.values()], schedules_in_file)
-        explanations = explain_by_first(recognisers, lambda recogniser: recogniser(narrowed))
+        has_elements = any(array.size for array in narrowed.values())
+        if has_elements:
+            recognisers = _choose_recognisers([*narrowed.values()], schedules_in_file)
+            explanations = explain_by_first(recognisers, lambda recogniser: recogniser(narrowed))
     for_file = [_with_names_in_file(explanation, tensors) for explanation in explanations]
     return best(for_file)[:MAX_ANSWERS]
 
@@ -86,27 +87,26 @@ def _choose_recognisers(
 ) -> tuple[Recogniser, ...]:
     """Return the functions that may recognise arrays of such shapes and dtypes, in the order to try them.
 
-    Two arrays are cosines and sines. A single array can also be a bias, an index or a vector. Nothing
-    recognises empty arrays.
+    Two arrays are cosines and sines. A single array can also be a bias, an index or a vector.
 
     Args:
-        arrays: One array, or two that belong together.
+        arrays: One array, or two of the same shape and dtype that belong together.
         schedules_in_file: Schedules of frequencies that the same file holds as a vector.
     """
-    if not all(array.size for array in arrays):
-        return ()
-    recognise_tables = partial(recognise_waves, schedules_in_file=schedules_in_file)
-    if len(arrays) == 2:
-        are_tables = all(map(_may_be_table, arrays))
-        return (recognise_tables, recognise_grid) if are_tables else ()
-    (array,) = arrays
-    if _is_of_integers(array):
+    first, *others = arrays
+    of_tables: tuple[Recogniser, ...] = ()
+    if _may_be_table(first):
+        of_tables = (
+            partial(recognise_waves, schedules_in_file=schedules_in_file),
+            recognise_grid,
+        )
+    if others:
+        return of_tables
+    if _is_of_integers(first):
         return (recognise_index,)
-    if is_vector(array):
-        return _recognisers_of_vector(array)
-    if not _may_be_table(array):
-        return (recognise_bias,)
-    return recognise_bias, recognise_tables, recognise_grid
+    if is_vector(first):
+        return _recognisers_of_vector(first)
+    return recognise_bias, *of_tables
 
 
 def _is_of_integers(array: Array) -> bool:
@@ -164,9 +164,8 @@ def _with_names_in_file(explanation: Explanation, tensors: Tensors) -> Explanati
 
     The edit «stored in bfloat16» is left out if the scheme has this dtype: the scheme states it already.
     """
-    if explanation.scheme is not None:
-        explanation = explanation.without(Dtype(explanation.scheme.dtype))
-    return explanation.renamed(tensors)
+    assert explanation.scheme is not None  # Tables are recognised by the scheme that makes them.
+    return explanation.without(Dtype(explanation.scheme.dtype)).renamed(tensors)
 
 
 def groups(tensors: Tensors) -> list[dict[str, Array]]:
@@ -176,18 +175,14 @@ def groups(tensors: Tensors) -> list[dict[str, Array]]:
     """
     unpaired = dict(tensors)
     pairs = []
-    for first, second in combinations(tensors, 2):
-        cos, sin = (first, second) if "cos" in first.lower() else (second, first)
-        are_unpaired = cos in unpaired and sin in unpaired
-        if are_unpaired and _belong_together(cos, sin, tensors):
+    names_by_lower_case = {name.lower(): name for name in tensors}
+    for cos in tensors:
+        sin = names_by_lower_case.get(cos.lower().replace("cos", "sin"), cos)
+        is_name_of_pair = sin != cos and sin in unpaired
+        if is_name_of_pair and _are_alike(tensors[cos], tensors[sin]):
             pairs.append({cos: unpaired.pop(cos), sin: unpaired.pop(sin)})
     return pairs + [{name: array} for name, array in unpaired.items()]
 
 
-def _belong_together(cos: str, sin: str, tensors: Tensors) -> bool:
-    """Return True if two tensors have the same shape and dtype, and names such as `rope.cos` and `rope.sin`."""
-    if sin.lower() != cos.lower().replace("cos", "sin"):
-        return False
-    cosines = tensors[cos]
-    sines = tensors[sin]
+def _are_alike(cosines: Array, sines: Array) -> bool:
     return (cosines.shape, cosines.dtype) == (sines.shape, sines.dtype)

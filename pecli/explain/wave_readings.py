@@ -214,29 +214,22 @@ def _single_copy(array: Array) -> Arranged:
 
     (1, 32, 100, 64) whose 32 heads are equal becomes (100, 64), «repeated 32× along axis 1».
     """
-    # The axes that are left, by their number in the file: 1, 2 and 3 of (1, 32, 100, 64).
-    axes_left = [axis for axis, size in enumerate(array.shape) if size != 1]
-    single = array.reshape([array.shape[axis] for axis in axes_left])
+    single = array
     edits: list[Edit] = []
-    while single.ndim > 2:
-        axis_of_copies = _find_axis_of_copies(single)
-        if axis_of_copies is None:
-            break
-        axis_in_file = axes_left.pop(axis_of_copies)
-        edits.append(Repeated(axis_in_file, times=single.shape[axis_of_copies]))
-        single = np.take(single, 0, axis=axis_of_copies)
-    return Arranged(single, tuple(edits))
+    for axis, size in enumerate(array.shape):
+        is_matrix = np.count_nonzero(np.array(single.shape) > 1) <= 2
+        if size > 1 and not is_matrix and _are_copies(single, axis):
+            edits.append(Repeated(axis, times=size))
+            single = single.take([0], axis=axis)
+    return Arranged(single.squeeze(), tuple(edits))
 
 
-def _find_axis_of_copies(array: Array) -> int | None:
-    """Return the first axis along which everything is the same; None if there is none."""
-    for axis in range(array.ndim):
-        first = array.take([0], axis=axis)
-        second = array.take([1], axis=axis)
-        # Most axes differ in the second place already.
-        if np.array_equal(first, second, equal_nan=True) and bool((array == first).all()):
-            return axis
-    return None
+def _are_copies(array: Array, axis: int) -> bool:
+    """Return True if an array holds the same at all places of an axis."""
+    first = array.take([0], axis=axis)
+    second = array.take([1], axis=axis)
+    # Most axes differ in the second place already.
+    return np.array_equal(first, second, equal_nan=True) and bool((array == first).all())
 
 
 def _readings_of_two_tensors(first: Array, second: Array) -> Iterator[Readings]:

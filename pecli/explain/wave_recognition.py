@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import chain, product, repeat
+from itertools import chain, product
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from pecli.explain.catalogue.columns import NegatedFunctions, ReversedPairs, Swa
 from pecli.explain.catalogue.runtimes import ComputedByRuntime, runtimes_of
 from pecli.explain.catalogue.schedule_numbers import USUAL_BASES
 from pecli.explain.catalogue.used_rows import ReversedRows, Wrapped
-from pecli.explain.changed_schemes import permitted
+from pecli.explain.changed_schemes import permitted, with_parameters
 from pecli.explain.computation import FLOAT32_FUNCTION, Columns, WaveComputation
 from pecli.explain.explanation import Explanation
 from pecli.explain.first_choice import explain_by_first, explain_by_plain_or_exact_schedule
@@ -125,23 +125,13 @@ def _measured_tables(
             two tables, or as only cosines and as only sines.
         schedules_in_file: Schedules of frequencies that the same file holds as a vector.
     """
-    for reading, frequencies in zip(readings, _frequencies_by_reading(readings), strict=True):
+    frequencies: tuple[MeasuredFrequencies, ...] = ()
+    for number, reading in enumerate(readings):
+        # Columns turn equally fast whether they are read as cosines or as sines: they are measured once.
+        is_measured_already = number > 0 and reading.has_only_one_function
+        if not is_measured_already:
+            frequencies = reading.measured_frequencies()
         yield MeasuredTable(reading, frequencies, schedules_in_file)
-
-
-def _frequencies_by_reading(readings: Readings) -> Iterator[tuple[MeasuredFrequencies, ...]]:
-    """Yield the measured frequencies of each reading of a tensor.
-
-    A tensor of one function may be read as cosines or as sines. Its columns turn equally fast in both
-    readings, so that they are measured only once. Tensors of both functions are measured in each reading.
-    """
-    are_of_one_function = all(reading.has_only_one_function for reading in readings)
-    if are_of_one_function:
-        first_reading, *_ = readings
-        yield from repeat(first_reading.measured_frequencies(), len(readings))
-        return
-    for reading in readings:
-        yield reading.measured_frequencies()
 
 
 @dataclass(frozen=True)
@@ -315,10 +305,43 @@ def _explain_from_any_start(reading: WaveReading, case: Case) -> Iterator[Explan
 
     They have no mistakes, but may state how the table was stored or computed.
     """
+    yield from _explain_by_runtimes_with_usual_base(reading, _positioned(case))
     for scheme in _placed_schemes(reading, case):
         explanations = explain_cases([_case(reading, scheme)], tolerance=0.0, most_mistakes=0)
-        by_scheme = [_made_by_scheme(explanation, scheme) for explanation in explanations]
-        yield from _with_scheme_of_recipe(by_scheme)
+        yield from _with_nearest_command([_made_by_scheme(each, scheme) for each in explanations])
+
+
+def _explain_by_runtimes_with_usual_base(
+    reading: WaveReading, scheme: Positioned
+) -> Iterator[Explanation]:
+    """Yield explanations of a table by runtimes that compute it from a usual base near the fitted one.
+
+    llama.cpp multiplies frequencies by a rounded ratio again and again: those of base 1000000 are nearer
+    to base 1000002, which is then what was fitted.
+
+    Args:
+        reading: The table.
+        scheme: The scheme with the fitted base.
+    """
+    for base in numbers_near(USUAL_BASES, scheme.base, error=SAME_ROUNDED_BASE * scheme.base):
+        if base != scheme.base:
+            case = _case(reading, with_parameters(scheme, base=base))
+            for name, computed in runtimes_of(case.scheme):
+                runtime = ComputedByRuntime((name,), computed, tuple(reading.tensors))
+                yield from accepted([case.supposing(runtime)])
+
+
+def _with_nearest_command(explanations: list[Explanation]) -> Iterator[Explanation]:
+    """Yield the first of some explanations, with a command with `--recipe` instead of `--runtime` if it can.
+
+    A recipe states the dtype of each step. A runtime such as vLLM may compute the table of the recipe
+    float32-bfloat16-table. The answer names the runtime, but the recipe makes the table on every machine,
+    unless the runtime makes it more closely.
+    """
+    by_recipe = [each for each in explanations if not each.has_edit(Runtime)]
+    for first in explanations[:1]:
+        nearest = min((*by_recipe, first), key=lambda explanation: explanation.residual)
+        yield first.with_scheme_of_command(nearest.scheme)
 
 
 def _placed_schemes(reading: WaveReading, case: Case) -> Iterator[Positioned]:
@@ -329,20 +352,11 @@ def _placed_schemes(reading: WaveReading, case: Case) -> Iterator[Positioned]:
     scheme = _positioned(case)
     for start in _possible_starts(case):
         yield from _with_padding_row(reading, scheme, start)
-    relative = _with_relative_positions(reading, scheme)
-    if relative is not None:
+    # An odd number of rows may be at relative positions, of which the middle one is 0.
+    length, is_even = divmod(reading.rows + 1, 2)
+    relative = permitted(scheme, seq_len=length, relative=True)
+    if relative is not None and not is_even:
         yield relative
-
-
-def _with_relative_positions(reading: WaveReading, scheme: Positioned) -> Positioned | None:
-    """Return a scheme whose rows are at 2 1 0 −1 −2, as in Transformer-XL; None if it has none such.
-
-    There is an odd number of rows, of which the middle one is at position 0.
-    """
-    length, is_odd = divmod(reading.rows + 1, 2)
-    if is_odd or not reading.is_added:
-        return None
-    return permitted(scheme, seq_len=length, relative=True)
 
 
 def _explain_by_one_mistake(reading: WaveReading, case: Case) -> Iterator[Explanation]:
@@ -350,12 +364,7 @@ def _explain_by_one_mistake(reading: WaveReading, case: Case) -> Iterator[Explan
 
     Each mistake is supposed in the table as it is, and in numbers rounded to 4 decimals, if it lies on them.
     """
-    kinds = [*ONE_MISTAKE]
-    has_two_tensors = tuple(reading.tensors) == ("cos", "sin")
-    if not has_two_tensors:
-        # A table that is added may begin with either function: that is its reading, not a mistake.
-        kinds.remove(SwappedFunctions)
-    for stored, kind in product(with_storages(case), kinds):
+    for stored, kind in product(with_storages(case), ONE_MISTAKE):
         for explanation in explain_by_kind(stored, kind):
             yield _made_by_scheme(explanation, case.scheme)
 
@@ -394,37 +403,21 @@ def _made_by_scheme(explanation: Explanation, scheme: Scheme) -> Explanation:
     return explanation.with_scheme_of_command(scheme.computed_as(recipe))
 
 
-def _with_scheme_of_recipe(explanations: list[Explanation]) -> list[Explanation]:
-    """Return explanations, the first of which ends with a command with `--recipe` instead of `--runtime` if it can.
-
-    A recipe states the dtype of each step. A runtime such as vLLM may compute the table of the recipe
-    float32-bfloat16-table. The answer names the runtime, but the recipe makes the table on every machine.
-    """
-    by_recipe = [explanation for explanation in explanations if not explanation.has_edit(Runtime)]
-    if not by_recipe:
-        return explanations
-    first, *others = explanations
-    best_by_recipe = by_recipe[0]
-    if best_by_recipe.residual > first.residual:
-        return explanations  # The recipe makes the table less closely than the runtime.
-    return [first.with_scheme_of_command(best_by_recipe.scheme), *others]
-
-
 def _possible_starts(case: Case) -> Iterator[int]:
     """Yield the positions at which the first row may be: 0, then the one that a row in the middle shows.
 
     If row 50 is at position 4050, the first row is at position 4000.
     """
     yield 0
-    for row in case.observations.probed_rows:
-        position = _matching_position(case, int(row))
-        if position is not None and position > row:
-            yield position - int(row)
-            return
+    for row in case.observations.probed_rows.tolist():
+        for position in _matching_positions(case, row):
+            if position > row:
+                yield position - row
+                return
 
 
-def _matching_position(case: Case, row: int) -> int | None:
-    """Return the position whose row in the right table is nearest to a row of the data; None if none is near.
+def _matching_positions(case: Case, row: int) -> list[int]:
+    """Return the position whose row in the right table is nearest to a row of the data; nothing if none is near.
 
     This finds the offset of a table that starts at position 4,000, say. All positions up to 65,536 are
     candidates. Each column rules most of them out, so that few are left after the first columns.
@@ -439,9 +432,8 @@ def _matching_position(case: Case, row: int) -> int | None:
         is_near = errors <= START_SLACK * waves.amplitude
         positions = positions[is_near]
         total_errors = total_errors[is_near] + errors[is_near]
-    if not len(positions):
-        return None
-    return int(positions[total_errors.argmin()])
+    nearest_first: list[int] = positions[np.argsort(total_errors)].tolist()
+    return nearest_first[:1]
 
 
 def _values_of_column(waves: WaveComputation, column: int, positions: Indices) -> Floats:
@@ -473,63 +465,6 @@ def _with_padding_row(reading: WaveReading, scheme: Positioned, start: int) -> I
             empty_row = int(observed.sampled_rows[is_empty][0])
             yield with_parameter(from_start, "padding_idx", start + empty_row)
     yield from_start
-
-
-def _prefer_usual_base(
-    table: OrientedTable, prior: SchedulePrior, explanation: Explanation
-) -> Explanation:
-    """Return the explanation by a usual base, if a runtime computes the table from it; else the given one.
-
-    llama.cpp multiplies frequencies by a rounded ratio again and again: those of base 1000000 are nearer
-    to base 1000002, which is then what was fitted. So a usual base is tried if the given explanation
-    names a runtime, whose rounding may have moved the base.
-
-    Args:
-        table: The cosines and sines.
-        prior: The schedule with the fitted base: a formula of the frequencies.
-        explanation: The explanation of the table by this schedule.
-    """
-    usual_base = _usual_base_before_rounding(prior.schedule.base)
-    is_by_runtime = explanation.has_edit(Runtime)
-    if usual_base is None or not is_by_runtime:
-        return explanation
-    by_usual_base = _explain_by_schedule_of_runtime(
-        table, prior.schedule.having("base", usual_base)
-    )
-    return explanation if by_usual_base is None else by_usual_base
-
-
-def _explain_by_schedule_of_runtime(
-    table: OrientedTable, schedule: FrequencySchedule
-) -> Explanation | None:
-    """Return the first explanation that a runtime computes a table from a schedule; None if none does.
-
-    Of the schemes with these frequencies, only the likeliest one is tried, which comes first.
-    """
-    likeliest_scheme = next(table.schemes_with_frequencies_of(schedule), None)
-    if likeliest_scheme is None:
-        return None
-    by_runtimes = _explain_by_runtimes(_case(table.reading, likeliest_scheme))
-    return next(by_runtimes, None)
-
-
-def _usual_base_before_rounding(base: float) -> float | None:
-    """Return the usual base that a runtime's rounding of frequencies may have turned into another base.
-
-    It is 1000000 for 1000002. None is returned for 1000000 itself, and if no usual base is so near.
-    """
-    if base in USUAL_BASES:
-        return None
-    usual_nearby = numbers_near(USUAL_BASES, base, error=SAME_ROUNDED_BASE * base)
-    return next(iter(usual_nearby), None)
-
-
-def _explain_by_runtimes(case: Case) -> Iterator[Explanation]:
-    """Yield the explanation of a table by each runtime that computes it from the scheme of a case."""
-    tensors = tuple(case.observations.tensors)
-    for name, scheme in runtimes_of(case.scheme):
-        runtime = ComputedByRuntime(names=(name,), scheme=scheme, tensors=tensors)
-        yield from accepted([case.supposing(runtime)])
 
 
 class Attempt(NamedTuple):
@@ -566,8 +501,7 @@ class Attempt(NamedTuple):
             prior: The schedule, which gives these frequencies.
         """
         for scheme in table.schemes_with_frequencies_of(prior.schedule):
-            for explanation in self._explain_by_scheme(table.reading, scheme):
-                yield _prefer_usual_base(table, prior, explanation)
+            yield from self._explain_by_scheme(table.reading, scheme)
 
     def _explain_by_scheme(self, reading: WaveReading, scheme: Positioned) -> Iterator[Explanation]:
         """Yield explanations of a table by one scheme, with the mistakes that this attempt supposes.

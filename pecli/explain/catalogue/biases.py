@@ -389,10 +389,9 @@ def _order_of_slopes(measured: Floats, expected: Floats) -> tuple[int, ...]:
     The largest is matched with the largest, and so on down to the smallest. Measured slopes of 1/8,
     1/2, 1/4 for expected ones of 1/2, 1/4, 1/8 give the order 2 0 1.
     """
-    heads_by_measured_slope = np.argsort(-measured, kind="stable").tolist()
-    heads_by_expected_slope = np.argsort(-expected, kind="stable").tolist()
-    right_head_of = dict(zip(heads_by_measured_slope, heads_by_expected_slope, strict=True))
-    return tuple(right_head_of[head] for head in range(len(measured)))
+    order = np.empty(len(measured), np.intp)
+    order[np.argsort(-measured, kind="stable")] = np.argsort(-expected, kind="stable")
+    return tuple(order.tolist())
 
 
 @dataclass(frozen=True)
@@ -522,23 +521,12 @@ class OtherMask(BiasMistake):
         """
         every_row = slice(None)
         first_head = case.observations.matrix(every_row)[: bias.queries]  # (queries, keys)
-        mask_of_data = cls._read_from(first_head)
-        if mask_of_data is not None and mask_of_data._differs_from(bias):
-            yield mask_of_data
+        is_masked = first_head <= MASKED
+        for value in np.unique(first_head[is_masked])[:1].tolist():
+            # If several numbers mask, the comparison of all elements rejects this one.
+            if value != bias.mask or not np.array_equal(is_masked, bias.masked):
+                yield cls(value=value, masked=is_masked)
         yield cls(value=0.0, masked=bias.masked)
-
-    @classmethod
-    def _read_from(cls, head: Floats) -> Self | None:
-        """Return the mask of one head; None unless one number, such as −1e9, stands in all masked places."""
-        is_masked = head <= MASKED
-        mask_values = np.unique(head[is_masked])
-        if len(mask_values) != 1:
-            return None
-        return cls(value=float(mask_values[0]), masked=is_masked)
-
-    def _differs_from(self, bias: BiasComputation) -> bool:
-        """Return True if a bias has another number for its mask, or its mask at other places."""
-        return self.value != bias.mask or not np.array_equal(self.masked, bias.masked)
 
     @classmethod
     def examples_for_bias(cls, bias: BiasComputation, scheme: Alibi) -> Iterator[Self]:

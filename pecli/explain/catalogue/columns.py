@@ -258,8 +258,9 @@ class InvertedFrequencies(WaveMistake):
     computation_needs = (is_vector,)
 
     def plant_in_waves(self, waves: WaveComputation) -> WaveComputation:
-        if not isinstance(waves, FrequencyComputation):
-            raise TypeError("only vectors of frequencies can be inverted")
+        assert isinstance(
+            waves, FrequencyComputation
+        )  # Only vectors of frequencies can be inverted.
         return replace(waves, holds=self.holds)
 
     @classmethod

@@ -1,6 +1,5 @@
 """A small part that is wrong in a table that is right otherwise."""
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -88,23 +87,22 @@ class Damage(Mistake):
         proposal is yielded: there is none if more than MAX_SHARE of a tensor is damaged.
         """
         wrong_by_tensor = case.observations.by_tensor(case.wrong_elements)
-        damage_by_tensor = {
-            name: cls._damaged_part(case.specification, wrong)
-            for name, wrong in wrong_by_tensor.items()
-        }
-        damaged_tensors = [name for name, damage in damage_by_tensor.items() if damage.any()]
-        first, *others = damaged_tensors  # There is one, since some element is wrong.
-        damage = damage_by_tensor[first]
+        parts = np.array(
+            [cls._damaged_part(case.specification, wrong) for wrong in wrong_by_tensor.values()]
+        )  # (tensors, rows, columns)
+        is_damaged = parts.any(axis=(1, 2))
+        damage = parts[is_damaged][0]  # There is one, since some element is wrong.
         share = float(damage.mean())
-        are_alike = all(np.array_equal(damage, damage_by_tensor[name]) for name in others)
-        if share > MAX_SHARE or not are_alike:
-            return
-        yield cls(
-            damaged=np.concatenate(list(damage_by_tensor.values()), axis=1),
-            tensors=tuple(damaged_tensors),
-            wrong_elements=wrong_by_tensor[first],  # They show in which rows, say, all are damaged.
-            share=share,
-        )
+        are_alike = bool((damage == parts[is_damaged]).all())
+        if share <= MAX_SHARE and are_alike:
+            damaged_tensors = np.array([*wrong_by_tensor])[is_damaged].tolist()
+            yield cls(
+                damaged=np.concatenate(parts, axis=1),
+                tensors=tuple(damaged_tensors),
+                # They show in which rows, say, all damaged tensors are damaged.
+                wrong_elements=wrong_by_tensor[damaged_tensors[0]],
+                share=share,
+            )
 
     @classmethod
     def _damaged_part(cls, computation: Computation, wrong: Flags) -> Flags:
@@ -133,30 +131,19 @@ class Damage(Mistake):
         `cos` and `sin` of 8 rows are damaged in row 4 of each. Nothing is yielded if the part is not a
         small one of the tensors, as one row of two is.
         """
-        part = cls._part_in_middle(computation)
-        if part is None:
-            return
-        yield cls(
-            damaged=np.tile(part, computation.tensor_count),  # the same part of each, side by side
-            wrong_elements=part,  # All elements of the part are overwritten.
-            share=float(part.mean()),
-        )
-
-    @classmethod
-    def _part_in_middle(cls, computation: Computation) -> Flags | None:
-        """Return the row, column, head or element in the middle of one tensor, as flags (rows, columns).
-
-        An example of this damage, which is made without data, has it there. None is returned if the part
-        is not a small one of the tensor.
-        """
         columns_per_tensor = computation.column_count // computation.tensor_count
         no_elements = np.zeros((computation.rows, columns_per_tensor), bool)
         # The columns of rotated queries are those of several heads; a table is like one head.
         part_by_head = computation.by_head(no_elements)  # (heads, rows, columns)
         if not cls.is_small_part_of(part_by_head.shape):
-            return None
+            return
         part_by_head[cls._index_in_middle(part_by_head.shape)] = True
-        return computation.from_heads(part_by_head)
+        part = computation.from_heads(part_by_head)
+        yield cls(
+            damaged=np.tile(part, computation.tensor_count),  # the same part of each, side by side
+            wrong_elements=part,  # All elements of the part are overwritten.
+            share=float(part.mean()),
+        )
 
     @classmethod
     def _index_in_middle(cls, shape: tuple[int, ...]) -> tuple[int | slice, ...]:
@@ -391,7 +378,7 @@ def _is_garbage_vector(sizes: Floats) -> bool:
 
     The fastest pair of every model has a frequency of about 1, so that not all numbers are tiny.
     """
-    return bool((sizes < SMALL).all()) or _is_garbage(sizes, LONGEST)
+    return bool(sizes.max() < SMALL) or _is_garbage(sizes, LONGEST)
 
 
 def _are_garbage(rows: Floats, largest: float) -> bool:
@@ -413,50 +400,30 @@ def _are_garbage(rows: Floats, largest: float) -> bool:
 def _is_garbage(sizes: Floats, largest: float) -> bool:
     """Return True if more than 5 % of some numbers are those of no table: NaN, huge or tiny.
 
-    A mask, which is infinite or one large number among zeros, is no garbage; nor are waves that fade
-    away through ever smaller numbers.
+    A mask, which is infinite or one large number among zeros, is no garbage. Nor are waves that fade away: these pass
+    numbers of all sizes, such as 1e-20. Integers read as floats are numbers such as 4e-39, with nothing
+    between these and the usual ones.
 
     Args:
         sizes: Absolute values of numbers.
         largest: The size beyond which numbers are of no table.
     """
-    if _are_many_nan_or_huge(sizes, largest):
-        return True
     is_tiny = (sizes > 0) & (sizes < LARGEST_POINTER)
-    are_many_tiny = np.count_nonzero(is_tiny) > GARBAGE_SHARE * sizes.size
-    return bool(are_many_tiny and not _are_fading_waves(sizes))
-
-
-def _are_many_nan_or_huge(sizes: Floats, largest: float) -> bool:
-    """Return True if more than 5 % of some numbers are NaN or huge, unless the huge ones are a mask."""
     is_huge = (sizes > largest) & np.isfinite(sizes)
     is_nan_or_huge = np.isnan(sizes) | is_huge
-    are_many = is_nan_or_huge.mean() > GARBAGE_SHARE
-    if not are_many:
-        return False
-    has_tiny = ((sizes > 0) & (sizes < LARGEST_POINTER)).any()  # as no masked table has
-    is_mask = not has_tiny and _is_mask(sizes[is_huge], sizes[~is_nan_or_huge])
-    return not is_mask
-
-
-def _are_fading_waves(sizes: Floats) -> bool:
-    """Return True if tiny numbers are waves that fade away, not the bits of integers.
-
-    Waves fade through numbers of all sizes, such as 1e-20; integers read as floats are numbers such
-    as 4e-39, with nothing between these and the usual ones.
-    """
-    tiny = np.count_nonzero((sizes > 0) & (sizes < LARGEST_POINTER))
-    fading = np.count_nonzero((sizes >= LARGEST_POINTER) & (sizes < SMALL))
-    return bool(fading > MAX_FADING * tiny)
+    if is_nan_or_huge.mean() > GARBAGE_SHARE:
+        is_mask = not is_tiny.any() and _is_mask(sizes[is_huge], sizes[~is_nan_or_huge])
+        return not is_mask
+    is_fading = (sizes >= LARGEST_POINTER) & (sizes < SMALL)
+    are_fading_waves = is_fading.sum() > MAX_FADING * is_tiny.sum()
+    return bool(is_tiny.mean() > GARBAGE_SHARE and not are_fading_waves)
 
 
 def _is_mask(large: Floats, others: Floats) -> bool:
-    """Return True if large values are one number, which stands among zeros or is a usual mask: 1e9,
-    3.4e38.
-    """
-    if len(np.unique(large)) != 1:
-        return False
-    is_among_zeros = bool(len(others)) and not others.any()
-    exponent = math.log10(large[0])
-    is_power_of_ten = math.isclose(exponent, round(exponent), abs_tol=1e-6)
-    return is_among_zeros or is_power_of_ten or bool(large[0] > LARGEST_FLOAT32_MASK)
+    """Return True if large values are one number, which stands among zeros or is a usual mask: 1e9, 3.4e38."""
+    distinct = np.unique(large)
+    is_among_zeros = others.size > 0 and not others.any()
+    exponents = np.log10(distinct)
+    is_power_of_ten = np.allclose(exponents, np.rint(exponents), rtol=0, atol=1e-6)
+    is_usual = is_power_of_ten | (distinct > LARGEST_FLOAT32_MASK).all()
+    return len(distinct) == 1 and bool(is_among_zeros or is_usual)

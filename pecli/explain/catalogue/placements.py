@@ -23,9 +23,10 @@ from pecli.explain.catalogue.needs import (
     show_frequencies,
     show_phasors,
 )
-from pecli.explain.catalogue.schedule_numbers import NO_FIT, USUAL_BASES, fitted_number
+from pecli.explain.catalogue.schedule_numbers import USUAL_BASES
 from pecli.explain.changed_schemes import permitted
 from pecli.explain.computation import Computation, WaveComputation
+from pecli.explain.frequency_schedule import NO_FIT, fitted_number
 from pecli.explain.hypothesis import Case, Needs, Stage
 from pecli.explain.known_mistakes import have_an_axis_each, mistaken_schemes
 from pecli.explain.measure import Fit, MeasuredFrequencies
@@ -38,9 +39,6 @@ MROPE_AXES = 3
 SLOW_ANGLE = 0.5
 """Radians up to which a pair may have turned, so that four times as much is still less than a turn.
 """
-
-LISTED_COST = 0.02
-"""Cost of positions that have to be listed, in units of one mistake."""
 
 STRETCH_ERROR = 1e-3
 """Relative error of a stretch that is read off the angles of 16-bit tables."""
@@ -119,9 +117,7 @@ class OtherPlacement(WaveMistake):
         They follow from the scheme and the shape of its table, and not from the mistakes that are
         supposed so far. To find them, dozens of schemes are made.
         """
-        columns = columns_of(waves)
-        shape = (waves.rows, len(columns.columns.pair))
-        key = (cls, case.scheme, columns.tensors, shape)
+        key = (cls, case.scheme, columns_of(waves).tensors, _shape_of_table(waves))
         yield from case.once(key, lambda: list(cls.examples_for(waves, case.scheme)))
 
     @classmethod
@@ -133,31 +129,30 @@ class OtherPlacement(WaveMistake):
                 yield mistake
 
     @classmethod
-    def changed(cls, scheme: Scheme, edit: Edit, **changes: object) -> Iterator[Self]:
-        """Yield the mistake of a scheme with other parameters, named by an edit, if there is such a
-        scheme.
+    def changed(cls, scheme: Scheme, edit: Parameter, **changes: object) -> Iterator[Self]:
+        """Yield the mistake of a scheme with other parameters, named by an edit.
+
+        Nothing is yielded if there is no such scheme, or if the expected value was found.
         """
         other = permitted(scheme, **changes)
-        if other is not None:
+        if other is not None and edit.found != edit.expected:
             yield cls(_placed(other), (edit,))
 
     def has_shape_of(self, computation: Computation) -> bool:
         """Return True if the scheme's table has the same rows and columns."""
         assert isinstance(computation, WaveComputation)
-        other = self.plant_in_waves(computation)
-        columns = len(columns_of(computation).columns.pair)
-        return other.rows == computation.rows and len(columns_of(other).columns.pair) == columns
-
-    @property
-    def cost(self) -> float:
-        """Another grid or style is a shorter answer than other positions of every row."""
-        return super().cost if self.scheme.grid else super().cost + LISTED_COST
+        return _shape_of_table(self.plant_in_waves(computation)) == _shape_of_table(computation)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return self.named
 
     def scheme_after(self, scheme: Scheme) -> Scheme:
         return self.scheme
+
+
+def _shape_of_table(waves: WaveComputation) -> tuple[int, int]:
+    """Return the rows and columns of a table."""
+    return waves.rows, len(columns_of(waves).columns.pair)
 
 
 class OtherSections(OtherPlacement):
@@ -178,15 +173,13 @@ class OtherSections(OtherPlacement):
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
-        """Measure which pairs follow time, height and width; yield these unless they are expected.
+        """Yield the sections that the data show: the pairs that follow time, height and width.
 
         M-RoPE's sections are the numbers of pairs that follow each axis of positions: of 64 pairs,
         Qwen2-VL gives the first 16 to time, the next 24 to height and the last 24 to width.
         """
         expected = _sections_of(case.scheme)
-        measured = best_sections(case, waves)
-        if measured != expected:
-            yield from cls._with_sections(case.scheme, expected, measured)
+        yield from cls._with_sections(case.scheme, expected, best_sections(case, waves))
 
     @classmethod
     def _with_sections(
@@ -218,7 +211,7 @@ class OtherAxes(OtherPlacement):
 
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
-        """Measure how many channels follow each axis of a grid; yield these unless they are expected.
+        """Yield the number of channels that follow each axis of a grid, as the data show it.
 
         The 64 channels of a video model may be 16 for time, 24 for height and 24 for width. If the
         table shows 24, 24 and 16, an implementation gave the axes in another order.
@@ -233,8 +226,7 @@ class OtherAxes(OtherPlacement):
             return  # A supposed mistake of positions put all pairs on one axis.
         positions = waves.positions[:, case.observations.sampled_rows]  # (axes, rows)
         channels = _channels_following_each_axis(case.phasors, positions[axes_in_order])
-        if channels != expected:
-            yield from cls._with_channels(case.scheme, expected, channels)
+        yield from cls._with_channels(case.scheme, expected, channels)
 
     @classmethod
     def _with_channels(
@@ -325,13 +317,14 @@ class OtherGridSpan(OtherPlacement):
         stretch = _stretch(case, waves)
         error = STRETCH_ERROR * abs(stretch) * expected
         for span in plain_numbers(stretch * expected, error):
-            if span != expected and span > 0:
-                yield from cls._with_span(case.scheme, span)
+            yield from cls._with_span(case.scheme, span)
 
     @classmethod
     def _with_span(cls, scheme: Scheme, found: float) -> Iterator[Self]:
-        expected = None if scheme.value_of("grid_base") is None else _span_of(scheme)
-        return cls.changed(scheme, Parameter("grid_base", expected, found), grid_base=(found,))
+        (stated,) = scheme.value_of("grid_base") or (None,)
+        if found != _span_of(scheme):
+            edit = Parameter("grid_base", stated, found)
+            yield from cls.changed(scheme, edit, grid_base=(found,))
 
 
 def _stretch(case: Case, waves: WaveComputation) -> float:
@@ -374,8 +367,7 @@ class OtherGridBase(OtherPlacement):
         """Yield the bases that give the measured frequencies, except the expected one."""
         expected = _placed(case.scheme).base
         for base in _bases_to_test(_placed(case.scheme), case.measured_frequencies):
-            if base != expected:
-                yield from cls.changed(case.scheme, Parameter("base", expected, base), base=base)
+            yield from cls.changed(case.scheme, Parameter("base", expected, base), base=base)
 
 
 def _bases_to_test(scheme: Positioned, measured: MeasuredFrequencies | None) -> list[float]:
@@ -435,8 +427,7 @@ class OtherAxisFactors(OtherPlacement):
             fit = _fitted_axis_factor(scheme, axis, case.frequencies, waves.axes)
             if fit != NO_FIT:
                 factors[axis] = plainest_number(fit.value, fit.error)
-        if tuple(factors) != _axis_factors(scheme):
-            yield from cls._with_factors(scheme, tuple(factors))
+        yield from cls._with_factors(scheme, tuple(factors))
 
     @classmethod
     def _with_factors(cls, scheme: Scheme, found: tuple[float, ...]) -> Iterator[Self]:
@@ -519,10 +510,10 @@ class OtherPlacementAndBase(OtherPlacement):
     def _with_bases(cls, case: Case, placement: OtherPlacement) -> Iterator[Self]:
         expected = _placed(case.scheme).base
         for base in _bases_to_test(placement.scheme, case.measured_frequencies):
-            if base not in (expected, placement.scheme.base):
-                moved = permitted(placement.scheme, base=base)
-                if moved is not None:
-                    yield cls(moved, (*placement.named, Parameter("base", expected, base)))
+            if base != expected:
+                edit = Parameter("base", expected, base)
+                for other_base in OtherGridBase.changed(placement.scheme, edit, base=base):
+                    yield cls(other_base.scheme, (*placement.named, edit))
 
 
 def _solved_base(scheme: Positioned) -> tuple[float, ...]:

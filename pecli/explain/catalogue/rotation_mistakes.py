@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import product, starmap
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -116,8 +116,9 @@ def has_resizable_pairs(rotated: RotatedComputation) -> bool:
     The sections of M-RoPE have as many pairs as rotate, and pairs that a partial factor leaves out
     of a schedule are not rotated in any case.
     """
-    has_one_schedule = rotated.schedule is not None and rotated.schedule.rotating is None
-    return has_one_schedule and has_one_axis(rotated)
+    if rotated.schedule is None or not has_one_axis(rotated):
+        return False
+    return rotated.schedule.rotating_pairs == rotated.schedule.pairs
 
 
 def with_channels(rotated: RotatedComputation, **changes: Any) -> RotatedComputation:
@@ -496,12 +497,15 @@ class NarrowTables(NarrowArithmetic):
 class NarrowModule(NarrowArithmetic):
     """Positions, frequencies or phases in 16 bits, and then tables, or products as well."""
 
-    recipe: str
-    dtype: str
+    recipe: str  # It begins with the dtype.
     has_narrow_products: bool
     summary = "a rotary module that was cast to 16 bits: steps, tables and products are rounded"
     seen_in = ("model.half() and model.to(torch.bfloat16), which cast inv_freq as well",)
     weight = 1.3  # Tables that are only rounded are the shorter answer, even if float32 arithmetic shows.
+
+    @property
+    def dtype(self) -> str:
+        return self.recipe.split("-")[0]
 
     def plant_in_rotation(self, rotated: RotatedComputation) -> RotatedComputation:
         products = self.dtype if self.has_narrow_products else None
@@ -510,10 +514,7 @@ class NarrowModule(NarrowArithmetic):
 
     @classmethod
     def examples_for_rotation(cls, rotated: RotatedComputation) -> Iterator[Self]:
-        for recipe in RECIPES:
-            dtype = "bfloat16" if recipe.startswith("bfloat16") else "float16"
-            for has_narrow_products in (True, False):
-                yield cls(recipe=recipe, dtype=dtype, has_narrow_products=has_narrow_products)
+        yield from starmap(cls, product(RECIPES, (True, False)))
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         if self.has_narrow_products:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -56,12 +55,13 @@ class ComputedByRuntime(Mistake):
         a file, so that they are yielded as one proposal that names both. It is only a proposal: a few
         rows are compared here, and all of them later.
         """
-        runtimes_by_table: dict[bytes, list[Self]] = {}
+        names_by_table: dict[bytes, tuple[str, ...]] = {}
+        runtimes: dict[bytes, Self] = {}  # the first one of each table
         for runtime, table in cls._agreeing_in_few_rows(case):
-            runtimes_by_table.setdefault(table, []).append(runtime)
-        for runtimes_of_table in runtimes_by_table.values():
-            all_names = chain.from_iterable(runtime.names for runtime in runtimes_of_table)
-            yield replace(runtimes_of_table[0], names=tuple(all_names))
+            names_by_table[table] = (*names_by_table.get(table, ()), *runtime.names)
+            runtimes.setdefault(table, runtime)
+        for table, names in names_by_table.items():
+            yield replace(runtimes[table], names=names)
 
     @classmethod
     def _agreeing_in_few_rows(cls, case: Case) -> Iterator[tuple[Self, bytes]]:

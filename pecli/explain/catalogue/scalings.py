@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -20,10 +20,9 @@ from pecli.explain.catalogue.schedule_numbers import (
     OtherBase,
     OtherScale,
     ParameterMistake,
-    fitted_parameter,
 )
 from pecli.explain.computation import WaveComputation
-from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule
+from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fitted_parameter
 from pecli.explain.hypothesis import Case
 from pecli.explain.measure import Fit, MeasuredFrequencies, fit_several_numbers
 from pecli.explain.numbers import plain_numbers
@@ -491,9 +490,9 @@ class ScalingReadDifferently(ScheduleMistake):
     def edits(self, case: Case) -> tuple[Edit, ...]:
         """Return the numbers of the scaling that differ, as «beta_fast is 1 (the spec says 32)»."""
         expected = case.expected_schedule.scaling
-        if isinstance(expected, LongRope) and isinstance(self.scaling, LongRope):
-            return (divisors_edit(case.scheme, expected.divisors, self.scaling.divisors),)
         found = self.scaling.with_defaults()  # as the expected one is
+        if isinstance(found, LongRope):
+            return (divisors_edit(case.scheme, cast(LongRope, expected).divisors, found.divisors),)
         edits = []
         for name in expected.frequency_parameters():
             expected_value = getattr(expected, name)

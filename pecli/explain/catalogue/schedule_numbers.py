@@ -1,7 +1,7 @@
 """Other values of the parameters from which frequencies and amplitudes follow."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -19,14 +19,20 @@ from pecli.explain.catalogue.kinds import (
 from pecli.explain.catalogue.needs import has_schedule, show_frequencies
 from pecli.explain.changed_schemes import permitted
 from pecli.explain.computation import Computation, FrequencyComputation, WaveComputation
-from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fit_parameter
+from pecli.explain.frequency_schedule import (
+    NO_SCALING,
+    FrequencySchedule,
+    fitted_number,
+    fitted_parameter,
+)
 from pecli.explain.hypothesis import Case, Stage
-from pecli.explain.measure import Fit, MeasuredFrequencies, fit_number
+from pecli.explain.measure import Fit, MeasuredFrequencies
 from pecli.explain.numbers import digits, numbers_near, plain_numbers
 from pecli.explain.wave_tables import wave_edit
 
 USUAL_BASES = (
     10000.0, 500000.0, 1e6, 150000.0, 1000.0, 100.0, 1e5, 5e6, 1e7, 160000.0, 2e6, 8e6, 1e8, 25000.0, 40000.0, 32000.0,
+    50000.0, 1e9, 1.2e7,
 )  # fmt: skip
 """Bases that public models have, the likeliest first."""
 
@@ -35,29 +41,6 @@ HIDDEN_SIZES = (512, 768, 1024, 1536, 2048, 2560, 3072, 4096, 5120, 6144, 7168, 
 """
 
 DEGREES = 180 / math.pi
-
-NO_FIT = Fit(math.nan, 0.0)
-"""The fit of a number that explains no frequencies: no other number is near it."""
-
-
-def fitted_number(
-    frequencies: Callable[[float], Floats], measured: MeasuredFrequencies, starts: Sequence[float]
-) -> Fit:
-    """Return the number that gives the measured frequencies; NO_FIT if none does.
-
-    Args:
-        frequencies: Returns the frequencies of all pairs for a number, such as a base.
-        measured: The frequencies of a table.
-        starts: Numbers to begin with, such as usual bases.
-    """
-    return fit_number(frequencies, measured, starts) or NO_FIT
-
-
-def fitted_parameter(
-    schedule: FrequencySchedule, name: str, measured: MeasuredFrequencies, starts: Sequence[float]
-) -> Fit:
-    """Return the value of a schedule's number that gives the measured frequencies, or NO_FIT."""
-    return fit_parameter(schedule, name, measured, starts) or NO_FIT
 
 
 @dataclass(frozen=True)
@@ -226,16 +209,6 @@ class OtherScale(ParameterMistake):
         yield from super().proposals_for_schedule(case, schedule)
         for usual in cls.usual_values:
             yield cls(schedule.scale * usual)
-
-    @classmethod
-    def plain_values_near(cls, value: float, error: float) -> Iterator[float]:
-        """Yield plain scales, and plain fractions below 1: 1/3 for 0.33334 ± 0.0001."""
-        yield from super().plain_values_near(value, error)
-        if value < 1:
-            error_of_inverse = error / value**2
-            for inverse in plain_numbers(1 / value, error_of_inverse):
-                if digits(inverse) <= 2:
-                    yield 1 / inverse
 
 
 def has_decreasing_frequencies(waves: WaveComputation) -> bool:

@@ -118,12 +118,11 @@ def _other_values(scheme: Scheme) -> Iterator[tuple[str, object]]:
     A flag is turned round, an option replaced by each other one, a window of 8×6 becomes 6×8, a
     shard of heads another shard, and a number its default, its double, or a usual number.
     """
+    has_no_mistakes = SKIPPED | scheme.inert_parameters
     for name, parameter in scheme.parameters().items():
-        if name in SKIPPED or name in scheme.inert_parameters:
-            continue
         value = getattr(scheme, name)
         for likely_value in _likely_values(parameter, value, default_of(type(scheme), name)):
-            if likely_value != value:
+            if name not in has_no_mistakes and likely_value != value:
                 yield name, likely_value
 
 

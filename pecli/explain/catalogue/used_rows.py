@@ -251,10 +251,9 @@ class OnePosition(RowMistake):
     @classmethod
     def proposals_for_waves(cls, case: Case, waves: WaveComputation) -> Iterator[Self]:
         """Yield the median measured position, or 0 if none is measured and all rows are equal."""
+        yield cls(0)
         if show_other_rows(case):
             yield cls(int(np.nanmedian(located_rows(case).used)))
-        elif (case.observations.sample == case.observations.sample[0]).all():
-            yield cls(0)
 
     @classmethod
     def examples_for_waves(cls, waves: WaveComputation) -> Iterator[Self]:
