@@ -1,6 +1,6 @@
 """A tensor of a file, compared with what it should be."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -90,11 +90,6 @@ class CheckedTensor:
     def is_to_explain(self) -> bool:
         """True if values differ, and copies of the table do not differ from each other."""
         return self.result.mismatched != 0 and not isinstance(self.result.finding, CopiesDiffer)
-
-    def without_tables(self, names: Container[str]) -> "CheckedTensor":
-        """Return the tensor with only those of its tables that do not have one of some names."""
-        others = {name: table for name, table in self.found_tables.items() if name not in names}
-        return replace(self, found_tables=others)
 
 
 def _find_doubt_about_functions(
