@@ -15,6 +15,6 @@ def compute_digest(arrays: Iterable[Array]) -> str:
     """Return the sha256 of the bytes of all arrays, in their order."""
     digest = sha256()
     for array in arrays:
-        for rows in np.array_split(array, max(1, array.nbytes // HASHED_BYTES)):
+        for rows in np.array_split(np.atleast_1d(array), max(1, array.nbytes // HASHED_BYTES)):
             digest.update(raw_bytes(rows))
     return digest.hexdigest()

@@ -10,6 +10,7 @@ import numpy as np
 from pecli.checks.diagnosis import diagnose
 from pecli.checks.printed import widen_for_printed
 from pecli.checks.verification import Verification
+from pecli.checks.verify.table_settings import refuse_options
 from pecli.checks.verify.tensor_pairs import TensorPair, pair_tensors
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
 from pecli.compare.problems import NotFinite, PaddingNotFinite, Problem
@@ -27,7 +28,7 @@ from pecli.engine.arrays import (
 from pecli.engine.edits import Edit, Rotation
 from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import KindError, ParameterError, bracketed
+from pecli.errors import ParameterError, bracketed
 from pecli.explain import search
 from pecli.explain.array_computation import ArrayComputation, ArrayObservations, case_of_arrays
 from pecli.explain.array_values import ExpectedAndFound, factor_edits, plain_factor
@@ -95,7 +96,7 @@ def verify_added(
         KindError: If there are such options.
         ParameterError: If shapes do not belong together, or the table is too short.
     """
-    _refuse_options(others)
+    refuse_options(others, "inputs have positions, an offset or an attention_mask", "leave it out")
     added_table = _AddedTable.of(table)
     rows = row_positions(positions, attention_mask, offset=offset)
     matched = pair_tensors(after, before)
@@ -115,13 +116,6 @@ def verify_added(
         readings={check.result.name: check.note for check in checks if check.note},
         unchecked=matched.unmatched,
     )
-
-
-def _refuse_options(others: NamedValues) -> None:
-    """Raise KindError for the first option of `verify` that does not go with added rows, if any."""
-    for name in others:
-        rule = "inputs have positions, an offset or an attention_mask"
-        raise KindError(name, "given", rule, "leave it out")
 
 
 class _AddedTable(NamedTuple):

@@ -1,9 +1,8 @@
 """A file, or arrays, compared with the tables of a scheme."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from pecli.checks.checked_tensor import CheckedTensor
 from pecli.checks.conclusion import add_unchecked_and_doubts, make_answer
@@ -59,19 +58,20 @@ def verify_scheme(
     """
     check = _SchemeCheck(file=file, scheme=scheme, tolerance=tolerance, any_dtype=any_dtype)
     tables_by_tensor = check.find_named_tables()  # {"rope_cos": ["cos"]}
-    problems: list[FileProblem | str] = []
     is_named = bool(tables_by_tensor)
-    if _is_saved_alone(file, is_named=is_named, is_one_tensor=is_one_tensor):
-        checked = check.check_only_tensor()
-    else:
-        checked = check.check_named_tensors(tables_by_tensor)
-        problems += check.find_missing_tables(checked.tensors)
+    is_alone = _is_saved_alone(file, is_named=is_named, is_one_tensor=is_one_tensor)
+    if is_alone:
+        # Without a name it may be any table, and the result has the name of the nearest.
+        tables_by_tensor = {name: tables_by_tensor.get(name, []) for name in file.tensors}
+    readings = check.find_readings(tables_by_tensor)
+    checked = check.compare(readings, tables_by_tensor, named_by_table=is_alone)
+    problems: list[FileProblem | str] = []
+    if not is_alone:
+        problems += check.find_missing_tables(checked)
     # Cosines c0 c1 c0 c1 beside sines s0 s0 s1 s1: each is right, but no rotation can use both.
-    problems += find_doubling_problems(checked.doublings)
-    answer = make_answer(
-        path, scheme.name, checked.tensors, tolerance, problems, search_reasons=reasons
-    )
-    return add_unchecked_and_doubts(answer, checked.tensors, file.tensors, tolerance)
+    problems += find_doubling_problems(_list_doublings(readings.values()))
+    answer = make_answer(path, scheme.name, checked, tolerance, problems, search_reasons=reasons)
+    return add_unchecked_and_doubts(answer, checked, file.tensors, tolerance)
 
 
 def _is_saved_alone(file: LoadedFile, *, is_named: bool, is_one_tensor: bool) -> bool:
@@ -91,13 +91,6 @@ def _is_saved_alone(file: LoadedFile, *, is_named: bool, is_one_tensor: bool) ->
     return is_one_tensor or are_relative or not is_named
 
 
-class _CheckedTables(NamedTuple):
-    """Tensors that were compared with tables, and how those that could be read double their columns."""
-
-    tensors: list[CheckedTensor]
-    doublings: list[Doubling]
-
-
 @dataclass(eq=False)
 class _SchemeCheck:
     """The tensors of a file compared with the tables of a scheme.
@@ -114,12 +107,10 @@ class _SchemeCheck:
     tolerance: Tolerance
     any_dtype: bool
 
-    _candidates_by_dtype: dict[str, Sequence[CandidateTable]] = field(default_factory=dict)
-
     @cached_property
     def table_names(self) -> list[str]:
         """The names of the scheme's tables in its order, each once: cos, sin, cos_sin, inv_freq."""
-        candidates = self._find_candidates(self.scheme.dtype)
+        candidates = _make_candidates_in_dtype(self.scheme, self.scheme.dtype)
         return [*dict.fromkeys(candidate.name for candidate in candidates)]
 
     def order(self, tensor: str) -> int:
@@ -128,58 +119,57 @@ class _SchemeCheck:
             return self.table_names.index(tensor)
         return len(self.table_names)
 
-    def find_tables_named(self, tensor: str, present: Collection[str]) -> list[str]:
+    def find_tables_named(self, tensor: str) -> list[str]:
         """Return the tables of the scheme that a tensor may be, judging by its name.
 
-        A tensor `rope_cos` may be the table `cos`. If the scheme has one table for sliding and one for
-        full layers, `sliding.cos` and `full.cos`, then `model.sliding.rope_cos` may be the first of
-        them. The name `rope_cos` states neither, so that it may be none.
-
-        Args:
-            tensor: The name: that of a table, or one that means a table, as `rope_cos` does.
-            present: Names of tables that the file has; these are not meant by other names.
+        A tensor `rope_cos` may be the table `cos`, unless the file has a tensor `cos` as well. If the
+        scheme has one table for sliding and one for full layers, `sliding.cos` and `full.cos`, then
+        `model.sliding.rope_cos` may be the first of them. The name `rope_cos` states neither, so that
+        it may be none.
         """
         if tensor in self.table_names:
             return [tensor]
-        absent = [table for table in self.table_names if table not in present]
-        return [table for table in absent if _may_mean(tensor, table)]
+        tensors = self.file.tensors
+        return [
+            table for table in self.table_names if table not in tensors and _may_mean(tensor, table)
+        ]
 
     def find_named_tables(self) -> dict[str, list[str]]:
         """Return, by tensor in the order of the scheme, the tables that it may be by its name.
 
         Tensors whose names mean none are left out.
         """
-        tensors = self.file.tensors
         named = {}
-        for name in sorted(tensors, key=self.order):
-            tables = self.find_tables_named(name, tensors)
+        for name in sorted(self.file.tensors, key=self.order):
+            tables = self.find_tables_named(name)
             if tables:
                 named[name] = tables
         return named
 
-    def check_only_tensor(self) -> _CheckedTables:
-        """Compare the only tensor of the file with the nearest table, by whose name the result goes."""
-        (name,) = self.file.tensors
-        tables = self.find_tables_named(name, present=())
-        readings = self._find_readings({name: tables})
-        checked = self._check(name, readings[name], tables, label="")
-        return _CheckedTables([checked], _list_doublings(readings.values()))
-
-    def check_named_tensors(
-        self, tables_by_tensor: Mapping[str, Collection[str]]
-    ) -> _CheckedTables:
-        """Compare each tensor with the nearest of the tables that it may be, by the tensor's own name.
+    def compare(
+        self,
+        readings: Mapping[str, Reading | None],
+        tables_by_tensor: Mapping[str, Collection[str]],
+        *,
+        named_by_table: bool,
+    ) -> list[CheckedTensor]:
+        """Compare tensors with the tables that they are read as; one that has the shape of none fails.
 
         Args:
-            tables_by_tensor: By tensor, the names of the tables that it may be.
+            readings: By tensor, the best way to read it; None if its shape is that of no table.
+            tables_by_tensor: By tensor, the names of the tables that it may be; all if there are none.
+            named_by_table: True if results have the names of tables, and not those of tensors.
         """
-        readings = self._find_readings(tables_by_tensor)
         checked = []
-        for name, tables in tables_by_tensor.items():
-            checked.append(self._check(name, readings[name], tables, label=name))
-        return _CheckedTables(checked, _list_doublings(readings.values()))
+        for name, reading in readings.items():
+            label = "" if named_by_table else name
+            if reading is None:
+                checked.append(self._fail_for_shape(name, tables_by_tensor[name], label))
+            else:
+                checked.append(self._compare_with_table(name, reading, label))
+        return checked
 
-    def _find_readings(
+    def find_readings(
         self, tables_by_tensor: Mapping[str, Collection[str]]
     ) -> dict[str, Reading | None]:
         """Return the best way to read each tensor; None for one that has the shape of no table.
@@ -247,19 +237,14 @@ class _SchemeCheck:
         order = stated_order(stated_name(self.file, name), self.file.tensors[name])
         return COS_FIRST if tables and order is None else order
 
-    def _check(
-        self, name: str, reading: Reading | None, tables: Collection[str], label: str
-    ) -> CheckedTensor:
-        """Compare a tensor with the table that it is read as; one that has the shape of none fails.
+    def _compare_with_table(self, name: str, reading: Reading, label: str) -> CheckedTensor:
+        """Compare a tensor with the table that it is read as.
 
         Args:
             name: The tensor.
-            reading: The best way to read it; None if its shape is that of no table.
-            tables: The names of the tables that it may be.
+            reading: The tensor beside the table.
             label: The name of the result; the table's if it is empty.
         """
-        if reading is None:
-            return self._fail_for_shape(name, tables, label)
         return CheckedTensor.from_reading(
             name,
             label or reading.name,
@@ -303,16 +288,10 @@ class _SchemeCheck:
         """
         if not self.any_dtype or dtype not in SIGNIFICAND_BITS:
             dtype = self.scheme.dtype
-        candidates = self._find_candidates(dtype)
+        candidates = _make_candidates_in_dtype(self.scheme, dtype)
         if not tables:
             return candidates
         return [candidate for candidate in candidates if candidate.name in tables]
-
-    def _find_candidates(self, dtype: str) -> Sequence[CandidateTable]:
-        """Return all candidates in a dtype; they are made once, since all tensors of a file ask for them."""
-        if dtype not in self._candidates_by_dtype:
-            self._candidates_by_dtype[dtype] = _make_candidates_in_dtype(self.scheme, dtype)
-        return self._candidates_by_dtype[dtype]
 
     def find_missing_tables(self, checked: Sequence[CheckedTensor]) -> list[MissingTable]:
         """Return a problem for each table that the file lacks, and that does not follow from others.
