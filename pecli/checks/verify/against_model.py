@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from pecli.checks.verify.batch_tables import (
     TokenTables,
     arrange_per_batch,
     count_rows_per_sequence,
-    solve_positions,
+    find_wrong_positions,
     take_rows_of_tokens,
 )
 from pecli.checks.verify.model_check import ModelCheck
@@ -20,16 +20,14 @@ from pecli.checks.verify.model_tensors import ModelTensors
 from pecli.checks.verify.table_settings import TableSettings
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array
-from pecli.engine.named_values import MutableValues, NamedValues
+from pecli.engine.named_values import NamedValues
 from pecli.errors import NoTablesError
 from pecli.explain import time_limit
 from pecli.files.contents import LoadedFile
 from pecli.files.load import NO_FILE, Given, Opened, opened
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import Model, load_model
-
-if TYPE_CHECKING:
-    from pecli.tensors.row_positions import RowPositions
+from pecli.tensors.row_positions import RowPositions, row_positions
 
 
 def verify_tables(
@@ -38,6 +36,7 @@ def verify_tables(
     tolerance: Tolerance,
     reasons: bool,
     layer_type: str | None = None,
+    attention_mask: object = None,
     **options: object,
 ) -> Verification:
     """Compare the tables of a file with those of a model: frequencies, cosines and sines, biases.
@@ -51,7 +50,8 @@ def verify_tables(
         tolerance: The errors that pass.
         reasons: Whether reasons for failures are searched for.
         layer_type: The layers that the tables belong to; None if names or values decide.
-        options: `attention_mask`, and those of `TableSettings`, such as `positions` or `offset`.
+        attention_mask: 0 for padding, whose rows are not compared, (batch, L).
+        options: Those of `TableSettings`, such as `positions` or `offset`.
     """
     job = _FileAndModel(
         source=opened(given),
@@ -60,8 +60,12 @@ def verify_tables(
         tolerance=tolerance,
         reasons=reasons,
     )
-    if _are_per_batch(options, job.encodings.position_axes):
-        checked = _verify_batch(job, options)
+    # M-RoPE's ids of one sequence are (3, L), so that those of a batch are (3, batch, L).
+    axes_of_one_sequence = min(job.encodings.position_axes, 2)
+    has_batch_of_ids = np.ndim(options.get("positions", 0)) > axes_of_one_sequence
+    if has_batch_of_ids or attention_mask is not None:
+        positions = row_positions(options.pop("positions", None), attention_mask)
+        checked = _verify_batch(job, positions, options)
     else:
         checked = _verify_sequence(job, options)
     if not reasons or checked.answer.passed:
@@ -122,17 +126,7 @@ class _CheckedRows(NamedTuple):
 
     answer: Verification
     tables: Mapping[str, Array]
-    expected_positions: "RowPositions | None"
-
-
-def _are_per_batch(options: NamedValues, axes: int) -> bool:
-    """Return True if positions are stated for each sequence of a batch, by ids or by a mask.
-
-    M-RoPE's ids of one sequence are (3, L), so that those of a batch are (3, batch, L).
-    """
-    ids_of_one_sequence = 2 if axes > 1 else 1
-    has_batch_of_ids = np.ndim(options.get("positions", 0)) > ids_of_one_sequence
-    return has_batch_of_ids or options.get("attention_mask") is not None
+    expected_positions: RowPositions | None
 
 
 def _explain_by_wrong_positions(
@@ -147,10 +141,10 @@ def _explain_by_wrong_positions(
     expected = checked.expected_positions
     if expected is None or len(rotary) != 1 or rotary[0].no_table:
         return checked.answer
-    solved = solve_positions(checked.tables, expected, model, rotary[0], job.tolerance)
-    if solved is None:
-        return checked.answer
-    return replace(checked.answer, reasons=solved.reasons, explanations=solved.explanations)
+    answer = checked.answer
+    for solved in find_wrong_positions(checked.tables, expected, model, rotary[0], job.tolerance):
+        answer = replace(answer, reasons=solved.reasons, explanations=solved.explanations)
+    return answer
 
 
 def _verify_sequence(job: _FileAndModel, options: NamedValues) -> _CheckedRows:
@@ -165,7 +159,7 @@ def _verify_sequence(job: _FileAndModel, options: NamedValues) -> _CheckedRows:
         options: Options of `verify`; those on positions hold for all sequences.
     """
     file = job.source.file
-    settings = TableSettings.of(_without_mask(options))
+    settings = TableSettings.of(options)
     answer = job.verify(file, settings, notes={})
     are_positions_stated = bool(settings.offset) or bool(settings.stated_rows)
     expected_positions = None
@@ -174,25 +168,20 @@ def _verify_sequence(job: _FileAndModel, options: NamedValues) -> _CheckedRows:
     return _CheckedRows(answer=answer, tables=file.tensors, expected_positions=expected_positions)
 
 
-def _without_mask(options: NamedValues) -> MutableValues:
-    """Return options without the attention mask, which is not an option of `TableSettings`.
-
-    A mask only selects the tokens of a batch, before their rows are compared.
-    """
-    return {name: value for name, value in options.items() if name != "attention_mask"}
-
-
-def _verify_batch(job: _FileAndModel, options: NamedValues) -> _CheckedRows:
+def _verify_batch(
+    job: _FileAndModel, positions: RowPositions, options: NamedValues
+) -> _CheckedRows:
     """Compare tables (batch, L, D), which have a row for each token of a batch.
 
     Rows of all sequences become those of one table, without padding. Of 2 sequences of 4 tokens, one
     of which is padding, 7 rows are compared.
-    """
-    # This import is here, since few checks have a batch.
-    from pecli.tensors.row_positions import row_positions
 
+    Args:
+        job: The model, and what the user asks for.
+        positions: The positions of the batch's tokens, and which of them are padding.
+        options: The other options of the user.
+    """
     label, file = job.source
-    positions = row_positions(options.get("positions"), options.get("attention_mask"))
     tables = {name: arrange_per_batch(array) for name, array in file.tensors.items()}
     tokens = take_rows_of_tokens(label, tables, positions, job.encodings.position_axes)
     answer = _answer_about_tokens(job, tokens, options)
@@ -209,11 +198,10 @@ def _answer_about_tokens(
     Args:
         job: The model, and what the user asks for.
         tokens: The tables without the rows of padding, and the position of each row.
-        options: The options of the user, whose positions are those of a batch with padding.
+        options: The options of the user, except the positions of the batch.
     """
-    table_options = {**_without_mask(options), "positions": None}
     stated_rows = {"positions": tokens.positions}
-    settings = replace(TableSettings.of(table_options), stated_rows=stated_rows)
+    settings = replace(TableSettings.of(options), stated_rows=stated_rows)
     file_of_tokens = LoadedFile(path=NO_FILE, format="arrays", tensors=tokens.tables)
     answer = job.verify(file_of_tokens, settings, tokens.notes)
     return replace(answer, problems=(*answer.problems, *map(str, tokens.problems)))
