@@ -80,8 +80,7 @@ def _find_doubts(
     """
     yield from find_weaknesses(tables_by_scheme(checked), tolerance)
     for tensor in checked:
-        if tensor.doubt is not None:
-            yield tensor.doubt
+        yield from tensor.doubts
     for name, array in unchecked.items():
         if looks_like_table(array):
             yield UnnamedTable(name)

@@ -60,9 +60,10 @@ def verify_tables(
         tolerance=tolerance,
         reasons=reasons,
     )
+    row_options: NamedValues = options
     # M-RoPE's ids of one sequence are (3, L), so that those of a batch are (3, batch, L).
     axes_of_one_sequence = min(job.encodings.position_axes, 2)
-    has_batch_of_ids = np.ndim(options.get("positions", 0)) > axes_of_one_sequence
+    has_batch_of_ids = np.ndim(row_options.get("positions", 0)) > axes_of_one_sequence
     if has_batch_of_ids or attention_mask is not None:
         positions = row_positions(options.pop("positions", None), attention_mask)
         checked = _verify_batch(job, positions, options)

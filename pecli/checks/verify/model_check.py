@@ -87,17 +87,11 @@ class ModelCheck:
         Users dump rotated queries and keys (batch, heads, L, D) where tables are expected.
         """
         is_answered = answer.passed or bool(answer.explanations)
-        if is_answered or not any(map(self._may_be_rotated, self.tensors.tensors.values())):
+        if is_answered or "rope" not in self.tensors.schemes:
             return answer
-        return replace(answer, reasons=(*answer.reasons, QUERIES))
-
-    def _may_be_rotated(self, array: Array) -> bool:
-        """Return True if an array has the shape of queries or keys, and values that no table has."""
-        encodings = self.tensors.encodings
-        widths = {encoding.head_dim for encoding in encodings if encoding.is_rotary}
-        if array.ndim < 3 or array.shape[-1] not in widths:
-            return False
-        return bool(np.abs(widened(array[:1])).max(initial=0.0) > MAX_TABLE_VALUE)
+        if any(map(_may_be_rotated, self.tensors.tensors.values())):
+            return replace(answer, reasons=(*answer.reasons, QUERIES))
+        return answer
 
     def _check_all(self, tables: Tables, tolerance: Tolerance) -> list[CheckedTensor]:
         """Return a comparison of each tensor with a table of the model.
@@ -158,8 +152,8 @@ class ModelCheck:
             return checked
         name = checked.tensor
         if checked.result.passed:
-            doubt_about_layers = self._find_doubt_about_layers(name, checked.result.name, reading)
-            return replace(checked, doubt=checked.doubt or doubt_about_layers)
+            doubts = self._find_doubts_about_layers(name, checked.result.name, reading)
+            return replace(checked, doubts=(*checked.doubts, *doubts))
         other_layers = self._find_layers_it_fits(name, checked.layer_type, reading, tolerance)
         return replace(checked, right_for=other_layers)
 
@@ -170,7 +164,7 @@ class ModelCheck:
 
         To exchange the tables of sliding and of full attention is a usual mistake with Gemma 3.
         """
-        for encoding in self.tensors.all_encodings:
+        for encoding in self.tensors.encodings:
             if encoding.layer_type == layer_type:
                 continue
             best = self.tensors.find_reading_as(name, role_of(reading.name), encoding)
@@ -178,19 +172,17 @@ class ModelCheck:
                 return encoding.layer_type
         return ""
 
-    def _find_doubt_about_layers(self, name: str, label: str, reading: Reading) -> Doubt | None:
-        """Return a doubt if only its values, and not its name, assign a tensor to a layer type.
+    def _find_doubts_about_layers(self, name: str, label: str, reading: Reading) -> Iterator[Doubt]:
+        """Yield a doubt if only its values, and not its name, assign a tensor to a layer type.
 
         The tables of Gemma 3's sliding and full layers have the same shape, so that `cos` may be of
         either. Layer types whose heads have other sizes, or that rotate alike, raise no doubt.
         """
-        if self.tensors.layer_named(name) is not None:
-            return None
         layer_type = reading.origin.layer_type
         encoding = self.tensors.model.one(layer_type)
-        if not any(_are_rivals(encoding, rival) for rival in self.tensors.all_encodings):
-            return None
-        return LayersNotNamed(label, layer_type)
+        has_rivals = any(_are_rivals(encoding, other) for other in self.tensors.rotary_encodings)
+        if has_rivals and self.tensors.layer_named(name) is None:
+            yield LayersNotNamed(label, layer_type)
 
     def _make_remarks(
         self, name: str, label: str, layer_type: str, reading: Reading
@@ -250,5 +242,9 @@ def _find_unequal_doublings(tables: Tables) -> Sequence[str]:
 
 def _are_rivals(encoding: Encoding, other: Encoding) -> bool:
     """Return True if a table may be of either of two encodings: of one shape, with different values."""
-    has_same_shape = other.is_rotary and not other.part and other.axis_dim == encoding.axis_dim
-    return has_same_shape and other.parameters != encoding.parameters
+    return other.axis_dim == encoding.axis_dim and other.parameters != encoding.parameters
+
+
+def _may_be_rotated(array: Array) -> bool:
+    """Return True if an array may have axes of heads and positions, and has values that no table has."""
+    return array.ndim > 2 and np.abs(widened(array[:1])).max(initial=0.0) > MAX_TABLE_VALUE
