@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -102,18 +101,25 @@ def verify_added(
     matched = pair_tensors(after, before)
     # Numbers of a printed tensor are as coarse as their digits, which must not fail the check.
     tolerance = widen_for_printed(matched.label, tolerance, matched.rounding)
-    addition = _Addition(table=added_table, rows=rows, tolerance=tolerance)
-    checks = [addition.check(pair, search_reasons=reasons) for pair in matched.pairs]
-    results = tuple(check.result for check in checks)
-    explanations = tuple(chain(*(check.explanations for check in checks)))
+    results: list[Comparison] = []
+    explanations: list[Explanation] = []
+    readings: dict[str, str] = {}
+    for pair in matched.pairs:
+        sums = _make_expected_sums(pair, added_table.rows, rows)
+        result = _compare_sums(sums, tolerance)
+        results.append(result)
+        if reasons and result.mismatched and result.finding is None:
+            explanations += _explain(added_table, sums, tolerance.atol)
+        if not sums.is_token.all():
+            readings[result.name] = note_on_padding(sums.is_token)
     return Verification(
         file=matched.label,
         scheme=added_table.title,
-        tensors=results,
+        tensors=tuple(results),
         problems=problems_of(results),
         reasons=tuple(line.text for line in diagnose(explanations, results, tolerance)),
-        explanations=explanations,
-        readings={check.result.name: check.note for check in checks if check.note},
+        explanations=tuple(explanations),
+        readings=readings,
         unchecked=matched.unmatched,
     )
 
@@ -143,59 +149,20 @@ class _AddedTable(NamedTuple):
         return cls("learned table", _read_rows(table), None)
 
 
-class _CheckedPair(NamedTuple):
-    """Inputs that were compared with the expected sums, and why they are wrong.
-
-    Attributes:
-        result: The comparison.
-        note: What was not compared, «7 rows of padding not compared»; empty if all was.
-        explanations: The mistakes.
-    """
-
-    result: Comparison
-    note: str
-    explanations: list[Explanation]
-
-
-class _Addition(NamedTuple):
-    """The rule that inputs are checked by: after = before + the row of a table for each token.
-
-    Attributes:
-        table: The table whose rows are added.
-        rows: The row for each token.
-        tolerance: The errors that pass.
-    """
-
-    table: _AddedTable
-    rows: RowPositions
-    tolerance: Tolerance
-
-    def check(self, pair: TensorPair, *, search_reasons: bool) -> _CheckedPair:
-        """Compare the inputs after the addition with the sums that it should have made."""
-        sums = _make_expected_sums(pair, self.table.rows, self.rows)
-        result = _compare_sums(sums, self.tolerance)
-        note = note_on_padding(sums.is_token)
-        if result.passed or result.finding is not None or not search_reasons:
-            return _CheckedPair(result, note, [])
-        explanations = _explain(self.table, sums, self.tolerance.atol)
-        return _CheckedPair(result, note, explanations)
-
-
 def _compare_sums(sums: _Sums, tolerance: Tolerance) -> Comparison:
     """Compare the inputs after the addition with the expected sums, in the dtype of the file."""
     pair = sums.pair
     expected = as_dtype(sums.expected.reshape(pair.after.shape), pair.dtype)
     result = compare_arrays(expected, pair.after, tolerance, name=pair.name)
-    strange = _find_strange_values(sums, result)
     return replace(
         result,
-        finding=result.finding if strange is None else strange,
+        finding=_find_strange_values(sums, result),
         size=count_of_tokens(result.size, sums.is_token),
     )
 
 
 def _find_strange_values(sums: _Sums, result: Comparison) -> Problem | None:
-    """Return a problem if infinities or NaN are expected, or came into padding.
+    """Return a problem if infinities or NaN are expected, or came into padding; else that of the comparison.
 
     Padding is not compared. But attention multiplies it by 0, and 0 · NaN is NaN: it spoils tokens.
     """
@@ -205,7 +172,7 @@ def _find_strange_values(sums: _Sums, result: Comparison) -> Problem | None:
     count = _count_spoilt_padding(sums)
     if count and not result.mismatched:
         return PaddingNotFinite(count)
-    return None
+    return result.finding
 
 
 def _explain(table: _AddedTable, sums: _Sums, atol: float) -> list[Explanation]:
@@ -358,16 +325,16 @@ def _explain_sequence(
     """
     observed = ArrayObservations({sequence.name: as_dtype(sequence.after, dtype)})
     for addition in _find_wrong_additions(sequence, weight):
-        explanation = _explain_by_addition(addition, sequence, observed, atol)
-        if explanation is not None:
-            return [explanation]
+        explanations = _explain_by_addition(addition, sequence, observed, atol)
+        if explanations:
+            return explanations
     return []
 
 
 def _explain_by_addition(
     addition: "_WrongAddition", sequence: _Sequence, observed: ArrayObservations, atol: float
-) -> Explanation | None:
-    """Return the explanation that wrong rows were added to a sequence; None if that does not fit.
+) -> list[Explanation]:
+    """Return the explanation that wrong rows were added to a sequence, if that fits.
 
     Args:
         addition: The rows.
@@ -380,11 +347,9 @@ def _explain_by_addition(
     computation = ArrayComputation((wrong_sums,), is_computed=True)
     case = case_of_arrays(computation, observed, addition.edits)
     # The addition is itself the mistake: no further one is tried.
-    explanations = explain_cases([case], atol, most_mistakes=0)
-    if not explanations:
-        return None
+    explanations = explain_cases([case], atol, most_mistakes=0)[:1]
     # Results name what the mistake is in: the table, or this sequence.
-    return explanations[0].renamed(addition.tensors)
+    return [explanation.renamed(addition.tensors) for explanation in explanations]
 
 
 class _WrongAddition(NamedTuple):
