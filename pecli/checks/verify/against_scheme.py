@@ -62,7 +62,8 @@ def verify_scheme(
     is_alone = _is_saved_alone(file, is_named=is_named, is_one_tensor=is_one_tensor)
     if is_alone:
         # Without a name it may be any table, and the result has the name of the nearest.
-        tables_by_tensor = {name: tables_by_tensor.get(name, []) for name in file.tensors}
+        (name,) = file.tensors
+        tables_by_tensor = tables_by_tensor or {name: check.table_names}
     readings = check.find_readings(tables_by_tensor)
     checked = check.compare(readings, tables_by_tensor, named_by_table=is_alone)
     problems: list[FileProblem | str] = []
@@ -157,7 +158,7 @@ class _SchemeCheck:
 
         Args:
             readings: By tensor, the best way to read it; None if its shape is that of no table.
-            tables_by_tensor: By tensor, the names of the tables that it may be; all if there are none.
+            tables_by_tensor: By tensor, the names of the tables that it may be.
             named_by_table: True if results have the names of tables, and not those of tensors.
         """
         checked = []
@@ -178,7 +179,7 @@ class _SchemeCheck:
         (a row per position), it is read upright, and fails.
 
         Args:
-            tables_by_tensor: By tensor, the names of the tables that it may be; all if there are none.
+            tables_by_tensor: By tensor, the names of the tables that it may be.
         """
         readings = {
             name: self._find_reading(name, tables) for name, tables in tables_by_tensor.items()
@@ -194,7 +195,7 @@ class _SchemeCheck:
 
         Args:
             name: The tensor.
-            tables: The names of the tables that it may be; all if it is empty.
+            tables: The names of the tables that it may be.
             upright: True if rows must be positions, so that it is not read transposed.
         """
         array = self.file.tensors[name]
@@ -211,7 +212,7 @@ class _SchemeCheck:
 
         Args:
             name: The tensor.
-            tables: The names of the tables that it may be; all if it is empty.
+            tables: The names of the tables that it may be.
         """
         array = self.file.tensors[name]
         candidates = [*self._find_candidates_named(tables, real_dtype(array))]
@@ -219,23 +220,19 @@ class _SchemeCheck:
         if is_alibi:
             # A model on several GPUs has some of the heads on each: the file may hold only these.
             candidates += find_alibi_parts(self.scheme, array)
-        order = self._find_order_of_functions(name, tables)
+        order = self._find_order_of_functions(name)
         return [candidate for candidate in candidates if has_order(candidate, order)]
 
-    def _find_order_of_functions(
-        self, name: str, tables: Collection[str]
-    ) -> tuple[str, str] | None:
+    def _find_order_of_functions(self, name: str) -> tuple[str, str] | None:
         """Return the order that cosines and sines must have in a tensor; None if either is right.
 
         Names such as `freqs_cis` state that a tensor holds both, but no order: then it is cosines
         first. A tensor whose name states nothing may have either.
-
-        Args:
-            name: The tensor.
-            tables: The names of the tables that it may be by its name; empty if its name states none.
         """
         order = stated_order(stated_name(self.file, name), self.file.tensors[name])
-        return COS_FIRST if tables and order is None else order
+        if order is None and self.find_tables_named(name):
+            return COS_FIRST
+        return order
 
     def _compare_with_table(self, name: str, reading: Reading, label: str) -> CheckedTensor:
         """Compare a tensor with the table that it is read as.
@@ -259,7 +256,7 @@ class _SchemeCheck:
 
         Args:
             name: The tensor.
-            tables: The names of the tables that it may be; all if it is empty.
+            tables: The names of the tables that it may be.
             label: The name of the result; that of the first table if it is empty.
         """
         array = self.file.tensors[name]
@@ -279,7 +276,7 @@ class _SchemeCheck:
     def _find_candidates_named(
         self, tables: Collection[str], dtype: str
     ) -> Sequence[CandidateTable]:
-        """Return the candidates that hold one of some tables; all if no tables are named.
+        """Return the candidates that hold one of some tables.
 
         Args:
             tables: The names of tables, `cos_sin` for both functions.
@@ -289,8 +286,6 @@ class _SchemeCheck:
         if not self.any_dtype or dtype not in SIGNIFICAND_BITS:
             dtype = self.scheme.dtype
         candidates = _make_candidates_in_dtype(self.scheme, dtype)
-        if not tables:
-            return candidates
         return [candidate for candidate in candidates if candidate.name in tables]
 
     def find_missing_tables(self, checked: Sequence[CheckedTensor]) -> list[MissingTable]:
@@ -325,10 +320,9 @@ def _list_doublings(readings: Iterable[Reading | None]) -> list[Doubling]:
     `sliding`; `cos` has no layers in its name.
     """
     doublings = []
-    for reading in readings:
-        if reading is not None:
-            layers = reading.name.rpartition(".")[0]
-            doublings.append(Doubling(layers, reading, doubled=reading.form.doubled))
+    for reading in filter(None, readings):
+        layers = reading.name.rpartition(".")[0]
+        doublings.append(Doubling(layers, reading, doubled=reading.form.doubled))
     return doublings
 
 
