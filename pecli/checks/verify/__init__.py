@@ -22,7 +22,6 @@ from pecli.errors import ParameterError
 from pecli.files.contents import INDEX, LoadedFile
 from pecli.files.load import NO_FILE, Given, Opened, opened, split_name
 from pecli.files.tensor_roles import role_of
-from pecli.tensors.row_positions import given_options
 
 if TYPE_CHECKING:
     from pecli.models.find import Model
@@ -96,7 +95,7 @@ def verify(
     any_dtype = flag_of("any_dtype", any_dtype)
     reasons = flag_of("reasons", reasons)
     strict = flag_of("strict", strict)
-    options = given_options(**model_options)
+    options = {name: value for name, value in model_options.items() if value is not None}
     result = _verify_by_kind(given, spec, allowed, any_dtype, reasons, options)
     return replace(result, strict=strict)
 
