@@ -103,14 +103,15 @@ class _FileAndModel(NamedTuple):
         label = self.source.label
         tensors = ModelTensors.of(file, self.encodings, self.layer_type, settings)
         assignments = tensors.guess_layers_of_tables()
-        checks = [ModelCheck(label, assigned, notes) for assigned in assignments]
-        best = _find_best_answer(checks, self.tolerance, search_reasons=self.reasons)
+        allowed = self.tolerance.against_model()
+        checks = [ModelCheck(label, assigned, notes, allowed) for assigned in assignments]
+        best = _find_best_answer(checks, search_reasons=self.reasons)
         if best is not None:
             return best
         # Usually names state the layers, or all layers have one table: then there are no assignments, and
         # this check compares all tensors. If no assignment has a table, it raises the error.
-        check_without_guess = ModelCheck(label, tensors, notes)
-        return check_without_guess.verify(self.tolerance, search_reasons=self.reasons)
+        check_without_guess = ModelCheck(label, tensors, notes, allowed)
+        return check_without_guess.verify(search_reasons=self.reasons)
 
 
 class _CheckedRows(NamedTuple):
@@ -248,9 +249,7 @@ class _Misfit(NamedTuple):
         )
 
 
-def _find_best_answer(
-    checks: Sequence[ModelCheck], tolerance: Tolerance, *, search_reasons: bool
-) -> Verification | None:
+def _find_best_answer(checks: Sequence[ModelCheck], *, search_reasons: bool) -> Verification | None:
     """Return the answer of the check that fits best; None if no check has anything to compare.
 
     Each check supposes other layers, such as Gemma 3's sliding or full ones, for the same tables.
@@ -260,10 +259,10 @@ def _find_best_answer(
     answers = []
     for check in checks:
         with suppress(NoTablesError):  # There may be tables of the other layers only.
-            answers.append(check.verify(tolerance, search_reasons=False))
+            answers.append(check.verify(search_reasons=False))
             checks_with_tables.append(check)
     one_passes = any(answer.passed for answer in answers)
     if search_reasons and not one_passes:
         with time_limit.time_limit():
-            answers = [check.verify(tolerance, search_reasons=True) for check in checks_with_tables]
+            answers = [check.verify(search_reasons=True) for check in checks_with_tables]
     return min(answers, key=_Misfit.measure, default=None)

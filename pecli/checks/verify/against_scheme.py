@@ -1,6 +1,6 @@
 """A file, or arrays, compared with the tables of a scheme."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,11 +17,11 @@ from pecli.checks.verify.candidates import (
     stated_name,
     stated_order,
 )
+from pecli.checks.verify.table_check import TableCheck
 from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import CandidateTable
 from pecli.compare.comparison import Comparison
 from pecli.compare.reading import Reading
-from pecli.compare.reading_conflicts import Doubling, find_doubling_problems, find_lone_transposes
 from pecli.compare.tolerance import Tolerance, is_relative
 from pecli.engine.arrays import SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme, tensors_by_name
@@ -56,56 +56,40 @@ def verify_scheme(
         any_dtype: True if tables are expected in the dtype that was found.
         reasons: True if reasons for failures are searched for.
     """
-    check = _SchemeCheck(file=file, scheme=scheme, tolerance=tolerance, any_dtype=any_dtype)
-    tables_by_tensor = check.find_named_tables()  # {"rope_cos": ["cos"]}
-    is_named = bool(tables_by_tensor)
-    is_alone = _is_saved_alone(file, is_named=is_named, is_one_tensor=is_one_tensor)
-    if is_alone:
-        # Without a name it may be any table, and the result has the name of the nearest.
-        (name,) = file.tensors
-        tables_by_tensor = tables_by_tensor or {name: check.table_names}
-    readings = check.find_readings(tables_by_tensor)
-    checked = check.compare(readings, tables_by_tensor, named_by_table=is_alone)
+    check = _SchemeCheck(
+        file=file,
+        scheme=scheme,
+        tolerance=tolerance,
+        is_one_tensor=is_one_tensor,
+        any_dtype=any_dtype,
+    )
+    tensors = file.tensors if check.is_saved_alone else check.named_tensors
+    readings = check.read_all(tensors)
+    checked = check.compare_all(readings)
     problems: list[FileProblem | str] = []
-    if not is_alone:
+    if not check.is_saved_alone:
         problems += check.find_missing_tables(checked)
-    # Cosines c0 c1 c0 c1 beside sines s0 s0 s1 s1: each is right, but no rotation can use both.
-    problems += find_doubling_problems(_list_doublings(readings.values()))
+    problems += check.find_doubling_problems(readings)
     answer = make_answer(path, scheme.name, checked, tolerance, problems, search_reasons=reasons)
     return add_unchecked_and_doubts(answer, checked, file.tensors, tolerance)
 
 
-def _is_saved_alone(file: LoadedFile, *, is_named: bool, is_one_tensor: bool) -> bool:
-    """Return True if a file holds one tensor that may be alone, so that no other table is missing.
-
-    Frequencies and slopes are often saved alone. A tensor without the name of a table may be any of
-    them; `cos` by itself is a file that lacks `sin`, unless only that tensor was asked for.
-
-    Args:
-        file: The file.
-        is_named: True if a name states the table that a tensor is.
-        is_one_tensor: True if one tensor of the file was asked for.
-    """
-    if len(file.tensors) != 1:
-        return False
-    are_relative = all(map(is_relative, file.tensors))
-    return is_one_tensor or are_relative or not is_named
-
-
 @dataclass(eq=False)
-class _SchemeCheck:
+class _SchemeCheck(TableCheck):
     """The tensors of a file compared with the tables of a scheme.
 
     Attributes:
         file: The tensors.
         scheme: The scheme.
         tolerance: The errors that pass.
+        is_one_tensor: True if one tensor of the file was asked for.
         any_dtype: True if tables are made in the dtype that was found.
     """
 
     file: LoadedFile
     scheme: Scheme
     tolerance: Tolerance
+    is_one_tensor: bool
     any_dtype: bool
 
     @cached_property
@@ -135,87 +119,46 @@ class _SchemeCheck:
             table for table in self.table_names if table not in tensors and _may_mean(tensor, table)
         ]
 
-    def find_named_tables(self) -> dict[str, list[str]]:
-        """Return, by tensor in the order of the scheme, the tables that it may be by its name.
+    @cached_property
+    def named_tensors(self) -> list[str]:
+        """The tensors whose names state tables, in the order of the scheme: [`rope_cos`, `rope_sin`]."""
+        return sorted(filter(self.find_tables_named, self.file.tensors), key=self.order)
 
-        Tensors whose names mean none are left out.
+    @cached_property
+    def is_saved_alone(self) -> bool:
+        """True if the file holds one tensor that may be alone, so that no other table is missing.
+
+        Frequencies and slopes are often saved alone. A tensor without the name of a table may be any of
+        them; `cos` by itself is a file that lacks `sin`, unless only that tensor was asked for.
         """
-        named = {}
-        for name in sorted(self.file.tensors, key=self.order):
-            tables = self.find_tables_named(name)
-            if tables:
-                named[name] = tables
-        return named
+        if len(self.file.tensors) != 1:
+            return False
+        are_relative = all(map(is_relative, self.file.tensors))
+        return self.is_one_tensor or are_relative or not self.named_tensors
 
-    def compare(
-        self,
-        readings: Mapping[str, Reading | None],
-        tables_by_tensor: Mapping[str, Collection[str]],
-        *,
-        named_by_table: bool,
-    ) -> list[CheckedTensor]:
-        """Compare tensors with the tables that they are read as; one that has the shape of none fails.
+    def find_tables(self, tensor: str) -> list[str]:
+        """Return the tables of the scheme that a tensor may be: all, if its name states none."""
+        return self.find_tables_named(tensor) or self.table_names
 
-        Args:
-            readings: By tensor, the best way to read it; None if its shape is that of no table.
-            tables_by_tensor: By tensor, the names of the tables that it may be.
-            named_by_table: True if results have the names of tables, and not those of tensors.
-        """
-        checked = []
-        for name, reading in readings.items():
-            label = "" if named_by_table else name
-            if reading is None:
-                checked.append(self._fail_for_shape(name, tables_by_tensor[name], label))
-            else:
-                checked.append(self._compare_with_table(name, reading, label))
-        return checked
+    def find_layers(self, reading: Reading) -> str:
+        """Return `sliding` for `sliding.cos`; the name `cos` has no layers."""
+        return reading.name.rpartition(".")[0]
 
-    def find_readings(
-        self, tables_by_tensor: Mapping[str, Collection[str]]
-    ) -> dict[str, Reading | None]:
-        """Return the best way to read each tensor; None for one that has the shape of no table.
-
-        Square tables may be read transposed. If one only fits so, and those beside it stand upright
-        (a row per position), it is read upright, and fails.
-
-        Args:
-            tables_by_tensor: By tensor, the names of the tables that it may be.
-        """
-        readings = {
-            name: self._find_reading(name, tables) for name, tables in tables_by_tensor.items()
-        }
-        for name in find_lone_transposes(readings):
-            readings[name] = self._find_reading(name, tables_by_tensor[name], upright=True)
-        return readings
-
-    def _find_reading(
-        self, name: str, tables: Collection[str], *, upright: bool = False
-    ) -> Reading | None:
-        """Return the way to read a tensor (an order of axes and columns) that is nearest to a table.
-
-        Args:
-            name: The tensor.
-            tables: The names of the tables that it may be.
-            upright: True if rows must be positions, so that it is not read transposed.
-        """
-        array = self.file.tensors[name]
-        candidates = self._find_candidates_for(name, tables)
+    def find_reading(self, tensor: str, *, upright: bool = False) -> Reading | None:
+        array = self.file.tensors[tensor]
+        candidates = self._find_candidates_for(tensor)
         return find_best_reading(
             array, candidates, is_text=self.file.has_rows_only, upright=upright
         )
 
-    def _find_candidates_for(self, name: str, tables: Collection[str]) -> list[CandidateTable]:
+    def _find_candidates_for(self, name: str) -> list[CandidateTable]:
         """Return what a tensor may hold: a table, or cosines and sines together in either order.
 
         The name may state the order. Only that order is tried then: if a tensor `sin_cos` holds
         cosines first, its functions are exchanged by mistake, and it has to fail.
-
-        Args:
-            name: The tensor.
-            tables: The names of the tables that it may be.
         """
         array = self.file.tensors[name]
-        candidates = [*self._find_candidates_named(tables, real_dtype(array))]
+        candidates = self._find_candidates_named(self.find_tables(name), real_dtype(array))
         is_alibi = bool({"bias", "slopes"}.intersection(self.table_names))
         if is_alibi:
             # A model on several GPUs has some of the heads on each: the file may hold only these.
@@ -234,48 +177,35 @@ class _SchemeCheck:
             return COS_FIRST
         return order
 
-    def _compare_with_table(self, name: str, reading: Reading, label: str) -> CheckedTensor:
-        """Compare a tensor with the table that it is read as.
-
-        Args:
-            name: The tensor.
-            reading: The tensor beside the table.
-            label: The name of the result; the table's if it is empty.
-        """
+    def compare_with_table(self, tensor: str, reading: Reading) -> CheckedTensor:
         return CheckedTensor.from_reading(
-            name,
-            label or reading.name,
+            tensor,
+            self._choose_label(tensor, reading.name),
             reading,
             self.tolerance,
             any_dtype=self.any_dtype,
-            descriptive_name=stated_name(self.file, name),
+            descriptive_name=stated_name(self.file, tensor),
         )
 
-    def _fail_for_shape(self, name: str, tables: Collection[str], label: str) -> CheckedTensor:
-        """Return the failure of a tensor that has the shape of no table that it may be.
+    def _choose_label(self, tensor: str, table: str) -> str:
+        """Return the name of a result: that of the table if the file holds one tensor, whatever its name is."""
+        return table if self.is_saved_alone else tensor
 
-        Args:
-            name: The tensor.
-            tables: The names of the tables that it may be.
-            label: The name of the result; that of the first table if it is empty.
-        """
-        array = self.file.tensors[name]
+    def fail_for_shape(self, tensor: str) -> CheckedTensor:
+        array = self.file.tensors[tensor]
         # The first table of a scheme is its main one: cosines come before frequencies.
-        expected = self._find_candidates_named(tables, real_dtype(array))[0]
+        expected = self._find_candidates_named(self.find_tables(tensor), real_dtype(array))[0]
+        label = self._choose_label(tensor, expected.name)
         return CheckedTensor(
-            tensor=name,
-            result=Comparison.of_shape(
-                label or expected.name, array.shape, bracketed(expected.shape)
-            ),
+            tensor=tensor,
+            result=Comparison.of_shape(label, array.shape, bracketed(expected.shape)),
             # A search for the reason tries other parameters of the scheme, such as its width, that give
             # the table this shape.
             scheme=self.scheme,
             found_tables={expected.name: array},
         )
 
-    def _find_candidates_named(
-        self, tables: Collection[str], dtype: str
-    ) -> Sequence[CandidateTable]:
+    def _find_candidates_named(self, tables: Collection[str], dtype: str) -> list[CandidateTable]:
         """Return the candidates that hold one of some tables.
 
         Args:
@@ -311,19 +241,6 @@ def _may_mean(tensor: str, table: str) -> bool:
     layers, _, table_in_layers = table.rpartition(".")
     table_role = role_of(table_in_layers) or table_in_layers
     return layers in tensor and role_of(tensor) == table_role
-
-
-def _list_doublings(readings: Iterable[Reading | None]) -> list[Doubling]:
-    """Return how each tensor that could be read has every column twice: in halves, interleaved, or not at all.
-
-    They are compared among the tables of the same layers. `sliding.cos` is a table of the layers
-    `sliding`; `cos` has no layers in its name.
-    """
-    doublings = []
-    for reading in filter(None, readings):
-        layers = reading.name.rpartition(".")[0]
-        doublings.append(Doubling(layers, reading, doubled=reading.form.doubled))
-    return doublings
 
 
 def _make_candidates_in_dtype(scheme: Scheme, dtype: str) -> Sequence[CandidateTable]:

@@ -2,7 +2,6 @@
 
 from pecli.checks.verify.model_tensors import ModelTensors
 from pecli.compare.reading import Reading
-from pecli.compare.reading_conflicts import find_lone_transposes
 from pecli.engine.arrays import Array, dtype_name
 from pecli.files.tensor_roles import ANYTHING, role_of, schemes_of
 
@@ -17,18 +16,6 @@ Tables = dict[str, Reading | None]
 
 
 def find_tables(tensors: ModelTensors) -> Tables:
-    """Return the tensors to check: the only one, or those whose names state it, or those that look like it.
-
-    64 positions of 64 frequencies may be read transposed. If cosines fit upright (a row per
-    position), and sines only transposed, the sines are wrong: then they are read upright as well.
-    """
-    tables = _find_named_or_recognised(tensors)
-    for name in find_lone_transposes(tables):
-        tables[name] = tensors.find_reading(name, tensors.role(name), upright=True)
-    return tables
-
-
-def _find_named_or_recognised(tensors: ModelTensors) -> Tables:
     """Return the tensors of a file that are tables, each with the way in which its axes and columns are read.
 
     The only tensor of a file is its table. Of several, those count whose names state a table, such
