@@ -125,18 +125,12 @@ class ArrayReader:
         # Only arrays with axes can be near, so that the axes are looked at first.
         if not is_table_of_waves or as_it_stands.is_near:
             return as_it_stands
-        transposed = self._read_transposed(side)
-        return as_it_stands if transposed is None else transposed
-
-    def _read_transposed(self, side: Side) -> Reading | None:
-        """Read an array as another one, transposed; None if the values are not near then.
-
-        No further order of axes or columns is accepted: an array of the same shape has that order only
-        by chance.
-        """
+        # No further order of axes or columns is accepted: an array of the same shape has that order only
+        # by chance.
         best = self.read_as_table(side)
-        is_transposed = best is not None and best.transposed and best.is_near
-        return best if is_transposed else None
+        if best is not None and best.transposed and best.is_near:
+            return best
+        return as_it_stands
 
     def _read_element_by_element(self, side: Side) -> Reading:
         """Read an array as another of the same shape, each element as the one at the same place.

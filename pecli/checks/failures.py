@@ -64,12 +64,10 @@ def _explain_failure(
     if obvious_reason:
         names = listed([result.name for result in results], MAX_LISTED)
         return Reasons([f"{names}: {obvious_reason}"])
-    if not search:
-        return Reasons([line.about(failure.layers) for line in diagnose([], results, tolerance)])
-    explanations = [
-        _with_scope_of_recipe(explanation, checked, tolerance)
-        for explanation in _search_mistakes(failure.tensors, tolerance)
-    ]
+    explanations: list[Explanation] = []
+    if search:
+        for explanation in _search_mistakes(failure.tensors, tolerance):
+            explanations.append(_with_scope_of_recipe(explanation, checked, tolerance))
     diagnosis = diagnose(explanations, results, tolerance)
     return Reasons([line.about(failure.layers) for line in diagnosis], explanations)
 

@@ -270,9 +270,8 @@ def _find_names_by_role(names: Iterable[str], matched: Container[str]) -> dict[s
         names: The tensors of a file.
         matched: Those that have their name in the other file as well, and are left out.
     """
-    unmatched = [name for name in names if name not in matched and role_of(name) in MATCHED_ROLES]
-    by_role = grouped(unmatched, role_of)
-    return {role: members[0] for role, members in by_role.items() if len(members) == 1}
+    by_role = grouped((name for name in names if name not in matched), role_of)
+    return {role: by_role[role][0] for role in MATCHED_ROLES if len(by_role.get(role, ())) == 1}
 
 
 def _match_cos_sin(in_a: Tensors, in_b: Tensors, rules: ReadingRules) -> TensorMatch | None:
@@ -281,37 +280,21 @@ def _match_cos_sin(in_a: Tensors, in_b: Tensors, rules: ReadingRules) -> TensorM
     vLLM, for example, has `cos_sin_cache` (L, D) where transformers has `cos` and `sin`. The result
     is None unless one file has a single array, and the other one table of cosines and one of sines.
     """
-    b_as_a = _read_joined(in_b, in_a, rules)
-    if b_as_a is not None:
-        return _make_joined_match(in_a, in_b, b_as_a, reads_a=False)
-    a_as_b = _read_joined(in_a, in_b, rules)
-    if a_as_b is not None:
-        return _make_joined_match(in_a, in_b, a_as_b, reads_a=True)
+    for joined, apart, reads_a in ((in_b, in_a, False), (in_a, in_b, True)):
+        reading = _read_joined(joined, apart, rules)
+        if reading is not None:
+            (array,) = joined.values()
+            return ReadMatch(
+                name="cos_sin",
+                names_in_a=[*in_a],
+                names_in_b=[*in_b],
+                # A match holds one array per file, but one of the files has two. With a reading, these
+                # arrays only show whether dtypes are numbers: values are compared as it has them.
+                arrays=(array, array),
+                reading=reading,
+                reads_a=reads_a,
+            )
     return None
-
-
-def _make_joined_match(
-    in_a: Tensors, in_b: Tensors, reading: Reading, *, reads_a: bool
-) -> ReadMatch:
-    """Return the match of an array `cos_sin_cache` in one file with `cos` and `sin` in the other.
-
-    Args:
-        in_a: The tensors of A.
-        in_b: The tensors of B.
-        reading: How the single array is read as cosines and sines.
-        reads_a: True if A holds the single array.
-    """
-    (joined,) = in_a.values() if reads_a else in_b.values()
-    return ReadMatch(
-        name="cos_sin",
-        names_in_a=[*in_a],
-        names_in_b=[*in_b],
-        # A match holds one array per file, but one of the files has two. With a reading, these arrays
-        # only show whether dtypes are numbers: values are compared as the reading has them.
-        arrays=(joined, joined),
-        reading=reading,
-        reads_a=reads_a,
-    )
 
 
 def _read_joined(joined: Tensors, apart: Tensors, rules: ReadingRules) -> Reading | None:

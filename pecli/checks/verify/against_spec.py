@@ -72,11 +72,10 @@ def _find_other_tensors(
         is_complete: False if the user named one tensor of the file: then none is missing.
     """
     expected = tensors_by_name(scheme)
-    problems: list[FileProblem] = [
-        UnexpectedTensor(name, scheme.name) for name in file.tensors if name not in expected
-    ]
+    names = sorted(file.tensors.keys() - expected.keys())
+    problems: list[FileProblem] = [UnexpectedTensor(name, scheme.name) for name in names]
     if is_complete:
-        problems += [MissingTensor(name) for name in expected if name not in file.tensors]
+        problems += map(MissingTensor, sorted(expected.keys() - file.tensors.keys()))
     return problems
 
 

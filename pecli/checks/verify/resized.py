@@ -58,7 +58,7 @@ def verify_resized(
     resized_from: Given,
     grid: object = None,
     to: object = None,
-    keep: int | None = None,
+    keep: int = 0,
     method: str | None = None,
     antialias: bool = False,
     align_corners: bool = False,
@@ -89,7 +89,7 @@ def verify_resized(
     required = _read_required(method, antialias, align_corners, scale_offset)
     after = read_learned_table(new, "the new table")
     before = read_learned_table(resized_from, "the old table")
-    resizings = list(find_resizings(before, after, grid, to, KEPT.check("keep", keep or 0)))
+    resizings = list(find_resizings(before, after, grid, to, KEPT.check("keep", keep)))
     with np.errstate(invalid="ignore", over="ignore"):  # A table may hold infinities.
         finding = _find_interpolation(resizings)
         result = _compare_columns(finding, required, tolerance, after.name)
