@@ -45,9 +45,7 @@ class SameFunctionTwice(Doubt):
 
     def __str__(self) -> str:
         twice = f"2 × the same {PLURALS[self.function]}"
-        if self.function == "cos":
-            return f"{self.tensor}: {twice}; a stacked pair would have sines in the second half"
-        return f"{self.tensor}: {twice}; a stacked pair would have cosines in one half"
+        return f"{self.tensor}: {twice}; a stacked pair would have cosines and sines"
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,8 @@ class ModelCheck(TableCheck):
         return self.tensors.find_reading(tensor, self.tensors.role(tensor), upright=upright)
 
     def find_layers(self, reading: Reading) -> str:
-        return reading.origin.layer_type
+        """Return the layers that a table is for, such as sliding_attention; empty if all have the same."""
+        return reading.origin.layer_type if self.tensors.has_several_layer_types else ""
 
     def fail_for_shape(self, tensor: str) -> CheckedTensor:
         return make_shape_failure(self.tensors, tensor)
@@ -114,15 +115,11 @@ class ModelCheck(TableCheck):
             self.tolerance,
             descriptive_name=self.tensors.stated_name(tensor),
         )
-        layer_type = self._find_layer_type_of_table(reading)
+        layer_type = self.find_layers(reading)
         remarks = self._make_remarks(tensor, reported_name, layer_type, reading)
         checked = replace(checked, note=", ".join(filter(None, remarks)), layer_type=layer_type)
         # It may be the table of other layers, such as sliding instead of full attention.
         return self._compare_with_other_layers(checked, reading)
-
-    def _find_layer_type_of_table(self, reading: Reading) -> str:
-        """Return the layers that a table is for, such as sliding_attention; empty if all have the same."""
-        return reading.origin.layer_type if self.tensors.has_several_layer_types else ""
 
     def _compare_with_other_layers(self, checked: CheckedTensor, reading: Reading) -> CheckedTensor:
         """Return a check that also states if the tensor may be the table of another layer type.

@@ -132,14 +132,14 @@ def _read_required(
     Raises:
         ParameterError: If options of a method are given without it.
     """
+    how = {
+        "antialias": antialias,
+        "align_corners": align_corners,
+        "scale_offset": scale_offset,
+    }
     if method is not None:
-        return Interpolation(
-            method=method,
-            antialias=antialias,
-            align_corners=align_corners,
-            scale_offset=scale_offset,
-        )
-    if antialias or align_corners or scale_offset:
+        return Interpolation(method=method, **how)
+    if any(how.values()):
         rule = "antialias, align_corners and scale_offset belong to a method"
         raise ParameterError("method", "missing", rule, "add it, such as cubic")
     return None
