@@ -210,8 +210,8 @@ def _find_coarse_dtype(failed: Iterable[Comparison], tolerance: Tolerance) -> st
     With `--atol 1e-4`, bfloat16 is such a dtype. A tolerance of 0 requires equal numbers, which
     every dtype can hold: none is too coarse for it.
     """
-    dtypes = [result.dtype for result in failed]
-    return next((dtype for dtype in dtypes if 0 < tolerance.atol < _step_at_one(dtype)), "")
+    atol = tolerance.atol
+    return next((result.dtype for result in failed if 0 < atol < _step_at_one(result.dtype)), "")
 
 
 def _describe_coarse_dtype(dtype: str, tolerance: Tolerance, ulps: int) -> Line:

@@ -20,7 +20,7 @@ from pecli.checks.verify.table_settings import refuse_options
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, Floats, as_dtype
-from pecli.engine.named_values import JsonObject
+from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.errors import ParameterError
 from pecli.files.load import Given
 from pecli.tensors.interpolation import PROJECTS, Interpolation
@@ -132,7 +132,7 @@ def _read_required(
     Raises:
         ParameterError: If options of a method are given without it.
     """
-    how = {
+    how: NamedValues = {
         "antialias": antialias,
         "align_corners": align_corners,
         "scale_offset": scale_offset,
