@@ -187,9 +187,7 @@ def _verify_batch(
     tables = {name: arrange_per_batch(array) for name, array in file.tensors.items()}
     tokens = take_rows_of_tokens(label, tables, positions, job.encodings.position_axes)
     answer = _answer_about_tokens(job, tokens, options)
-    # Without positions, the caller does not search for others: only tables (batch, L, D) show them.
-    expected_positions = positions if tokens.has_tables_per_batch else None
-    return _CheckedRows(answer=answer, tables=tables, expected_positions=expected_positions)
+    return _CheckedRows(answer=answer, tables=tables, expected_positions=positions)
 
 
 def _answer_about_tokens(

@@ -41,11 +41,6 @@ class TokenTables(NamedTuple):
     notes: dict[str, str]
     problems: tuple[TensorProblem, ...]
 
-    @property
-    def has_tables_per_batch(self) -> bool:
-        """True if a table had a row for each token of each sequence."""
-        return bool(self.notes)
-
 
 def arrange_per_batch(array: Array) -> Array:
     """Return a table as (batch, L, …), without an axis of one head.
