@@ -87,8 +87,7 @@ class Side(NamedTuple):
 
 def _count_significand_bits(array: Array) -> int:
     """Return the precision of a floating dtype, or of the parts of a complex one; 0 for others."""
-    dtype = array.real.dtype if array.dtype.kind == "c" else array.dtype
-    return {**SIGNIFICAND_BITS, **FLOAT8}.get(dtype_name(dtype), 0)
+    return {**SIGNIFICAND_BITS, **FLOAT8}.get(dtype_name(array.real.dtype), 0)
 
 
 @dataclass(frozen=True)

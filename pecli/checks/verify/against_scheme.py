@@ -14,6 +14,7 @@ from pecli.checks.verify.candidates import (
     find_scheme_candidates,
     has_order,
     real_dtype,
+    role_of_table,
     stated_name,
     stated_order,
 )
@@ -239,8 +240,7 @@ def _may_mean(tensor: str, table: str) -> bool:
     Tables of a bundle have the name of their layers before a dot, which the tensor must have too.
     """
     layers, _, table_in_layers = table.rpartition(".")
-    table_role = role_of(table_in_layers) or table_in_layers
-    return layers in tensor and role_of(tensor) == table_role
+    return layers in tensor and role_of(tensor) == role_of_table(table_in_layers)
 
 
 def _make_candidates_in_dtype(scheme: Scheme, dtype: str) -> Sequence[CandidateTable]:
