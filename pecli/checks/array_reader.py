@@ -29,13 +29,11 @@ class ReadingRules(NamedTuple):
         masks_alike: True if the most negative number of a dtype stands for −∞.
         by_ulps: True if errors are allowed in ULPs, which are those of the coarser dtype. An absolute error is one of
             the values as they are: rounding to the coarser dtype would hide it.
-        refuses_transposed: True if a table that fits only when transposed is not read so.
     """
 
     is_text: bool
     masks_alike: bool
     by_ulps: bool
-    refuses_transposed: bool = False
 
 
 class _SideDoubts(NamedTuple):
@@ -201,7 +199,7 @@ class ArrayReader:
             masked=masked,
             # Programs store cosines and sines as integers too, 127 for 1.0, but not biases.
             quantised=self.has_frequencies,
-            transposable=self.may_be_transposed and not self.rules.refuses_transposed,
+            transposable=self.may_be_transposed,
         )
 
 

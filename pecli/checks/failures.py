@@ -144,11 +144,10 @@ def _is_within_recipe(tensor: CheckedTensor, recipe: str, atol: float) -> bool:
 
     if tensor.scheme is None:
         return True
-    for part, scheme in tensor.scheme.by_layer_type():
-        tables = tables_of_part(part, tensor.found_tables)
-        if difference_from_recipe(scheme, tables, recipe) > atol:
-            return False
-    return True
+    return all(
+        difference_from_recipe(scheme, tables_of_part(part, tensor.found_tables), recipe) <= atol
+        for part, scheme in tensor.scheme.by_layer_type()
+    )
 
 
 # Tensors that failed for the same reason

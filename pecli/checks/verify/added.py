@@ -196,7 +196,8 @@ def _read_rows(table: object) -> Floats:
 
 def _check_shapes(weight: Floats, pair: TensorPair) -> None:
     shape = pair.after.shape
-    if weight.ndim == 2 and weight.shape[1] == shape[-1] and len(shape) <= 3:
+    # (rows, D) and (…, D): the table has one other axis, and as many columns.
+    if weight.shape[1:] == shape[-1:] and len(shape) <= 3:
         return
     rule = f"{pair.label} is of shape {bracketed(shape)}"
     advice = "they must be (rows, D) and (L, D) or (batch, L, D)"
