@@ -61,7 +61,12 @@ def _may_be_printed_from(tensors: Mapping[str, Array], dtype: str, text: LoadedF
     has_few_decimals = text.rounding > 0
     if has_few_decimals:
         return _may_show_rounded(tensors, text)
-    return all(_may_show_all_digits(dtype, array) for array in _find_tensors_with_fractions(text))
+    # Numbers without fractions or exponents are loaded as integers, which any dtype may have.
+    return all(
+        _may_show_all_digits(dtype, array)
+        for array in text.tensors.values()
+        if array.dtype == np.float64
+    )
 
 
 def _may_show_rounded(originals: Mapping[str, Array], text: LoadedFile) -> bool:
@@ -91,11 +96,6 @@ def _are_near(numbers: Array, printed: Array, largest_error: float) -> bool:
     is_finite = np.isfinite(wide)
     errors = np.abs(widened(numbers)[is_finite] - wide[is_finite])
     return not (errors > largest_error).any()
-
-
-def _find_tensors_with_fractions(text: LoadedFile) -> list[Array]:
-    """Return the tensors of a text whose numbers have fractions or exponents; the others are integers."""
-    return [array for array in text.tensors.values() if array.dtype == np.float64]
 
 
 def _may_show_all_digits(dtype: str, array: Array) -> bool:
