@@ -1,4 +1,4 @@
-"""What checks find, as data: codes with fields, and their sentences."""
+"""Findings of checks as data: codes with fields, and their sentences."""
 
 from typing import ClassVar
 

@@ -18,7 +18,7 @@ from pecli.checks.verify.candidates import (
     stated_name,
     stated_order,
 )
-from pecli.checks.verify.table_check import TableCheck
+from pecli.checks.verify.reading_check import ReadingCheck
 from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import CandidateTable
 from pecli.compare.comparison import Comparison
@@ -76,7 +76,7 @@ def verify_scheme(
 
 
 @dataclass(eq=False)
-class _SchemeCheck(TableCheck):
+class _SchemeCheck(ReadingCheck):
     """The tensors of a file compared with the tables of a scheme.
 
     Attributes:

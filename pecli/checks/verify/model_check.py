@@ -11,7 +11,7 @@ from pecli.checks.doubts import Doubt, LayersNotNamed
 from pecli.checks.verification import Verification
 from pecli.checks.verify.missing_tables import find_lost_scalings, make_no_tables_error
 from pecli.checks.verify.model_tensors import ModelTensors
-from pecli.checks.verify.table_check import Readings, TableCheck
+from pecli.checks.verify.reading_check import ReadingCheck, Readings
 from pecli.checks.verify.table_search import find_tables
 from pecli.checks.verify.unreadable_tables import make_shape_failure
 from pecli.compare.reading import Reading
@@ -27,7 +27,7 @@ MAX_TABLE_VALUE = 2  #: largest value of cosines and sines; queries and keys hav
 
 
 @dataclass(frozen=True)
-class ModelCheck(TableCheck):
+class ModelCheck(ReadingCheck):
     """The tables that were found in a file, compared with those of the encodings that they belong to.
 
     Attributes:

@@ -11,7 +11,7 @@ Readings = Mapping[str, Reading | None]
 """By tensor, the way to read it as the nearest table; None if its shape is that of no table."""
 
 
-class TableCheck(ABC):
+class ReadingCheck(ABC):
     """The tensors of a file, and the tables that they may be.
 
     A subclass states which tables these are: those of a scheme, or those of a model. How tensors are
