@@ -29,13 +29,11 @@ class ReadingRules(NamedTuple):
         masks_alike: True if the most negative number of a dtype stands for −∞.
         by_ulps: True if errors are allowed in ULPs, which are those of the coarser dtype. An absolute error is one of
             the values as they are: rounding to the coarser dtype would hide it.
-        refuses_transposed: True if a table that fits only when transposed is not read so.
     """
 
     is_text: bool
     masks_alike: bool
     by_ulps: bool
-    refuses_transposed: bool = False
 
 
 class _SideDoubts(NamedTuple):
@@ -87,8 +85,7 @@ class Side(NamedTuple):
 
 def _count_significand_bits(array: Array) -> int:
     """Return the precision of a floating dtype, or of the parts of a complex one; 0 for others."""
-    dtype = array.real.dtype if array.dtype.kind == "c" else array.dtype
-    return {**SIGNIFICAND_BITS, **FLOAT8}.get(dtype_name(dtype), 0)
+    return {**SIGNIFICAND_BITS, **FLOAT8}.get(dtype_name(array.real.dtype), 0)
 
 
 @dataclass(frozen=True)
@@ -125,18 +122,12 @@ class ArrayReader:
         # Only arrays with axes can be near, so that the axes are looked at first.
         if not is_table_of_waves or as_it_stands.is_near:
             return as_it_stands
-        transposed = self._read_transposed(side)
-        return as_it_stands if transposed is None else transposed
-
-    def _read_transposed(self, side: Side) -> Reading | None:
-        """Read an array as another one, transposed; None if the values are not near then.
-
-        No further order of axes or columns is accepted: an array of the same shape has that order only
-        by chance.
-        """
+        # No further order of axes or columns is accepted: an array of the same shape has that order only
+        # by chance.
         best = self.read_as_table(side)
-        is_transposed = best is not None and best.transposed and best.is_near
-        return best if is_transposed else None
+        if best is not None and best.transposed and best.is_near:
+            return best
+        return as_it_stands
 
     def _read_element_by_element(self, side: Side) -> Reading:
         """Read an array as another of the same shape, each element as the one at the same place.
@@ -208,7 +199,7 @@ class ArrayReader:
             masked=masked,
             # Programs store cosines and sines as integers too, 127 for 1.0, but not biases.
             quantised=self.has_frequencies,
-            transposable=self.may_be_transposed and not self.rules.refuses_transposed,
+            transposable=self.may_be_transposed,
         )
 
 

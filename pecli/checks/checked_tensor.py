@@ -1,6 +1,6 @@
 """A tensor of a file, compared with what it should be."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -36,7 +36,7 @@ class CheckedTensor:
         note: How it was read.
         layer_type: The layer type that it belongs to; empty if the model has only one.
         right_for: Another layer type whose table it is.
-        doubt: Why a pass proves less than it seems to.
+        doubts: Why a pass proves less than it seems to.
         has_length: False if the scheme's number of rows is a guess at the one in the file, since a
             model does not state it.
     """
@@ -48,7 +48,7 @@ class CheckedTensor:
     note: str = ""
     layer_type: str = ""
     right_for: str = ""
-    doubt: Doubt | None = None
+    doubts: tuple[Doubt, ...] = ()
     has_length: bool = True
 
     @classmethod
@@ -83,7 +83,7 @@ class CheckedTensor:
             scheme=found.scheme,
             found_tables=found.tables,
             note=describe_arrangement(reading),
-            doubt=_find_doubt_about_functions(label, descriptive_name, reading),
+            doubts=tuple(_find_doubts_about_functions(label, descriptive_name, reading)),
         )
 
     @property
@@ -91,26 +91,20 @@ class CheckedTensor:
         """True if values differ, and copies of the table do not differ from each other."""
         return self.result.mismatched != 0 and not isinstance(self.result.finding, CopiesDiffer)
 
-    def without_tables(self, names: Container[str]) -> "CheckedTensor":
-        """Return the tensor with only those of its tables that do not have one of some names."""
-        others = {name: table for name, table in self.found_tables.items() if name not in names}
-        return replace(self, found_tables=others)
 
-
-def _find_doubt_about_functions(
+def _find_doubts_about_functions(
     label: str, descriptive_name: str, reading: Reading
-) -> Doubt | None:
-    """Return a doubt if a tensor may hold other functions than it was read as, for all that its name states.
+) -> Iterator[Doubt]:
+    """Yield a doubt if a tensor may hold other functions than it was read as, for all that its name states.
 
     Sines before cosines may be a mistake in the order, and twice the same cosines one in the sines.
     """
     if reading.candidate.names == SINES_FIRST and function_order(descriptive_name) != SINES_FIRST:
-        return SinesFirst(label)
+        yield SinesFirst(label)
     function = role_of(reading.name) or ""
     may_hold_both = function in PLURALS and role_of(descriptive_name) != function
     if may_hold_both and reading.arrangement.begins_with_two_copies:
-        return SameFunctionTwice(label, function)
-    return None
+        yield SameFunctionTwice(label, function)
 
 
 def compare_reading(

@@ -64,9 +64,10 @@ def add_unchecked_and_doubts(
         tensors: All tensors of the file.
         tolerance: The errors that passed.
     """
-    names_checked = {tensor.tensor for tensor in checked}
     # All tensors are read: a damaged file is an error, whichever of its tensors is damaged.
-    unchecked = {name: array for name, array in tensors.items() if name not in names_checked}
+    unchecked = dict(tensors)
+    for tensor in checked:
+        unchecked.pop(tensor.tensor, None)
     answer = replace(answer, unchecked=tuple(unchecked))
     return answer.with_doubts(_find_doubts(checked, unchecked, tolerance))
 
@@ -80,8 +81,7 @@ def _find_doubts(
     """
     yield from find_weaknesses(tables_by_scheme(checked), tolerance)
     for tensor in checked:
-        if tensor.doubt is not None:
-            yield tensor.doubt
+        yield from tensor.doubts
     for name, array in unchecked.items():
         if looks_like_table(array):
             yield UnnamedTable(name)

@@ -68,12 +68,15 @@ def diagnose(
     failed = [result for result in results if not result.passed]
     lines: list[Line] = []
     for explanation in explanations:
-        advice = _write_advice_to_pass(explanation, tolerance)
+        recipe = find_passing_recipe(explanation)
+        advice = _write_advice_to_pass(recipe, explanation.recipe_residual, tolerance)
         if not takes_recipe:
-            advice = _write_advice_on_tolerance(explanation, failed)
+            advice = _write_advice_on_tolerance(recipe, failed)
         lines += _write_lines_about(explanation, advice)
-    lines = _add_advice_on_rounding(lines, failed, tolerance)
-    lines += _advise_on_quantised_tables(failed)
+    # Of a tensor with another problem, such as another shape, no tolerance is enough.
+    if failed and not any(result.finding for result in failed):
+        lines = _add_advice_on_rounding(lines, failed, tolerance)
+        lines += _advise_on_quantised_tables(failed)
     return [*dict.fromkeys(lines)]
 
 
@@ -95,42 +98,34 @@ def _write_lines_about(explanation: "Explanation", advice: Iterable[Line]) -> It
         yield Line(line, is_advice=True)
 
 
-def _write_advice_to_pass(explanation: "Explanation", tolerance: Tolerance) -> Iterator[Line]:
-    """Yield «verify with --recipe float32» for a table that is right except for its precision."""
-    for recipe in find_passing_recipes(explanation):
-        options = _write_options_to_pass(recipe, explanation.recipe_residual, tolerance)
-        yield Line(f"verify with {options}", is_advice=True)
+def _write_advice_to_pass(recipe: str, residual: float, tolerance: Tolerance) -> Iterator[Line]:
+    """Yield «verify with --recipe float32» for a table that is right except for its precision.
+
+    If it differs by 3e-5 from the table of the recipe, it needs «--recipe float32 --atol 1e-4».
+
+    Args:
+        recipe: The precision; empty if no recipe lets the table pass.
+        residual: The largest error that is left with the recipe.
+        tolerance: The errors that pass without an option.
+    """
+    if not recipe:
+        return
+    options = f"--recipe {recipe}"
+    if residual > tolerance.atol:
+        options += f" --atol 1e{_exponent_above(residual)}"
+    yield Line(f"verify with {options}", is_advice=True)
 
 
-def _write_advice_on_tolerance(
-    explanation: "Explanation", failed: Sequence[Comparison]
-) -> Iterator[Line]:
+def _write_advice_on_tolerance(recipe: str, failed: Sequence[Comparison]) -> Iterator[Line]:
     """Yield «verify with --atol 1e-2» if a table is right except for its precision, and its errors are below 0.01.
 
     Args:
-        explanation: The mistake.
+        recipe: The precision; empty if the table has another mistake.
         failed: The comparisons of the tensors that did not pass.
     """
-    largest_error = max((result.max_abs_error or 0.0 for result in failed), default=0.0)
-    is_small = 0 < largest_error <= MAX_RECIPE_RESIDUAL
-    if is_small and any(find_passing_recipes(explanation)):
-        exponent = _exponent_above(largest_error)
-        yield Line(f"verify with --atol 1e{exponent}", is_advice=True)
-
-
-def _write_options_to_pass(recipe: str, residual: float, tolerance: Tolerance) -> str:
-    """Return options of `verify` that accept a table of another precision, such as float32.
-
-    They are `--recipe float32 --atol 1e-4` for a table that differs by 3e-5 from that of the recipe.
-
-    Args:
-        recipe: The precision.
-        residual: The largest error that is left with it.
-        tolerance: The errors that pass without an option.
-    """
-    if residual > tolerance.atol:
-        return f"--recipe {recipe} --atol 1e{_exponent_above(residual)}"
-    return f"--recipe {recipe}"
+    largest_error = max((result.largest_error for result in failed), default=0.0)
+    if recipe and 0 < largest_error <= MAX_RECIPE_RESIDUAL:
+        yield Line(f"verify with --atol 1e{_exponent_above(largest_error)}", is_advice=True)
 
 
 def atol_with_recipe(residual: float, tolerance: Tolerance) -> float:
@@ -167,23 +162,23 @@ def explanations_as_json(
     return [explanation.as_json(sentence(explanation, reference)) for explanation in explanations]
 
 
-def find_passing_recipes(explanation: "Explanation") -> Iterator[str]:
-    """Yield the recipe with which a tensor would pass, if it has no other mistake.
+def find_passing_recipe(explanation: "Explanation") -> str:
+    """Return the recipe with which a tensor would pass; empty if it has another mistake.
 
     A table that was computed with float32 angles has the recipe float32. A table that is wrong in
     another way too, or is off by more than 0.01 from the recipe's, would not pass with it. None is
-    yielded if other tensors of the file would not pass with it.
+    returned if other tensors of the file would not pass with it.
     """
     from pecli.engine.edits import Recipe, Runtime
 
     has_mistakes = not all(isinstance(edit, Runtime) for edit in explanation.mistakes)
     if has_mistakes or not explanation.is_recipe_of_all:
-        return
-    if explanation.recipe_residual > MAX_RECIPE_RESIDUAL:
-        return
+        return ""
     recipes = [edit.found for edit in explanation.edits if isinstance(edit, Recipe)]
-    if len(recipes) == 1:  # No option combines two.
-        yield recipes[0]
+    is_near = explanation.recipe_residual <= MAX_RECIPE_RESIDUAL
+    if len(recipes) == 1 and is_near:  # No option combines two.
+        return recipes[0]
+    return ""
 
 
 def _add_advice_on_rounding(
@@ -199,33 +194,24 @@ def _add_advice_on_rounding(
         failed: The comparisons of the tensors that did not pass.
         tolerance: The errors that pass.
     """
-    if _have_problems_beside_values(failed):
-        return lines
-    coarse_dtype = _find_coarse_dtype(failed, tolerance)
-    ulps = _find_rounding_ulps(failed, is_coarse=bool(coarse_dtype))
+    ulps = _find_rounding_ulps(failed)
     if not ulps:
         return lines
+    coarse_dtype = _find_coarse_dtype(failed, tolerance)
     if coarse_dtype:
         return [_describe_coarse_dtype(coarse_dtype, tolerance, ulps), *lines]
-    has_other_reason = bool(lines)
-    if has_other_reason:
-        return lines
     cause = "the last place differs, as sines and powers of other libraries do"
-    return [Line(f"{cause}; allow --max-ulp {ulps}", is_advice=True)]
+    return lines or [Line(f"{cause}; allow --max-ulp {ulps}", is_advice=True)]
 
 
-def _find_coarse_dtype(failed: Sequence[Comparison], tolerance: Tolerance) -> str:
+def _find_coarse_dtype(failed: Iterable[Comparison], tolerance: Tolerance) -> str:
     """Return the first dtype whose steps near 1 are larger than the absolute tolerance; empty if none is.
 
     With `--atol 1e-4`, bfloat16 is such a dtype. A tolerance of 0 requires equal numbers, which
     every dtype can hold: none is too coarse for it.
     """
-    if tolerance.atol == 0:
-        return ""
-    for result in failed:
-        if _step_at_one(result.dtype) > tolerance.atol:
-            return result.dtype
-    return ""
+    atol = tolerance.atol
+    return next((result.dtype for result in failed if 0 < atol < _step_at_one(result.dtype)), "")
 
 
 def _describe_coarse_dtype(dtype: str, tolerance: Tolerance, ulps: int) -> Line:
@@ -237,11 +223,6 @@ def _describe_coarse_dtype(dtype: str, tolerance: Tolerance, ulps: int) -> Line:
     return Line(f"{dtype} cannot hold {tolerance.atol:g}: {step}; allow --max-ulp {ulps}")
 
 
-def _have_problems_beside_values(results: Sequence[Comparison]) -> bool:
-    """Return True if some tensor has a problem beside its values, such as another shape."""
-    return any(result.finding for result in results)
-
-
 def _advise_on_quantised_tables(failed: Sequence[Comparison]) -> Iterator[Line]:
     """Yield advice on `--atol` for quantised tables, if all their errors are within one step.
 
@@ -249,18 +230,15 @@ def _advise_on_quantised_tables(failed: Sequence[Comparison]) -> Iterator[Line]:
     largest number is 127/128, so that a cosine of 1 is off by a step, 0.0078. Programs that truncate
     instead of rounding are off by up to a step everywhere. Neither is a mistake of the encoding.
     """
-    # A tensor of another shape has no parts, as its values were not compared.
-    compared = [result for result in failed if result.parts]
-    step = _find_common_step(compared)
-    if not step or _have_problems_beside_values(compared):
-        return
-    largest_error = max(result.largest_error for result in compared)
+    steps = {result.parts[0].step for result in failed}  # 0 for floats
+    step = max(steps)
+    largest_error = max(result.largest_error for result in failed)
     is_off_by_one_step = 0 < largest_error <= _bound_error_of_one_step(step)
-    if is_off_by_one_step:
+    if steps == {step} and step > 0 and is_off_by_one_step:
         # The error may be larger than one step of int32, 5e-10: rounding to float32 adds up to 6e-8.
         tolerance = _round_up_to_two_digits(max(step, largest_error))
-        steps = f"integers with a scale of 1/{round(1 / step)} have steps of {step:.2g}"
-        yield Line(f"{steps}; allow --atol {tolerance}", is_advice=True)
+        words = f"integers with a scale of 1/{round(1 / step)} have steps of {step:.2g}"
+        yield Line(f"{words}; allow --atol {tolerance}", is_advice=True)
 
 
 def _bound_error_of_one_step(step: float) -> float:
@@ -270,12 +248,6 @@ def _bound_error_of_one_step(step: float) -> float:
     integer and the step, and the expected value.
     """
     return step * (1 + STEP_SLACK) + FLOAT32_ROUNDING
-
-
-def _find_common_step(compared: Sequence[Comparison]) -> float:
-    """Return the step that all quantised tensors have; 0 if they differ, or are not of integers."""
-    steps = {result.parts[0].step for result in compared}
-    return steps.pop() if len(steps) == 1 else 0.0
 
 
 def _round_up_to_two_digits(number: float) -> str:
@@ -288,26 +260,18 @@ def _round_up_to_two_digits(number: float) -> str:
     return f"{math.ceil(number / digit) * digit:.2g}"
 
 
-def _find_rounding_ulps(failed: Sequence[Comparison], *, is_coarse: bool) -> int:
-    """Return the few ULPs with which all tensors would pass; 0 if it takes more, or none are known.
+def _find_rounding_ulps(failed: Sequence[Comparison]) -> int:
+    """Return the fewest ULPs with which all tensors would pass; 0 if it takes more than rounding does.
 
-    Usually that is the largest error in ULPs, 1 or 2. If a dtype is coarser than the tolerance,
-    values near 0 may be off by many ULPs and pass nevertheless, as their errors are small: a bfloat16
-    of 1e-5 instead of 2e-5 is off by 128 ULPs. Then the ULPs of the largest errors count, if all
-    tensors pass with so many.
-
-    Args:
-        failed: The comparisons of the tensors that did not pass.
-        is_coarse: True if a dtype is coarser than the tolerance.
+    Values near 0 may be off by many ULPs and pass nevertheless, if an absolute tolerance allows their
+    errors: a bfloat16 of 1e-5 instead of 2e-5 is off by 128 ULPs. The largest errors are not allowed,
+    so that their ULPs are needed at least.
     """
-    ulps = max((result.max_ulp_error or 0 for result in failed), default=0)
-    if ulps <= MAX_ROUNDING_ULP:
-        return ulps
-    worst_ulps = max(result.worst_ulp or 0 for result in failed)
-    if not is_coarse or worst_ulps > MAX_ROUNDING_ULP:
-        return 0
-    pass_then = all(_passes_within(result, worst_ulps) for result in failed)
-    return worst_ulps if pass_then else 0
+    fewest = max(result.worst_ulp or MAX_ROUNDING_ULP + 1 for result in failed)
+    for ulps in range(fewest, MAX_ROUNDING_ULP + 1):
+        if all(_passes_within(result, ulps) for result in failed):
+            return ulps
+    return 0
 
 
 def _step_at_one(dtype: str) -> float:

@@ -3,20 +3,16 @@
 A check with doubts is *weak*: `--strict` counts it as failed.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+from pecli.checks.finding import Finding
 from pecli.compare.candidate import PLURALS
 from pecli.engine.edits import Edit, Layout, Parameter
 from pecli.errors import counted
 
 
-class Doubt(ABC):
+class Doubt(Finding):
     """Something that a pass does not prove."""
-
-    @abstractmethod
-    def __str__(self) -> str:
-        """Return the sentence for it."""
 
 
 # Names that do not state what a tensor is
@@ -28,8 +24,7 @@ class SinesFirst(Doubt):
 
     tensor: str
 
-    def __str__(self) -> str:
-        return f"{self.tensor}: no name says that sines come before cosines"
+    sentence = "{tensor}: no name says that sines come before cosines"
 
 
 @dataclass(frozen=True)
@@ -45,9 +40,7 @@ class SameFunctionTwice(Doubt):
 
     def __str__(self) -> str:
         twice = f"2 × the same {PLURALS[self.function]}"
-        if self.function == "cos":
-            return f"{self.tensor}: {twice}; a stacked pair would have sines in the second half"
-        return f"{self.tensor}: {twice}; a stacked pair would have cosines in one half"
+        return f"{self.tensor}: {twice}; a stacked pair would have cosines and sines"
 
 
 @dataclass(frozen=True)
@@ -68,8 +61,7 @@ class MayLackRope(Doubt):
 
     tensor: str
 
-    def __str__(self) -> str:
-        return f"{self.tensor}: no name states its layer, and some layers have no rope"
+    sentence = "{tensor}: no name states its layer, and some layers have no rope"
 
 
 @dataclass(frozen=True)
@@ -78,8 +70,7 @@ class UnnamedTable(Doubt):
 
     tensor: str
 
-    def __str__(self) -> str:
-        return f"{self.tensor} looks like a table, and no name says of what"
+    sentence = "{tensor} looks like a table, and no name says of what"
 
 
 # Elements that were not compared
@@ -91,8 +82,7 @@ class StrangePadding(Doubt):
 
     tensor: str
 
-    def __str__(self) -> str:
-        return f"{self.tensor}: padding holds infinities or NaN, before the rotation and after it"
+    sentence = "{tensor}: padding holds infinities or NaN, before the rotation and after it"
 
 
 @dataclass(frozen=True)
@@ -126,8 +116,7 @@ class FewElements(Doubt):
 class OnlyTables(Doubt):
     """A recorded run has tables, but no queries and keys that they rotate."""
 
-    def __str__(self) -> str:
-        return "queries and keys were not seen: only tables were checked"
+    sentence = "queries and keys were not seen: only tables were checked"
 
 
 # Numbers that were taken for granted
@@ -137,16 +126,14 @@ class OnlyTables(Doubt):
 class FactorsOfHeader(Doubt):
     """The factors of a .gguf file are all that it states of a scaling: nothing else can confirm them."""
 
-    def __str__(self) -> str:
-        return "the header cannot tell these factors from others: compare with --config MODEL"
+    sentence = "the header cannot tell these factors from others: compare with --config MODEL"
 
 
 @dataclass(frozen=True)
 class ImagesAsRecorded(Doubt):
     """Position ids of images were taken from the run itself, as nothing else states the images' sizes."""
 
-    def __str__(self) -> str:
-        return "position ids of images were taken as recorded; check them with pecli positions"
+    sentence = "position ids of images were taken as recorded; check them with pecli positions"
 
 
 @dataclass(frozen=True)
@@ -155,8 +142,7 @@ class AsManyHeads(Doubt):
 
     count: int
 
-    def __str__(self) -> str:
-        return f"{self.count} tokens and as many heads: either may be rotated; use more tokens"
+    sentence = "{count} tokens and as many heads: either may be rotated; use more tokens"
 
 
 # Known mistakes that the data do not show
@@ -168,24 +154,21 @@ class MissingRotation(Doubt):
 
     rows: str
 
-    def __str__(self) -> str:
-        return f"{self.rows} cannot detect a missing rotation"
+    sentence = "{rows} cannot detect a missing rotation"
 
 
 @dataclass(frozen=True)
 class OnlyPosition0(Doubt):
     """A table with position 0 only: all its cosines are 1, and all its sines 0."""
 
-    def __str__(self) -> str:
-        return "position 0 alone cannot detect a missing rotation: compare others"
+    sentence = "position 0 alone cannot detect a missing rotation: compare others"
 
 
 @dataclass(frozen=True)
 class AttentionFactorUnseen(Doubt):
     """YaRN's attention factor multiplies cosines and sines, and frequencies do not show it."""
 
-    def __str__(self) -> str:
-        return "inv_freq cannot tell the attention factor from none: compare cos or sin, too"
+    sentence = "inv_freq cannot tell the attention factor from none: compare cos or sin, too"
 
 
 @dataclass(frozen=True)
@@ -204,8 +187,7 @@ class UnequalLengths(Doubt):
     cos: int
     sin: int
 
-    def __str__(self) -> str:
-        return f"cos has {self.cos:,} rows, and sin has {self.sin:,}"
+    sentence = "cos has {cos:,} rows, and sin has {sin:,}"
 
 
 @dataclass(frozen=True)
@@ -280,8 +262,7 @@ def _contrast(edit: Edit) -> str:
 class AnyInterpolation(Doubt):
     """A table that most interpolations make alike, as of an old one that is constant."""
 
-    def __str__(self) -> str:
-        return "most interpolations make this table: it does not show which was used"
+    sentence = "most interpolations make this table: it does not show which was used"
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,19 @@
 """The reasons for which tensors of a file are wrong, one for all tensors with the same mistake."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
 
 from pecli.checks.checked_tensor import CheckedTensor, tables_by_scheme, tables_of_part
 from pecli.checks.diagnosis import (
     Reasons,
     atol_with_recipe,
     diagnose,
-    find_passing_recipes,
+    find_passing_recipe,
 )
+from pecli.checks.digest import compute_digest
 from pecli.checks.file_problems import MAX_LISTED
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.arrays import Array
 from pecli.engine.grouping import grouped
-from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import listed
 from pecli.files.tensor_roles import layer_number
 
@@ -68,11 +64,10 @@ def _explain_failure(
     if obvious_reason:
         names = listed([result.name for result in results], MAX_LISTED)
         return Reasons([f"{names}: {obvious_reason}"])
-    explanations = _search_mistakes(failure.tensors, tolerance) if search else []
-    explanations = [
-        _with_scope_of_recipe(explanation, failure, checked, tolerance)
-        for explanation in explanations
-    ]
+    explanations: list[Explanation] = []
+    if search:
+        for explanation in _search_mistakes(failure.tensors, tolerance):
+            explanations.append(_with_scope_of_recipe(explanation, checked, tolerance))
     diagnosis = diagnose(explanations, results, tolerance)
     return Reasons([line.about(failure.layers) for line in diagnosis], explanations)
 
@@ -114,10 +109,7 @@ def _search_mistakes(tensors: Sequence[CheckedTensor], tolerance: Tolerance) -> 
 
 
 def _with_scope_of_recipe(
-    explanation: "Explanation",
-    failure: _Failure,
-    checked: Sequence[CheckedTensor],
-    tolerance: Tolerance,
+    explanation: "Explanation", checked: Iterable[CheckedTensor], tolerance: Tolerance
 ) -> "Explanation":
     """Return an explanation, marked if some tensor would not pass with its recipe.
 
@@ -126,19 +118,16 @@ def _with_scope_of_recipe(
 
     Args:
         explanation: The explanation of some of the failed tensors.
-        failure: The tensors that failed.
         checked: All tensors that were compared.
         tolerance: The errors that pass.
     """
-    failed = {id(tensor) for tensor in failure.tensors}
-    others = [tensor for tensor in checked if id(tensor) not in failed]
-    unexplained = [tensor.without_tables(explanation.tensors) for tensor in failure.tensors]
-    for recipe in find_passing_recipes(explanation):
-        atol = atol_with_recipe(explanation.recipe_residual, tolerance)
-        for tensor in (*others, *unexplained):
-            if not _is_within_recipe(tensor, recipe, atol):
-                return explanation.with_recipe_of_some()
-    return explanation
+    recipe = find_passing_recipe(explanation)
+    if not recipe:
+        return explanation
+    atol = atol_with_recipe(explanation.recipe_residual, tolerance)
+    if all(_is_within_recipe(tensor, recipe, atol) for tensor in checked):
+        return explanation
+    return explanation.with_recipe_of_some()
 
 
 def _is_within_recipe(tensor: CheckedTensor, recipe: str, atol: float) -> bool:
@@ -155,18 +144,13 @@ def _is_within_recipe(tensor: CheckedTensor, recipe: str, atol: float) -> bool:
 
     if tensor.scheme is None:
         return True
-    for part, scheme in tensor.scheme.by_layer_type():
-        tables = tables_of_part(part, tensor.found_tables)
-        if difference_from_recipe(scheme, tables, recipe) > atol:
-            return False
-    return True
+    return all(
+        difference_from_recipe(scheme, tables_of_part(part, tensor.found_tables), recipe) <= atol
+        for part, scheme in tensor.scheme.by_layer_type()
+    )
 
 
 # Tensors that failed for the same reason
-
-
-Layers = dict[str, list[CheckedTensor]]
-"""Tensors by the number of their layer, as text; empty if their names have none."""
 
 
 def _find_failures(checked: Sequence[CheckedTensor]) -> Iterator[_Failure]:
@@ -198,21 +182,24 @@ def _split_by_table(
         checked: All tensors that were compared.
     """
     layers = grouped(failed, _read_layer)
-    groups = _group_by_equal_tables(layers)
-    for layers_with_equal_tables in groups[:MAX_EXPLAINED_GROUPS]:
-        words = _describe_layers(layer_type, layers_with_equal_tables, checked)
-        yield _Failure(words, [*chain(*layers_with_equal_tables.values())])
+    # Groups of layers with equal tables, by the layers' numbers: 0, 1 and 3, and 2 by itself.
+    groups = grouped(layers, lambda number: _identify_tables(layers[number]))
+    for numbers in [*groups.values()][:MAX_EXPLAINED_GROUPS]:
+        words = _describe_layers(layer_type, numbers, checked)
+        yield _Failure(words, [tensor for number in numbers for tensor in layers[number]])
 
 
-def _describe_layers(layer_type: str, failed: Layers, checked: Sequence[CheckedTensor]) -> str:
+def _describe_layers(
+    layer_type: str, failed: Sequence[str], checked: Sequence[CheckedTensor]
+) -> str:
     """Return the layers of a failure in words: «sliding_attention layers 3, 4».
 
     Their numbers are left out if all layers of the type failed.
 
     Args:
         layer_type: The layer type; empty if the model has one only.
-        failed: The tensors that failed, by the number of their layer. Those whose names have no
-            number count as one layer, whose number is empty.
+        failed: The numbers of the layers that failed, as text. Tensors whose names have no number
+            count as one layer, whose number is empty.
         checked: All tensors that were compared.
     """
     layers_of_type = {_read_layer(tensor) for tensor in checked if tensor.layer_type == layer_type}
@@ -230,45 +217,14 @@ def _read_layer(tensor: CheckedTensor) -> str:
     return "" if number is None else str(number)
 
 
-def _group_by_equal_tables(layers: Layers) -> list[Layers]:
-    """Return groups of layers whose tables have the same values: [{0: …, 1: …, 3: …}, {2: …}].
+def _identify_tables(layer: Iterable[CheckedTensor]) -> frozenset[tuple[object, ...]]:
+    """Return what two layers have in common if their tables have the same values, and so the same mistake.
 
-    Args:
-        layers: By the number of a layer, as text, its tensors that failed.
+    That is, for each table, the scheme that should make it, its name there, such as `cos`, its shape,
+    and a hash of its values.
     """
-    groups: list[Layers] = []
-    for number, layer in layers.items():
-        group = _find_group(layer, groups)
-        if group is None:
-            groups.append({number: layer})
-        else:
-            group[number] = layer
-    return groups
-
-
-def _find_group(layer: Sequence[CheckedTensor], groups: Iterable[Layers]) -> Layers | None:
-    """Return the group whose layers have the same tables as this one; None if there is none."""
-    for group in groups:
-        # All layers of a group have equal tables, so that the first of them is enough.
-        first_layer = next(iter(group.values()))
-        if _have_equal_tables(layer, first_layer):
-            return group
-    return None
-
-
-def _have_equal_tables(layer: Sequence[CheckedTensor], other: Sequence[CheckedTensor]) -> bool:
-    """Return True if two layers have the same tables with the same values, and so the same mistake."""
-    tables = _collect_tables(layer)
-    others = _collect_tables(other)
-    if tables.keys() != others.keys():
-        return False
-    return all(np.array_equal(tables[key], others[key]) for key in tables)
-
-
-def _collect_tables(layer: Iterable[CheckedTensor]) -> dict[tuple[Scheme | None, str], Array]:
-    """Return the tables of a layer by the scheme that makes them and its name for them, such as `cos`."""
-    tables = {}
+    tables = set()
     for tensor in layer:
         for name, table in tensor.found_tables.items():
-            tables[tensor.scheme, name] = table
-    return tables
+            tables.add((tensor.scheme, name, table.shape, compute_digest([table])))
+    return frozenset(tables)

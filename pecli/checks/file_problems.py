@@ -1,9 +1,9 @@
 """Problems of a file that no single tensor's values show: codes with fields, and their sentences."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pecli.checks.finding import Finding
 from pecli.compare.problems import Problem
 from pecli.engine.arrays import Indices
 from pecli.errors import listed
@@ -11,12 +11,8 @@ from pecli.errors import listed
 MAX_LISTED = 8  #: tensors, layers or position ids that a sentence names
 
 
-class FileProblem(ABC):
+class FileProblem(Finding):
     """A reason for which a file fails, whatever the values of its tensors are."""
-
-    @abstractmethod
-    def __str__(self) -> str:
-        """Return the sentence for it."""
 
 
 # Tensors that should be there, or should not
@@ -43,8 +39,7 @@ class MissingTensor(FileProblem):
 
     name: str
 
-    def __str__(self) -> str:
-        return f"{self.name}: the tensor is missing"
+    sentence = "{name}: the tensor is missing"
 
 
 @dataclass(frozen=True)
@@ -54,8 +49,7 @@ class UnexpectedTensor(FileProblem):
     name: str
     scheme: str
 
-    def __str__(self) -> str:
-        return f"{self.name}: {self.scheme} has no such tensor"
+    sentence = "{name}: {scheme} has no such tensor"
 
 
 @dataclass(frozen=True)
@@ -66,16 +60,14 @@ class OnlyInOneFile(FileProblem):
     owner: str  #: A or B
     other: str
 
-    def __str__(self) -> str:
-        return f"{self.name}: only {self.owner} has it, {self.other} does not"
+    sentence = "{name}: only {owner} has it, {other} does not"
 
 
 @dataclass(frozen=True)
 class NoTensors(FileProblem):
     """Two files without any tensor: that they agree would prove nothing."""
 
-    def __str__(self) -> str:
-        return "there is nothing to compare: neither A nor B holds a tensor"
+    sentence = "there is nothing to compare: neither A nor B holds a tensor"
 
 
 @dataclass(frozen=True)
@@ -84,8 +76,7 @@ class NothingInCommon(FileProblem):
 
     command: str  #: a command that compares one tensor of each
 
-    def __str__(self) -> str:
-        return f"no tensors belong together by their names; compare one of each: {self.command}"
+    sentence = "no tensors belong together by their names; compare one of each: {command}"
 
 
 # Tensors that do not belong together
@@ -108,8 +99,7 @@ class TensorProblem(FileProblem):
     name: str
     problem: Problem
 
-    def __str__(self) -> str:
-        return f"{self.name}: {self.problem}"
+    sentence = "{name}: {problem}"
 
 
 # Recorded runs
@@ -168,8 +158,7 @@ class InCall(FileProblem):
     call: int
     problem: FileProblem
 
-    def __str__(self) -> str:
-        return f"call {self.call}: {self.problem}"
+    sentence = "call {call}: {problem}"
 
 
 def layer_list(layers: Sequence[int]) -> str:

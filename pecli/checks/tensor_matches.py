@@ -88,6 +88,10 @@ class TensorMatch:
         """Return each table as A has it and as B has it, to search for the reason of a difference."""
         return [TablePair(self.name, *self.arrays)]
 
+    def without_reading(self) -> "TensorMatch":
+        """Return the match of the same tensors as they are."""
+        return TensorMatch(self.name, self.names_in_a, self.names_in_b, self.arrays)
+
     def read_one_as_other(
         self, read: Callable[[Side], Reading | None], sides: Sequence[Side]
     ) -> "TensorMatch":
@@ -189,7 +193,9 @@ def match_tensors(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Te
         return [joined_match]
     matches = {}
     for name, name_in_b in _match_names(in_a, in_b).items():
-        matches[name] = _match_two(name, name_in_b, in_a[name], in_b[name_in_b], rules)
+        arrays = (in_a[name], in_b[name_in_b])
+        match = TensorMatch(name=name, names_in_a=[name], names_in_b=[name_in_b], arrays=arrays)
+        matches[name] = _read_match(match, _choose_reader(name, name_in_b, rules))
     return [*_rematch_lone_transposes(matches, rules).values()]
 
 
@@ -222,18 +228,13 @@ def _rematch_lone_transposes(
     readings = {
         name: match.reading for name, match in matches.items() if isinstance(match, ReadMatch)
     }
-    without_transposing = rules._replace(refuses_transposed=True)
     corrected = dict(matches)
     for name in find_lone_transposes(readings):
-        corrected[name] = _match_again(matches[name], without_transposing)
+        match = matches[name]
+        (name_in_b,) = match.names_in_b
+        reader = replace(_choose_reader(name, name_in_b, rules), may_be_transposed=False)
+        corrected[name] = _read_match(match.without_reading(), reader)
     return corrected
-
-
-def _match_again(match: TensorMatch, rules: ReadingRules) -> TensorMatch:
-    """Return the match of the same two tensors, one of A and one of B, by other rules."""
-    (name_in_b,) = match.names_in_b
-    a, b = match.arrays
-    return _match_two(match.name, name_in_b, a, b, rules)
 
 
 def _find_float_dtype(file: LoadedFile) -> str:
@@ -270,9 +271,8 @@ def _find_names_by_role(names: Iterable[str], matched: Container[str]) -> dict[s
         names: The tensors of a file.
         matched: Those that have their name in the other file as well, and are left out.
     """
-    unmatched = [name for name in names if name not in matched and role_of(name) in MATCHED_ROLES]
-    by_role = grouped(unmatched, role_of)
-    return {role: members[0] for role, members in by_role.items() if len(members) == 1}
+    by_role = grouped((name for name in names if name not in matched), role_of)
+    return {role: by_role[role][0] for role in MATCHED_ROLES if len(by_role.get(role, ())) == 1}
 
 
 def _match_cos_sin(in_a: Tensors, in_b: Tensors, rules: ReadingRules) -> TensorMatch | None:
@@ -281,37 +281,21 @@ def _match_cos_sin(in_a: Tensors, in_b: Tensors, rules: ReadingRules) -> TensorM
     vLLM, for example, has `cos_sin_cache` (L, D) where transformers has `cos` and `sin`. The result
     is None unless one file has a single array, and the other one table of cosines and one of sines.
     """
-    b_as_a = _read_joined(in_b, in_a, rules)
-    if b_as_a is not None:
-        return _make_joined_match(in_a, in_b, b_as_a, reads_a=False)
-    a_as_b = _read_joined(in_a, in_b, rules)
-    if a_as_b is not None:
-        return _make_joined_match(in_a, in_b, a_as_b, reads_a=True)
+    for joined, apart, reads_a in ((in_b, in_a, False), (in_a, in_b, True)):
+        reading = _read_joined(joined, apart, rules)
+        if reading is not None:
+            (array,) = joined.values()
+            return ReadMatch(
+                name="cos_sin",
+                names_in_a=[*in_a],
+                names_in_b=[*in_b],
+                # A match holds one array per file, but one of the files has two. With a reading, these
+                # arrays only show whether dtypes are numbers: values are compared as it has them.
+                arrays=(array, array),
+                reading=reading,
+                reads_a=reads_a,
+            )
     return None
-
-
-def _make_joined_match(
-    in_a: Tensors, in_b: Tensors, reading: Reading, *, reads_a: bool
-) -> ReadMatch:
-    """Return the match of an array `cos_sin_cache` in one file with `cos` and `sin` in the other.
-
-    Args:
-        in_a: The tensors of A.
-        in_b: The tensors of B.
-        reading: How the single array is read as cosines and sines.
-        reads_a: True if A holds the single array.
-    """
-    (joined,) = in_a.values() if reads_a else in_b.values()
-    return ReadMatch(
-        name="cos_sin",
-        names_in_a=[*in_a],
-        names_in_b=[*in_b],
-        # A match holds one array per file, but one of the files has two. With a reading, these arrays
-        # only show whether dtypes are numbers: values are compared as the reading has them.
-        arrays=(joined, joined),
-        reading=reading,
-        reads_a=reads_a,
-    )
 
 
 def _read_joined(joined: Tensors, apart: Tensors, rules: ReadingRules) -> Reading | None:
@@ -329,22 +313,18 @@ def _read_joined(joined: Tensors, apart: Tensors, rules: ReadingRules) -> Readin
     return find_best_reading(array, find_candidates_with_cos_and_sin(waves), is_text=rules.is_text)
 
 
-def _match_two(name: str, name_in_b: str, a: Array, b: Array, rules: ReadingRules) -> TensorMatch:
+def _read_match(match: TensorMatch, reader: ArrayReader) -> TensorMatch:
     """Return how two tensors can be compared although their axes or columns may differ.
 
     For example, (2, 64, 128) in one file is read as two copies of (64, 128) in the other. If neither
     can be read as the other, the comparison reports that the shapes differ.
 
     Args:
-        name: The name in A.
-        name_in_b: The name in B.
-        a: The tensor of A.
-        b: The tensor of B.
-        rules: The rules of the comparison.
+        match: The two tensors.
+        reader: Reads one of them as the other.
     """
-    match = TensorMatch(name=name, names_in_a=[name], names_in_b=[name_in_b], arrays=(a, b))
-    reader = _choose_reader(name, name_in_b, rules)
-    sides = _order_sides(a, b, rules)  # A to be read as B, and B as A
+    a, b = match.arrays
+    sides = _order_sides(a, b, reader.rules)  # A to be read as B, and B as A
     # An integer 127 in one file may stand for 1.0 in the other: then values differ by that factor.
     is_one_quantised = reader.has_frequencies and _holds_integers(a) != _holds_integers(b)
     if a.shape == b.shape and not is_one_quantised:

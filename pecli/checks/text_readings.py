@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from pecli.engine.arrays import Array, as_dtype, round_in_blocks, round_to, widened
+from pecli.engine.arrays import Array, round_to, widened
 from pecli.files.contents import LoadedFile
 from pecli.files.decimals import numerals
 
@@ -33,15 +33,21 @@ def find_readings_of_text(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
     """
     if not file.printed.is_text:
         return
-    if _holds_only_lines(file):
-        ((name, lines),) = file.tensors.items()
-        for array in _read_lines(lines):
-            yield {name: array}
-        return
     for dtype in NARROW_DTYPES:
         tensors = file.read_as(dtype).tensors
         if _may_be_printed_from(tensors, dtype, file):
-            yield tensors
+            yield from _find_shapes(tensors, file)
+    if _holds_only_lines(file):
+        yield from _find_shapes(file.tensors, file)
+
+
+def _find_shapes(tensors: Mapping[str, Array], text: LoadedFile) -> Iterator[Mapping[str, Array]]:
+    """Yield the tensors of a text as they are, and a table of lines in other shapes, since it states no axes."""
+    yield tensors
+    if _holds_only_lines(text):
+        ((name, lines),) = tensors.items()
+        for array in _read_shapes_of_lines(lines):
+            yield {name: array}
 
 
 def _may_be_printed_from(tensors: Mapping[str, Array], dtype: str, text: LoadedFile) -> bool:
@@ -55,7 +61,12 @@ def _may_be_printed_from(tensors: Mapping[str, Array], dtype: str, text: LoadedF
     has_few_decimals = text.rounding > 0
     if has_few_decimals:
         return _may_show_rounded(tensors, text)
-    return all(_may_show_all_digits(dtype, array) for array in _find_tensors_with_fractions(text))
+    # Numbers without fractions or exponents are loaded as integers, which any dtype may have.
+    return all(
+        _may_show_all_digits(dtype, array)
+        for array in text.tensors.values()
+        if array.dtype == np.float64
+    )
 
 
 def _may_show_rounded(originals: Mapping[str, Array], text: LoadedFile) -> bool:
@@ -87,11 +98,6 @@ def _are_near(numbers: Array, printed: Array, largest_error: float) -> bool:
     return not (errors > largest_error).any()
 
 
-def _find_tensors_with_fractions(text: LoadedFile) -> list[Array]:
-    """Return the tensors of a text whose numbers have fractions or exponents; the others are integers."""
-    return [array for array in text.tensors.values() if array.dtype == np.float64]
-
-
 def _may_show_all_digits(dtype: str, array: Array) -> bool:
     """Return True if numbers of a text may be those of a dtype, printed with all their digits.
 
@@ -114,14 +120,6 @@ def _holds_only_lines(file: LoadedFile) -> bool:
         return False
     (lines,) = file.tensors.values()
     return lines.ndim == 2
-
-
-def _read_lines(lines: Array) -> Iterator[Array]:
-    """Yield a text's lines in the dtypes that they may have been printed from, each in several shapes."""
-    for dtype in NARROW_DTYPES:
-        if _prints_as(dtype, lines):
-            yield from _read_shapes_of_lines(round_in_blocks(lines, dtype))
-    yield from _read_shapes_of_lines(as_dtype(lines, "float64"))
 
 
 def _prints_as(dtype: str, lines: Array) -> bool:

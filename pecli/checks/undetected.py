@@ -1,11 +1,10 @@
 """Mistakes of the catalogue, planted in the expected tables: those with which they would pass as well."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from enum import Enum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -51,17 +50,8 @@ SPREAD_ROWS = 128
 """Rows that are looked at next: the first ones, and some of the rest."""
 
 
-class Probe(Enum):
-    """The rows of a table that are looked at for a mistake."""
-
-    FEW_LAST_ROWS = "few last rows"  #: a few rows of the second half, which show most mistakes
-    MANY_ROWS = "many rows"  #: the first rows, and some of the rest
-
-    def rows(self, count: int) -> Indices:
-        """Return these rows, of as many as a head has."""
-        if self is Probe.FEW_LAST_ROWS:
-            return _choose_last_rows(count)
-        return _choose_many_rows(count)
+Probe = Callable[[int], Indices]
+"""A function that chooses rows of a table to look at for a mistake, of as many as a head has."""
 
 
 class RightRows(NamedTuple):
@@ -133,7 +123,6 @@ class Compared:
         self.tensors = list(tensors_made_together(scheme, names))
         # Every mistake is planted in the same tables, here and in longer ones.
         self._expected: dict[tuple[Probe, int], RightRows] = {}
-        self._made: dict[int, Compared | None] = {}  # longer tables by length
 
     def examples(self, kind: type[Mistake]) -> list[Mistake]:
         """Return typical mistakes of a kind: as many, and in the same order, for any length."""
@@ -154,10 +143,10 @@ class Compared:
     def detects(self, mistake: Mistake) -> bool:
         """Return True if the comparison would have failed with a mistake."""
         # A few rows show most mistakes, and take less time than many.
-        for probe in (Probe.FEW_LAST_ROWS, Probe.MANY_ROWS):
-            if self.measure_largest_harm(mistake, probe) == DETECTED:
-                return True
-        return False
+        return any(
+            self.measure_largest_harm(mistake, probe) == DETECTED
+            for probe in (_choose_last_rows, _choose_many_rows)
+        )
 
     def _find_length_that_shows(
         self, kind: type[Mistake], example_index: int, mistake: Mistake
@@ -175,14 +164,14 @@ class Compared:
             mistake: The mistake, as an example for the tables that were compared.
         """
         main = self.tensors[0]  # describes the mistake by its effect on the compared tables
-        largest_harm = self.measure_largest_harm(mistake, Probe.MANY_ROWS)
-        for length, longer in self._make_longer_tables():
+        largest_harm = self.measure_largest_harm(mistake, _choose_many_rows)
+        for length, longer in self.longer_tables:
             examples = longer.examples(kind)
             if example_index >= len(examples):
                 break  # Longer tables cannot have this mistake.
             # Many rows from the first on were examined above. In longer tables, errors are largest
             # at the end.
-            harm = longer.measure_largest_harm(examples[example_index], Probe.FEW_LAST_ROWS)
+            harm = longer.measure_largest_harm(examples[example_index], _choose_last_rows)
             would_fail = harm == DETECTED
             if would_fail:
                 return Undetected(main.edits(mistake), length)
@@ -199,7 +188,7 @@ class Compared:
 
         Args:
             mistake: A mistake of at least one of the tables.
-            probe: The rows to look at.
+            probe: Chooses the rows to look at.
         """
         largest = 0.0
         for number, right_tables in enumerate(self.tensors):
@@ -220,7 +209,7 @@ class Compared:
 
         Args:
             number: The index of the tables in `self.tensors`.
-            probe: The rows to look at.
+            probe: Chooses the rows to look at.
         """
         key = (probe, number)
         if key in self._expected:
@@ -246,21 +235,29 @@ class Compared:
         )
         return _divide_by_harmless_error(result) if result.passed else DETECTED
 
-    def _make_longer_tables(self) -> Iterator[tuple[int, "Compared"]]:
-        """Yield pairs of a number of rows and the tables of the same scheme with so many rows.
+    @cached_property
+    def longer_tables(self) -> list[tuple[int, "Compared"]]:
+        """Pairs of a number of rows and the tables of the same scheme with so many rows.
 
         The numbers are 2, 4, 8, … times the number of rows that were compared: 4, 8, 16, … for 2 rows.
-        They end before a table is too large.
+        They end before a table is too large, or impossible, as a scaling may end at the longest context
+        of its model. Nothing of a table is computed before its rows are read.
         """
         scheme = self._find_growing_scheme()
         if scheme is None:
-            return
-        row_count = scheme.value_of("seq_len")
-        for longer_row_count in _list_doubled_lengths(row_count):
-            longer_tables = self._find_longer_table(scheme, longer_row_count)
-            if longer_tables is None:
-                return
-            yield longer_row_count, longer_tables
+            return []
+        tables = []
+        length = 2 * scheme.value_of("seq_len")
+        with suppress(PecliError):
+            while length <= MAX_ROWS:
+                rows: NamedValues = {"seq_len": length}
+                longer = replace(scheme, **rows)
+                if not all(map(_is_affordable, longer.tensors())):
+                    break
+                compared = Compared(scheme=longer, names=self.names, tolerance=self.tolerance)
+                tables.append((length, compared))
+                length *= 2
+        return tables
 
     def _find_growing_scheme(self) -> Scheme | None:
         """Return the scheme with the positions 0, 1, 2, …, so that its tables may have more rows.
@@ -272,45 +269,21 @@ class Compared:
         are_positions_listed = scheme.value_of("positions") is not None
         if are_positions_listed:
             scheme = _place_consecutively(scheme)  # A list such as 5, 900 cannot be continued.
-        has_consecutive_positions = scheme.is_range
-        length = scheme.value_of("seq_len") or 0
-        if has_consecutive_positions and self._have_row_per_position(length):
+        if scheme.is_range and self._has_row_per_position(scheme.value_of("seq_len")):
             return scheme
         return None
 
-    def _have_row_per_position(self, length: int) -> bool:
+    def _has_row_per_position(self, length: int | None) -> bool:
         """Return True if some table has a row per position, so that a longer one has more rows.
 
         Vectors such as `inv_freq` (64,) count as tables of one row, whatever the length of the scheme
         is. So several rows are those of positions, and so may be one row if the length is 1.
 
         Args:
-            length: The number of positions of the scheme; 0 if it has none, as for slopes.
+            length: The number of positions of the scheme; None if it has none, as for slopes.
         """
-        if length == 0:
-            return False
-        return length == 1 or any(tensors.computation.rows > 1 for tensors in self.tensors)
-
-    def _find_longer_table(self, scheme: Scheme, length: int) -> "Compared | None":
-        """Return the tables of a scheme with so many rows, which are made for the first mistake only."""
-        if length not in self._made:
-            self._made[length] = self._make_longer_table(scheme, length)
-        return self._made[length]
-
-    def _make_longer_table(self, scheme: Scheme, length: int) -> "Compared | None":
-        """Return the tables of a scheme with so many rows; None if they are too large or impossible."""
-        longer = _lengthen(scheme, length)
-        if longer is None or not all(map(_is_affordable, longer.tensors())):
-            return None
-        return Compared(scheme=longer, names=self.names, tolerance=self.tolerance)
-
-
-def _list_doubled_lengths(length: int) -> Iterator[int]:
-    """Yield 2, 4, 8, … times a length, up to MAX_ROWS: 4, 8, 16, … of 2."""
-    doubled = 2 * length
-    while doubled <= MAX_ROWS:
-        yield doubled
-        doubled *= 2
+        has_several_rows = any(tensors.computation.rows > 1 for tensors in self.tensors)
+        return length is not None and (length == 1 or has_several_rows)
 
 
 def _divide_by_harmless_error(result: Comparison) -> float:
@@ -332,25 +305,11 @@ def _place_consecutively(scheme: Scheme) -> Scheme:
     return scheme
 
 
-def _lengthen(scheme: Scheme, length: int) -> Scheme | None:
-    """Return a scheme with so many rows: Rope(4, 128) for Rope(2, 128) and a length of 4.
-
-    None if it cannot have them, as a scaling may end at the longest context of its model.
-    """
-    rows: NamedValues = {"seq_len": length}
-    try:
-        return replace(scheme, **rows)
-    except PecliError:
-        return None
-
-
 def _is_affordable(table: Table) -> bool:
     """Return True if rows of a table, or all of a bias (heads, L, L), are not too large to be made."""
-    if len(table.shape) < 2:
-        return True
-    if len(table.shape) > 2:
-        return table.size <= MAX_TABLE_ELEMENTS  # The distances of all queries and keys are kept.
-    return table.size // table.shape[-2] <= MAX_TABLE_ELEMENTS
+    if len(table.shape) == 2:
+        return table.shape[-1] <= MAX_TABLE_ELEMENTS
+    return table.size <= MAX_TABLE_ELEMENTS  # The distances of all queries and keys are kept.
 
 
 def _choose_rows_of_all_heads(tensors: Tensors, probe: Probe) -> Indices:
@@ -358,7 +317,7 @@ def _choose_rows_of_all_heads(tensors: Tensors, probe: Probe) -> Indices:
     shape = named_tensors(tensors.scheme)[tensors.names[0]].shape
     count = shape[-2] if len(shape) > 1 else tensors.computation.rows
     starts = np.arange(0, tensors.computation.rows, count)
-    return (starts[:, None] + probe.rows(count)).reshape(-1)
+    return (starts[:, None] + probe(count)).reshape(-1)
 
 
 def _choose_last_rows(count: int) -> Indices:

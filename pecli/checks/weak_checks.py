@@ -26,7 +26,7 @@ MAX_WAVE = 2.0  #: largest value of cosines and sines; attention factors of mode
 MAX_PROBED_ROWS = 256  #: rows that are looked at for waves
 MAX_WIDTH = 1 << 14  #: columns of a positional table; weights may have a million
 MAX_DOUBTS = 5  #: known mistakes that are named of those that would have passed
-COSINE_TABLES = ("cos", "sin", "cos_sin")  #: names of tables of cosines, sines or both
+COSINE_TABLES = {"cos", "sin", "cos_sin"}  #: names of tables of cosines, sines or both
 INEXACT_KINDS = "fcV"
 """NumPy's kinds of dtypes that hold waves: floats, complex numbers, and V for bfloat16."""
 
@@ -90,7 +90,7 @@ def _find_invisible_mistakes(
 
 def _are_unrotated_cosines(scheme: Scheme, names: Iterable[str]) -> bool:
     """Return True if compared cosines are those of position 0 only, where all angles are 0."""
-    has_cosines = any(name in COSINE_TABLES for name in names)
+    has_cosines = not COSINE_TABLES.isdisjoint(names)
     is_rotation = has_cosines and scheme.applied_as == "rotation"
     return is_rotation and _is_only_position_0(scheme)
 
@@ -203,7 +203,5 @@ def looks_like_table(array: Array) -> bool:
     first_table = first_along(real_parts, array.ndim - 2)  # of a batch, or of heads
     rows = widened(first_table[:MAX_PROBED_ROWS])
     varying_columns = rows[:, np.ptp(rows, axis=0) > 0]  # The slowest cosines are 1 in all rows.
-    if not varying_columns.size:
-        return False
-    is_small = bool(np.abs(varying_columns).max() <= MAX_WAVE)  # False for NaN
+    is_small = bool(np.abs(varying_columns).max(initial=0.0) <= MAX_WAVE)  # False for NaN
     return is_small and has_waves(varying_columns)

@@ -38,11 +38,11 @@ SENTENCES: list[tuple[Doubt, str]] = [
     (SinesFirst("x"), "x: no name says that sines come before cosines"),
     (
         SameFunctionTwice("x", "cos"),
-        "x: 2 × the same cosines; a stacked pair would have sines in the second half",
+        "x: 2 × the same cosines; a stacked pair would have cosines and sines",
     ),
     (
         SameFunctionTwice("x", "sin"),
-        "x: 2 × the same sines; a stacked pair would have cosines in one half",
+        "x: 2 × the same sines; a stacked pair would have cosines and sines",
     ),
     (
         LayersNotNamed("q", "sliding_attention"),

@@ -12,12 +12,13 @@ from pecli.checks.verification import Verification
 from pecli.checks.verify.against_scheme import verify_scheme
 from pecli.checks.verify.against_spec import verify_carried
 from pecli.checks.verify.named_pairs import RotatedFile, split_by_names
+from pecli.checks.verify.table_settings import refuse_options
 from pecli.compare.tolerance import Tolerance, tolerance_of
 from pecli.engine.arguments import flag_of, within_limits
 from pecli.engine.arrays import Array
 from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import KindError, ParameterError
+from pecli.errors import ParameterError
 from pecli.files.contents import INDEX, LoadedFile
 from pecli.files.load import NO_FILE, Given, Opened, opened, split_name
 from pecli.files.tensor_roles import role_of
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pecli.models.find import Model
 
 __all__ = ["Verification", "verify"]
-ROTATION_OPTIONS = ("seq_axis", "shift")
+ROTATION_OPTIONS = {"seq_axis", "shift"}
 """Options of queries and keys, which require the tensors before the rotation."""
 
 
@@ -94,7 +95,8 @@ def verify(
     any_dtype = flag_of("any_dtype", any_dtype)
     reasons = flag_of("reasons", reasons)
     strict = flag_of("strict", strict)
-    result = _verify_by_kind(given, spec, allowed, any_dtype, reasons, model_options)
+    options = {name: value for name, value in model_options.items() if value is not None}
+    result = _verify_by_kind(given, spec, allowed, any_dtype, reasons, options)
     return replace(result, strict=strict)
 
 
@@ -111,8 +113,7 @@ def _verify_by_kind(
     The kinds are: a resized table; a file against its own spec or configuration; inputs with rows
     added; the tables of a scheme; and a model's tables, rotated vectors or recorded runs.
     """
-    is_resized = options.get("resized_from") is not None
-    if is_resized:
+    if "resized_from" in options:
         return _verify_resized(given, spec, allowed, options)
     if spec is None:
         return _verify_without_spec(given, allowed, reasons, options)
@@ -120,8 +121,7 @@ def _verify_by_kind(
     # A scheme may be given as the JSON that a file carries.
     if isinstance(spec, Mapping) and {"scheme", "parameters"} <= spec.keys():
         target = Scheme.from_spec(spec)
-    has_inputs_before = options.get("before") is not None
-    if has_inputs_before and _has_rows_to_add(target):
+    if "before" in options and _has_rows_to_add(target):
         from pecli.checks.verify.added import verify_added  # It imports all searches.
 
         return verify_added(given, target, allowed, reasons, **options)
@@ -172,9 +172,7 @@ def _open_and_verify_scheme(
 
 def _refuse_model_options(options: Iterable[str]) -> None:
     """Raise KindError for an option that only goes with a model."""
-    for name in options:
-        advice = "give one, or a config dict, to compare with"
-        raise KindError(name, "given", "it belongs to a model", advice)
+    refuse_options(options, "it belongs to a model", "give one, or a config dict, to compare with")
 
 
 def _is_one_tensor(label: str, file: LoadedFile) -> bool:
@@ -278,23 +276,15 @@ def _verify_tables(
     """Compare the tables of a file with those of a model.
 
     Raises:
-        ParameterError: If an option is given that only goes with queries and keys.
+        KindError: If an option is given that only goes with queries and keys.
     """
     from pecli.checks.verify.against_model import verify_tables  # It imports all schemes.
 
-    _refuse_rotation_options(options)
-    table_options = {name: options[name] for name in options if name not in ROTATION_OPTIONS}
+    rotation_options = sorted(ROTATION_OPTIONS & options.keys())
+    refuse_options(rotation_options, "it is about queries and keys", "give `before`, too")
     # Numbers that were printed in a text are as coarse as their digits, which must not fail them.
     allowed = widen_for_printed(source.label, tolerance, source.file.rounding)
-    return verify_tables(source, model, allowed, reasons, **table_options)
-
-
-def _refuse_rotation_options(options: NamedValues) -> None:
-    """Raise ParameterError if an option is given that is about queries and keys; None is not given."""
-    for name in ROTATION_OPTIONS:
-        if options.get(name) is not None:
-            rule = "it is about queries and keys"
-            raise ParameterError(name, "given", rule, "give `before`, too")
+    return verify_tables(source, model, allowed, reasons, **options)
 
 
 def _verify_recorded(
@@ -303,13 +293,11 @@ def _verify_recorded(
     """Compare a run that `record` has saved with a model, module by module.
 
     Raises:
-        ParameterError: If an option is given, as a run holds its own positions and layers.
+        KindError: If an option is given, as a run holds its own positions and layers.
     """
     from pecli.checks.recorded.run_verification import verify_run
 
-    for name, value in options.items():
-        if value is not None:
-            raise ParameterError(name, "given", "a recorded run states it itself", "leave it out")
+    refuse_options(options, "a recorded run states it itself", "leave it out")
     run = RecordedRun.of(source.file.tensors)
     return verify_run(run, model, tolerance, reasons, source.label or "arrays")
 

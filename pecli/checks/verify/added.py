@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from pecli.checks.diagnosis import diagnose
 from pecli.checks.printed import widen_for_printed
 from pecli.checks.verification import Verification
+from pecli.checks.verify.table_settings import refuse_options
 from pecli.checks.verify.tensor_pairs import TensorPair, pair_tensors
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
 from pecli.compare.problems import NotFinite, PaddingNotFinite, Problem
@@ -27,7 +27,7 @@ from pecli.engine.arrays import (
 from pecli.engine.edits import Edit, Rotation
 from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import KindError, ParameterError, bracketed
+from pecli.errors import ParameterError, bracketed
 from pecli.explain import search
 from pecli.explain.array_computation import ArrayComputation, ArrayObservations, case_of_arrays
 from pecli.explain.array_values import ExpectedAndFound, factor_edits, plain_factor
@@ -95,33 +95,33 @@ def verify_added(
         KindError: If there are such options.
         ParameterError: If shapes do not belong together, or the table is too short.
     """
-    _refuse_options(others)
+    refuse_options(others, "inputs have positions, an offset or an attention_mask", "leave it out")
     added_table = _AddedTable.of(table)
     rows = row_positions(positions, attention_mask, offset=offset)
     matched = pair_tensors(after, before)
     # Numbers of a printed tensor are as coarse as their digits, which must not fail the check.
     tolerance = widen_for_printed(matched.label, tolerance, matched.rounding)
-    addition = _Addition(table=added_table, rows=rows, tolerance=tolerance)
-    checks = [addition.check(pair, search_reasons=reasons) for pair in matched.pairs]
-    results = tuple(check.result for check in checks)
-    explanations = tuple(chain(*(check.explanations for check in checks)))
+    results: list[Comparison] = []
+    explanations: list[Explanation] = []
+    readings: dict[str, str] = {}
+    for pair in matched.pairs:
+        sums = _make_expected_sums(pair, added_table.rows, rows)
+        result = _compare_sums(sums, tolerance)
+        results.append(result)
+        if reasons and result.mismatched and result.finding is None:
+            explanations += _explain(added_table, sums, tolerance.atol)
+        if not sums.is_token.all():
+            readings[result.name] = note_on_padding(sums.is_token)
     return Verification(
         file=matched.label,
         scheme=added_table.title,
-        tensors=results,
+        tensors=tuple(results),
         problems=problems_of(results),
         reasons=tuple(line.text for line in diagnose(explanations, results, tolerance)),
-        explanations=explanations,
-        readings={check.result.name: check.note for check in checks if check.note},
+        explanations=tuple(explanations),
+        readings=readings,
         unchecked=matched.unmatched,
     )
-
-
-def _refuse_options(others: NamedValues) -> None:
-    """Raise KindError for the first option of `verify` that does not go with added rows, if any."""
-    for name in others:
-        rule = "inputs have positions, an offset or an attention_mask"
-        raise KindError(name, "given", rule, "leave it out")
 
 
 class _AddedTable(NamedTuple):
@@ -149,59 +149,20 @@ class _AddedTable(NamedTuple):
         return cls("learned table", _read_rows(table), None)
 
 
-class _CheckedPair(NamedTuple):
-    """Inputs that were compared with the expected sums, and why they are wrong.
-
-    Attributes:
-        result: The comparison.
-        note: What was not compared, «7 rows of padding not compared»; empty if all was.
-        explanations: The mistakes.
-    """
-
-    result: Comparison
-    note: str
-    explanations: list[Explanation]
-
-
-class _Addition(NamedTuple):
-    """The rule that inputs are checked by: after = before + the row of a table for each token.
-
-    Attributes:
-        table: The table whose rows are added.
-        rows: The row for each token.
-        tolerance: The errors that pass.
-    """
-
-    table: _AddedTable
-    rows: RowPositions
-    tolerance: Tolerance
-
-    def check(self, pair: TensorPair, *, search_reasons: bool) -> _CheckedPair:
-        """Compare the inputs after the addition with the sums that it should have made."""
-        sums = _make_expected_sums(pair, self.table.rows, self.rows)
-        result = _compare_sums(sums, self.tolerance)
-        note = note_on_padding(sums.is_token)
-        if result.passed or result.finding is not None or not search_reasons:
-            return _CheckedPair(result, note, [])
-        explanations = _explain(self.table, sums, self.tolerance.atol)
-        return _CheckedPair(result, note, explanations)
-
-
 def _compare_sums(sums: _Sums, tolerance: Tolerance) -> Comparison:
     """Compare the inputs after the addition with the expected sums, in the dtype of the file."""
     pair = sums.pair
     expected = as_dtype(sums.expected.reshape(pair.after.shape), pair.dtype)
     result = compare_arrays(expected, pair.after, tolerance, name=pair.name)
-    strange = _find_strange_values(sums, result)
     return replace(
         result,
-        finding=result.finding if strange is None else strange,
+        finding=_find_strange_values(sums, result),
         size=count_of_tokens(result.size, sums.is_token),
     )
 
 
 def _find_strange_values(sums: _Sums, result: Comparison) -> Problem | None:
-    """Return a problem if infinities or NaN are expected, or came into padding.
+    """Return a problem if infinities or NaN are expected, or came into padding; else that of the comparison.
 
     Padding is not compared. But attention multiplies it by 0, and 0 · NaN is NaN: it spoils tokens.
     """
@@ -211,7 +172,7 @@ def _find_strange_values(sums: _Sums, result: Comparison) -> Problem | None:
     count = _count_spoilt_padding(sums)
     if count and not result.mismatched:
         return PaddingNotFinite(count)
-    return None
+    return result.finding
 
 
 def _explain(table: _AddedTable, sums: _Sums, atol: float) -> list[Explanation]:
@@ -235,7 +196,8 @@ def _read_rows(table: object) -> Floats:
 
 def _check_shapes(weight: Floats, pair: TensorPair) -> None:
     shape = pair.after.shape
-    if weight.ndim == 2 and weight.shape[1] == shape[-1] and len(shape) <= 3:
+    # (rows, D) and (…, D): the table has one other axis, and as many columns.
+    if weight.shape[1:] == shape[-1:] and len(shape) <= 3:
         return
     rule = f"{pair.label} is of shape {bracketed(shape)}"
     advice = "they must be (rows, D) and (L, D) or (batch, L, D)"
@@ -364,16 +326,16 @@ def _explain_sequence(
     """
     observed = ArrayObservations({sequence.name: as_dtype(sequence.after, dtype)})
     for addition in _find_wrong_additions(sequence, weight):
-        explanation = _explain_by_addition(addition, sequence, observed, atol)
-        if explanation is not None:
-            return [explanation]
+        explanations = _explain_by_addition(addition, sequence, observed, atol)
+        if explanations:
+            return explanations
     return []
 
 
 def _explain_by_addition(
     addition: "_WrongAddition", sequence: _Sequence, observed: ArrayObservations, atol: float
-) -> Explanation | None:
-    """Return the explanation that wrong rows were added to a sequence; None if that does not fit.
+) -> list[Explanation]:
+    """Return the explanation that wrong rows were added to a sequence, if that fits.
 
     Args:
         addition: The rows.
@@ -386,11 +348,9 @@ def _explain_by_addition(
     computation = ArrayComputation((wrong_sums,), is_computed=True)
     case = case_of_arrays(computation, observed, addition.edits)
     # The addition is itself the mistake: no further one is tried.
-    explanations = explain_cases([case], atol, most_mistakes=0)
-    if not explanations:
-        return None
+    explanations = explain_cases([case], atol, most_mistakes=0)[:1]
     # Results name what the mistake is in: the table, or this sequence.
-    return explanations[0].renamed(addition.tensors)
+    return [explanation.renamed(addition.tensors) for explanation in explanations]
 
 
 class _WrongAddition(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from pecli.checks.verify.batch_tables import (
     TokenTables,
     arrange_per_batch,
     count_rows_per_sequence,
-    solve_positions,
+    find_wrong_positions,
     take_rows_of_tokens,
 )
 from pecli.checks.verify.model_check import ModelCheck
@@ -20,16 +20,14 @@ from pecli.checks.verify.model_tensors import ModelTensors
 from pecli.checks.verify.table_settings import TableSettings
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array
-from pecli.engine.named_values import MutableValues, NamedValues
+from pecli.engine.named_values import NamedValues
 from pecli.errors import NoTablesError
 from pecli.explain import time_limit
 from pecli.files.contents import LoadedFile
 from pecli.files.load import NO_FILE, Given, Opened, opened
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import Model, load_model
-
-if TYPE_CHECKING:
-    from pecli.tensors.row_positions import RowPositions
+from pecli.tensors.row_positions import RowPositions, row_positions
 
 
 def verify_tables(
@@ -38,6 +36,7 @@ def verify_tables(
     tolerance: Tolerance,
     reasons: bool,
     layer_type: str | None = None,
+    attention_mask: object = None,
     **options: object,
 ) -> Verification:
     """Compare the tables of a file with those of a model: frequencies, cosines and sines, biases.
@@ -51,7 +50,8 @@ def verify_tables(
         tolerance: The errors that pass.
         reasons: Whether reasons for failures are searched for.
         layer_type: The layers that the tables belong to; None if names or values decide.
-        options: `attention_mask`, and those of `TableSettings`, such as `positions` or `offset`.
+        attention_mask: 0 for padding, whose rows are not compared, (batch, L).
+        options: Those of `TableSettings`, such as `positions` or `offset`.
     """
     job = _FileAndModel(
         source=opened(given),
@@ -60,8 +60,13 @@ def verify_tables(
         tolerance=tolerance,
         reasons=reasons,
     )
-    if _are_per_batch(options, job.encodings.position_axes):
-        checked = _verify_batch(job, options)
+    row_options: NamedValues = options
+    # M-RoPE's ids of one sequence are (3, L), so that those of a batch are (3, batch, L).
+    axes_of_one_sequence = min(job.encodings.position_axes, 2)
+    has_batch_of_ids = np.ndim(row_options.get("positions", 0)) > axes_of_one_sequence
+    if has_batch_of_ids or attention_mask is not None:
+        positions = row_positions(options.pop("positions", None), attention_mask)
+        checked = _verify_batch(job, positions, options)
     else:
         checked = _verify_sequence(job, options)
     if not reasons or checked.answer.passed:
@@ -98,14 +103,15 @@ class _FileAndModel(NamedTuple):
         label = self.source.label
         tensors = ModelTensors.of(file, self.encodings, self.layer_type, settings)
         assignments = tensors.guess_layers_of_tables()
-        checks = [ModelCheck(label, assigned, notes) for assigned in assignments]
-        best = _find_best_answer(checks, self.tolerance, search_reasons=self.reasons)
+        allowed = self.tolerance.against_model()
+        checks = [ModelCheck(label, assigned, notes, allowed) for assigned in assignments]
+        best = _find_best_answer(checks, search_reasons=self.reasons)
         if best is not None:
             return best
         # Usually names state the layers, or all layers have one table: then there are no assignments, and
         # this check compares all tensors. If no assignment has a table, it raises the error.
-        check_without_guess = ModelCheck(label, tensors, notes)
-        return check_without_guess.verify(self.tolerance, search_reasons=self.reasons)
+        check_without_guess = ModelCheck(label, tensors, notes, allowed)
+        return check_without_guess.verify(search_reasons=self.reasons)
 
 
 class _CheckedRows(NamedTuple):
@@ -122,17 +128,7 @@ class _CheckedRows(NamedTuple):
 
     answer: Verification
     tables: Mapping[str, Array]
-    expected_positions: "RowPositions | None"
-
-
-def _are_per_batch(options: NamedValues, axes: int) -> bool:
-    """Return True if positions are stated for each sequence of a batch, by ids or by a mask.
-
-    M-RoPE's ids of one sequence are (3, L), so that those of a batch are (3, batch, L).
-    """
-    ids_of_one_sequence = 2 if axes > 1 else 1
-    has_batch_of_ids = np.ndim(options.get("positions", 0)) > ids_of_one_sequence
-    return has_batch_of_ids or options.get("attention_mask") is not None
+    expected_positions: RowPositions | None
 
 
 def _explain_by_wrong_positions(
@@ -147,10 +143,10 @@ def _explain_by_wrong_positions(
     expected = checked.expected_positions
     if expected is None or len(rotary) != 1 or rotary[0].no_table:
         return checked.answer
-    solved = solve_positions(checked.tables, expected, model, rotary[0], job.tolerance)
-    if solved is None:
-        return checked.answer
-    return replace(checked.answer, reasons=solved.reasons, explanations=solved.explanations)
+    answer = checked.answer
+    for solved in find_wrong_positions(checked.tables, expected, model, rotary[0], job.tolerance):
+        answer = replace(answer, reasons=solved.reasons, explanations=solved.explanations)
+    return answer
 
 
 def _verify_sequence(job: _FileAndModel, options: NamedValues) -> _CheckedRows:
@@ -165,7 +161,7 @@ def _verify_sequence(job: _FileAndModel, options: NamedValues) -> _CheckedRows:
         options: Options of `verify`; those on positions hold for all sequences.
     """
     file = job.source.file
-    settings = TableSettings.of(_without_mask(options))
+    settings = TableSettings.of(options)
     answer = job.verify(file, settings, notes={})
     are_positions_stated = bool(settings.offset) or bool(settings.stated_rows)
     expected_positions = None
@@ -174,31 +170,24 @@ def _verify_sequence(job: _FileAndModel, options: NamedValues) -> _CheckedRows:
     return _CheckedRows(answer=answer, tables=file.tensors, expected_positions=expected_positions)
 
 
-def _without_mask(options: NamedValues) -> MutableValues:
-    """Return options without the attention mask, which is not an option of `TableSettings`.
-
-    A mask only selects the tokens of a batch, before their rows are compared.
-    """
-    return {name: value for name, value in options.items() if name != "attention_mask"}
-
-
-def _verify_batch(job: _FileAndModel, options: NamedValues) -> _CheckedRows:
+def _verify_batch(
+    job: _FileAndModel, positions: RowPositions, options: NamedValues
+) -> _CheckedRows:
     """Compare tables (batch, L, D), which have a row for each token of a batch.
 
     Rows of all sequences become those of one table, without padding. Of 2 sequences of 4 tokens, one
     of which is padding, 7 rows are compared.
-    """
-    # This import is here, since few checks have a batch.
-    from pecli.tensors.row_positions import row_positions
 
+    Args:
+        job: The model, and what the user asks for.
+        positions: The positions of the batch's tokens, and which of them are padding.
+        options: The other options of the user.
+    """
     label, file = job.source
-    positions = row_positions(options.get("positions"), options.get("attention_mask"))
     tables = {name: arrange_per_batch(array) for name, array in file.tensors.items()}
     tokens = take_rows_of_tokens(label, tables, positions, job.encodings.position_axes)
     answer = _answer_about_tokens(job, tokens, options)
-    # Without positions, the caller does not search for others: only tables (batch, L, D) show them.
-    expected_positions = positions if tokens.has_tables_per_batch else None
-    return _CheckedRows(answer=answer, tables=tables, expected_positions=expected_positions)
+    return _CheckedRows(answer=answer, tables=tables, expected_positions=positions)
 
 
 def _answer_about_tokens(
@@ -209,11 +198,10 @@ def _answer_about_tokens(
     Args:
         job: The model, and what the user asks for.
         tokens: The tables without the rows of padding, and the position of each row.
-        options: The options of the user, whose positions are those of a batch with padding.
+        options: The options of the user, except the positions of the batch.
     """
-    table_options = {**_without_mask(options), "positions": None}
     stated_rows = {"positions": tokens.positions}
-    settings = replace(TableSettings.of(table_options), stated_rows=stated_rows)
+    settings = replace(TableSettings.of(options), stated_rows=stated_rows)
     file_of_tokens = LoadedFile(path=NO_FILE, format="arrays", tensors=tokens.tables)
     answer = job.verify(file_of_tokens, settings, tokens.notes)
     return replace(answer, problems=(*answer.problems, *map(str, tokens.problems)))
@@ -259,9 +247,7 @@ class _Misfit(NamedTuple):
         )
 
 
-def _find_best_answer(
-    checks: Sequence[ModelCheck], tolerance: Tolerance, *, search_reasons: bool
-) -> Verification | None:
+def _find_best_answer(checks: Sequence[ModelCheck], *, search_reasons: bool) -> Verification | None:
     """Return the answer of the check that fits best; None if no check has anything to compare.
 
     Each check supposes other layers, such as Gemma 3's sliding or full ones, for the same tables.
@@ -271,10 +257,10 @@ def _find_best_answer(
     answers = []
     for check in checks:
         with suppress(NoTablesError):  # There may be tables of the other layers only.
-            answers.append(check.verify(tolerance, search_reasons=False))
+            answers.append(check.verify(search_reasons=False))
             checks_with_tables.append(check)
     one_passes = any(answer.passed for answer in answers)
     if search_reasons and not one_passes:
         with time_limit.time_limit():
-            answers = [check.verify(tolerance, search_reasons=True) for check in checks_with_tables]
+            answers = [check.verify(search_reasons=True) for check in checks_with_tables]
     return min(answers, key=_Misfit.measure, default=None)

@@ -1,9 +1,8 @@
 """A file, or arrays, compared with the tables of a scheme."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 from pecli.checks.checked_tensor import CheckedTensor
 from pecli.checks.conclusion import add_unchecked_and_doubts, make_answer
@@ -15,14 +14,15 @@ from pecli.checks.verify.candidates import (
     find_scheme_candidates,
     has_order,
     real_dtype,
+    role_of_table,
     stated_name,
     stated_order,
 )
+from pecli.checks.verify.reading_check import ReadingCheck
 from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import CandidateTable
 from pecli.compare.comparison import Comparison
 from pecli.compare.reading import Reading
-from pecli.compare.reading_conflicts import Doubling, find_doubling_problems, find_lone_transposes
 from pecli.compare.tolerance import Tolerance, is_relative
 from pecli.engine.arrays import SIGNIFICAND_BITS
 from pecli.engine.schemes.scheme import Scheme, tensors_by_name
@@ -57,69 +57,46 @@ def verify_scheme(
         any_dtype: True if tables are expected in the dtype that was found.
         reasons: True if reasons for failures are searched for.
     """
-    check = _SchemeCheck(file=file, scheme=scheme, tolerance=tolerance, any_dtype=any_dtype)
-    tables_by_tensor = check.find_named_tables()  # {"rope_cos": ["cos"]}
-    problems: list[FileProblem | str] = []
-    is_named = bool(tables_by_tensor)
-    if _is_saved_alone(file, is_named=is_named, is_one_tensor=is_one_tensor):
-        checked = check.check_only_tensor()
-    else:
-        checked = check.check_named_tensors(tables_by_tensor)
-        problems += check.find_missing_tables(checked.tensors)
-    # Cosines c0 c1 c0 c1 beside sines s0 s0 s1 s1: each is right, but no rotation can use both.
-    problems += find_doubling_problems(checked.doublings)
-    answer = make_answer(
-        path, scheme.name, checked.tensors, tolerance, problems, search_reasons=reasons
+    check = _SchemeCheck(
+        file=file,
+        scheme=scheme,
+        tolerance=tolerance,
+        is_one_tensor=is_one_tensor,
+        any_dtype=any_dtype,
     )
-    return add_unchecked_and_doubts(answer, checked.tensors, file.tensors, tolerance)
-
-
-def _is_saved_alone(file: LoadedFile, *, is_named: bool, is_one_tensor: bool) -> bool:
-    """Return True if a file holds one tensor that may be alone, so that no other table is missing.
-
-    Frequencies and slopes are often saved alone. A tensor without the name of a table may be any of
-    them; `cos` by itself is a file that lacks `sin`, unless only that tensor was asked for.
-
-    Args:
-        file: The file.
-        is_named: True if a name states the table that a tensor is.
-        is_one_tensor: True if one tensor of the file was asked for.
-    """
-    if len(file.tensors) != 1:
-        return False
-    are_relative = all(map(is_relative, file.tensors))
-    return is_one_tensor or are_relative or not is_named
-
-
-class _CheckedTables(NamedTuple):
-    """Tensors that were compared with tables, and how those that could be read double their columns."""
-
-    tensors: list[CheckedTensor]
-    doublings: list[Doubling]
+    tensors = file.tensors if check.is_saved_alone else check.named_tensors
+    readings = check.read_all(tensors)
+    checked = check.compare_all(readings)
+    problems: list[FileProblem | str] = []
+    if not check.is_saved_alone:
+        problems += check.find_missing_tables(checked)
+    problems += check.find_doubling_problems(readings)
+    answer = make_answer(path, scheme.name, checked, tolerance, problems, search_reasons=reasons)
+    return add_unchecked_and_doubts(answer, checked, file.tensors, tolerance)
 
 
 @dataclass(eq=False)
-class _SchemeCheck:
+class _SchemeCheck(ReadingCheck):
     """The tensors of a file compared with the tables of a scheme.
 
     Attributes:
         file: The tensors.
         scheme: The scheme.
         tolerance: The errors that pass.
+        is_one_tensor: True if one tensor of the file was asked for.
         any_dtype: True if tables are made in the dtype that was found.
     """
 
     file: LoadedFile
     scheme: Scheme
     tolerance: Tolerance
+    is_one_tensor: bool
     any_dtype: bool
-
-    _candidates_by_dtype: dict[str, Sequence[CandidateTable]] = field(default_factory=dict)
 
     @cached_property
     def table_names(self) -> list[str]:
         """The names of the scheme's tables in its order, each once: cos, sin, cos_sin, inv_freq."""
-        candidates = self._find_candidates(self.scheme.dtype)
+        candidates = _make_candidates_in_dtype(self.scheme, self.scheme.dtype)
         return [*dict.fromkeys(candidate.name for candidate in candidates)]
 
     def order(self, tensor: str) -> int:
@@ -128,173 +105,109 @@ class _SchemeCheck:
             return self.table_names.index(tensor)
         return len(self.table_names)
 
-    def find_tables_named(self, tensor: str, present: Collection[str]) -> list[str]:
+    def find_tables_named(self, tensor: str) -> list[str]:
         """Return the tables of the scheme that a tensor may be, judging by its name.
 
-        A tensor `rope_cos` may be the table `cos`. If the scheme has one table for sliding and one for
-        full layers, `sliding.cos` and `full.cos`, then `model.sliding.rope_cos` may be the first of
-        them. The name `rope_cos` states neither, so that it may be none.
-
-        Args:
-            tensor: The name: that of a table, or one that means a table, as `rope_cos` does.
-            present: Names of tables that the file has; these are not meant by other names.
+        A tensor `rope_cos` may be the table `cos`, unless the file has a tensor `cos` as well. If the
+        scheme has one table for sliding and one for full layers, `sliding.cos` and `full.cos`, then
+        `model.sliding.rope_cos` may be the first of them. The name `rope_cos` states neither, so that
+        it may be none.
         """
         if tensor in self.table_names:
             return [tensor]
-        absent = [table for table in self.table_names if table not in present]
-        return [table for table in absent if _may_mean(tensor, table)]
-
-    def find_named_tables(self) -> dict[str, list[str]]:
-        """Return, by tensor in the order of the scheme, the tables that it may be by its name.
-
-        Tensors whose names mean none are left out.
-        """
         tensors = self.file.tensors
-        named = {}
-        for name in sorted(tensors, key=self.order):
-            tables = self.find_tables_named(name, tensors)
-            if tables:
-                named[name] = tables
-        return named
+        return [
+            table for table in self.table_names if table not in tensors and _may_mean(tensor, table)
+        ]
 
-    def check_only_tensor(self) -> _CheckedTables:
-        """Compare the only tensor of the file with the nearest table, by whose name the result goes."""
-        (name,) = self.file.tensors
-        tables = self.find_tables_named(name, present=())
-        readings = self._find_readings({name: tables})
-        checked = self._check(name, readings[name], tables, label="")
-        return _CheckedTables([checked], _list_doublings(readings.values()))
+    @cached_property
+    def named_tensors(self) -> list[str]:
+        """The tensors whose names state tables, in the order of the scheme: [`rope_cos`, `rope_sin`]."""
+        return sorted(filter(self.find_tables_named, self.file.tensors), key=self.order)
 
-    def check_named_tensors(
-        self, tables_by_tensor: Mapping[str, Collection[str]]
-    ) -> _CheckedTables:
-        """Compare each tensor with the nearest of the tables that it may be, by the tensor's own name.
+    @cached_property
+    def is_saved_alone(self) -> bool:
+        """True if the file holds one tensor that may be alone, so that no other table is missing.
 
-        Args:
-            tables_by_tensor: By tensor, the names of the tables that it may be.
+        Frequencies and slopes are often saved alone. A tensor without the name of a table may be any of
+        them; `cos` by itself is a file that lacks `sin`, unless only that tensor was asked for.
         """
-        readings = self._find_readings(tables_by_tensor)
-        checked = []
-        for name, tables in tables_by_tensor.items():
-            checked.append(self._check(name, readings[name], tables, label=name))
-        return _CheckedTables(checked, _list_doublings(readings.values()))
+        if len(self.file.tensors) != 1:
+            return False
+        are_relative = all(map(is_relative, self.file.tensors))
+        return self.is_one_tensor or are_relative or not self.named_tensors
 
-    def _find_readings(
-        self, tables_by_tensor: Mapping[str, Collection[str]]
-    ) -> dict[str, Reading | None]:
-        """Return the best way to read each tensor; None for one that has the shape of no table.
+    def find_tables(self, tensor: str) -> list[str]:
+        """Return the tables of the scheme that a tensor may be: all, if its name states none."""
+        return self.find_tables_named(tensor) or self.table_names
 
-        Square tables may be read transposed. If one only fits so, and those beside it stand upright
-        (a row per position), it is read upright, and fails.
+    def find_layers(self, reading: Reading) -> str:
+        """Return `sliding` for `sliding.cos`; the name `cos` has no layers."""
+        return reading.name.rpartition(".")[0]
 
-        Args:
-            tables_by_tensor: By tensor, the names of the tables that it may be; all if there are none.
-        """
-        readings = {
-            name: self._find_reading(name, tables) for name, tables in tables_by_tensor.items()
-        }
-        for name in find_lone_transposes(readings):
-            readings[name] = self._find_reading(name, tables_by_tensor[name], upright=True)
-        return readings
-
-    def _find_reading(
-        self, name: str, tables: Collection[str], *, upright: bool = False
-    ) -> Reading | None:
-        """Return the way to read a tensor (an order of axes and columns) that is nearest to a table.
-
-        Args:
-            name: The tensor.
-            tables: The names of the tables that it may be; all if it is empty.
-            upright: True if rows must be positions, so that it is not read transposed.
-        """
-        array = self.file.tensors[name]
-        candidates = self._find_candidates_for(name, tables)
+    def find_reading(self, tensor: str, *, upright: bool = False) -> Reading | None:
+        array = self.file.tensors[tensor]
+        candidates = self._find_candidates_for(tensor)
         return find_best_reading(
             array, candidates, is_text=self.file.has_rows_only, upright=upright
         )
 
-    def _find_candidates_for(self, name: str, tables: Collection[str]) -> list[CandidateTable]:
+    def _find_candidates_for(self, name: str) -> list[CandidateTable]:
         """Return what a tensor may hold: a table, or cosines and sines together in either order.
 
         The name may state the order. Only that order is tried then: if a tensor `sin_cos` holds
         cosines first, its functions are exchanged by mistake, and it has to fail.
-
-        Args:
-            name: The tensor.
-            tables: The names of the tables that it may be; all if it is empty.
         """
         array = self.file.tensors[name]
-        candidates = [*self._find_candidates_named(tables, real_dtype(array))]
+        candidates = self._find_candidates_named(self.find_tables(name), real_dtype(array))
         is_alibi = bool({"bias", "slopes"}.intersection(self.table_names))
         if is_alibi:
             # A model on several GPUs has some of the heads on each: the file may hold only these.
             candidates += find_alibi_parts(self.scheme, array)
-        order = self._find_order_of_functions(name, tables)
+        order = self._find_order_of_functions(name)
         return [candidate for candidate in candidates if has_order(candidate, order)]
 
-    def _find_order_of_functions(
-        self, name: str, tables: Collection[str]
-    ) -> tuple[str, str] | None:
+    def _find_order_of_functions(self, name: str) -> tuple[str, str] | None:
         """Return the order that cosines and sines must have in a tensor; None if either is right.
 
         Names such as `freqs_cis` state that a tensor holds both, but no order: then it is cosines
         first. A tensor whose name states nothing may have either.
-
-        Args:
-            name: The tensor.
-            tables: The names of the tables that it may be by its name; empty if its name states none.
         """
         order = stated_order(stated_name(self.file, name), self.file.tensors[name])
-        return COS_FIRST if tables and order is None else order
+        if order is None and self.find_tables_named(name):
+            return COS_FIRST
+        return order
 
-    def _check(
-        self, name: str, reading: Reading | None, tables: Collection[str], label: str
-    ) -> CheckedTensor:
-        """Compare a tensor with the table that it is read as; one that has the shape of none fails.
-
-        Args:
-            name: The tensor.
-            reading: The best way to read it; None if its shape is that of no table.
-            tables: The names of the tables that it may be.
-            label: The name of the result; the table's if it is empty.
-        """
-        if reading is None:
-            return self._fail_for_shape(name, tables, label)
+    def compare_with_table(self, tensor: str, reading: Reading) -> CheckedTensor:
         return CheckedTensor.from_reading(
-            name,
-            label or reading.name,
+            tensor,
+            self._choose_label(tensor, reading.name),
             reading,
             self.tolerance,
             any_dtype=self.any_dtype,
-            descriptive_name=stated_name(self.file, name),
+            descriptive_name=stated_name(self.file, tensor),
         )
 
-    def _fail_for_shape(self, name: str, tables: Collection[str], label: str) -> CheckedTensor:
-        """Return the failure of a tensor that has the shape of no table that it may be.
+    def _choose_label(self, tensor: str, table: str) -> str:
+        """Return the name of a result: that of the table if the file holds one tensor, whatever its name is."""
+        return table if self.is_saved_alone else tensor
 
-        Args:
-            name: The tensor.
-            tables: The names of the tables that it may be; all if it is empty.
-            label: The name of the result; that of the first table if it is empty.
-        """
-        array = self.file.tensors[name]
+    def fail_for_shape(self, tensor: str) -> CheckedTensor:
+        array = self.file.tensors[tensor]
         # The first table of a scheme is its main one: cosines come before frequencies.
-        expected = self._find_candidates_named(tables, real_dtype(array))[0]
+        expected = self._find_candidates_named(self.find_tables(tensor), real_dtype(array))[0]
+        label = self._choose_label(tensor, expected.name)
         return CheckedTensor(
-            tensor=name,
-            result=Comparison.of_shape(
-                label or expected.name, array.shape, bracketed(expected.shape)
-            ),
+            tensor=tensor,
+            result=Comparison.of_shape(label, array.shape, bracketed(expected.shape)),
             # A search for the reason tries other parameters of the scheme, such as its width, that give
             # the table this shape.
             scheme=self.scheme,
             found_tables={expected.name: array},
         )
 
-    def _find_candidates_named(
-        self, tables: Collection[str], dtype: str
-    ) -> Sequence[CandidateTable]:
-        """Return the candidates that hold one of some tables; all if no tables are named.
+    def _find_candidates_named(self, tables: Collection[str], dtype: str) -> list[CandidateTable]:
+        """Return the candidates that hold one of some tables.
 
         Args:
             tables: The names of tables, `cos_sin` for both functions.
@@ -303,16 +216,8 @@ class _SchemeCheck:
         """
         if not self.any_dtype or dtype not in SIGNIFICAND_BITS:
             dtype = self.scheme.dtype
-        candidates = self._find_candidates(dtype)
-        if not tables:
-            return candidates
+        candidates = _make_candidates_in_dtype(self.scheme, dtype)
         return [candidate for candidate in candidates if candidate.name in tables]
-
-    def _find_candidates(self, dtype: str) -> Sequence[CandidateTable]:
-        """Return all candidates in a dtype; they are made once, since all tensors of a file ask for them."""
-        if dtype not in self._candidates_by_dtype:
-            self._candidates_by_dtype[dtype] = _make_candidates_in_dtype(self.scheme, dtype)
-        return self._candidates_by_dtype[dtype]
 
     def find_missing_tables(self, checked: Sequence[CheckedTensor]) -> list[MissingTable]:
         """Return a problem for each table that the file lacks, and that does not follow from others.
@@ -335,22 +240,7 @@ def _may_mean(tensor: str, table: str) -> bool:
     Tables of a bundle have the name of their layers before a dot, which the tensor must have too.
     """
     layers, _, table_in_layers = table.rpartition(".")
-    table_role = role_of(table_in_layers) or table_in_layers
-    return layers in tensor and role_of(tensor) == table_role
-
-
-def _list_doublings(readings: Iterable[Reading | None]) -> list[Doubling]:
-    """Return how each tensor that could be read has every column twice: in halves, interleaved, or not at all.
-
-    They are compared among the tables of the same layers. `sliding.cos` is a table of the layers
-    `sliding`; `cos` has no layers in its name.
-    """
-    doublings = []
-    for reading in readings:
-        if reading is not None:
-            layers = reading.name.rpartition(".")[0]
-            doublings.append(Doubling(layers, reading, doubled=reading.form.doubled))
-    return doublings
+    return layers in tensor and role_of(tensor) == role_of_table(table_in_layers)
 
 
 def _make_candidates_in_dtype(scheme: Scheme, dtype: str) -> Sequence[CandidateTable]:

@@ -1,12 +1,10 @@
 """A file compared with the spec that it carries."""
 
 from collections.abc import Mapping
-from hashlib import sha256
-
-import numpy as np
 
 from pecli.checks.checked_tensor import CheckedTensor
 from pecli.checks.conclusion import make_answer
+from pecli.checks.digest import compute_digest
 from pecli.checks.file_problems import (
     ChangedAfterWriting,
     FileProblem,
@@ -16,14 +14,11 @@ from pecli.checks.file_problems import (
 from pecli.checks.verification import Verification
 from pecli.compare.comparison import compare_arrays
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme, tensors_by_name
-from pecli.engine.table import raw_bytes
 from pecli.errors import FileError, ParameterError
 from pecli.files.contents import LoadedFile, carried_spec
 
 UNHASHED_FORMATS = ("json", "h", "zarr")  #: formats that carry the spec without a sha256
-HASHED_BYTES = 1 << 22  #: bytes of a tensor that are hashed at once
 
 
 def verify_carried(
@@ -77,11 +72,10 @@ def _find_other_tensors(
         is_complete: False if the user named one tensor of the file: then none is missing.
     """
     expected = tensors_by_name(scheme)
-    problems: list[FileProblem] = [
-        UnexpectedTensor(name, scheme.name) for name in file.tensors if name not in expected
-    ]
+    names = sorted(file.tensors.keys() - expected.keys())
+    problems: list[FileProblem] = [UnexpectedTensor(name, scheme.name) for name in names]
     if is_complete:
-        problems += [MissingTensor(name) for name in expected if name not in file.tensors]
+        problems += map(MissingTensor, sorted(expected.keys() - file.tensors.keys()))
     return problems
 
 
@@ -89,7 +83,7 @@ def _has_stored_hash(spec: Mapping[str, object], file: LoadedFile) -> bool:
     """Return True if the sha256 in a spec is that of a file's tensors, or its format has none."""
     if "sha256" not in spec and file.format in UNHASHED_FORMATS:
         return True
-    return spec.get("sha256") == _compute_digest(file.tensors)
+    return spec.get("sha256") == compute_digest(file.tensors.values())
 
 
 def _read_carried_spec(path: str, file: LoadedFile) -> Mapping[str, object]:
@@ -108,12 +102,3 @@ def _read_scheme(path: str, spec: Mapping[str, object]) -> Scheme:
     except ParameterError as problem:
         raise FileError(path, f"carries a spec that makes no table ({problem})") from None
     return scheme
-
-
-def _compute_digest(tensors: Mapping[str, Array]) -> str:
-    """Return the sha256 of the bytes of all tensors, in their order."""
-    digest = sha256()
-    for array in tensors.values():
-        for rows in np.array_split(array, max(1, array.nbytes // HASHED_BYTES)):
-            digest.update(raw_bytes(rows))
-    return digest.hexdigest()

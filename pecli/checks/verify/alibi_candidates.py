@@ -24,9 +24,7 @@ def find_alibi_candidates(
     The model's own form comes first: a bias of few positions may be the same in several forms.
     """
     yield from _find_slope_candidates(encoding, tensor)
-    model_form = encoding.parameters["form"]
-    other_forms = [form for form in ALIBI_FORMS if form != model_form]
-    for form in (model_form, *other_forms):
+    for form in dict.fromkeys((encoding.parameters["form"], *ALIBI_FORMS)):
         scheme = Alibi(
             seq_len=tensor.array.shape[-1],
             form=form,

@@ -1,28 +1,27 @@
 """Tables that a model made for a batch, (batch, L, D): a row for each token, at the token's position."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import suppress
+from typing import NamedTuple
 
 import numpy as np
 
 from pecli.checks.file_problems import TensorProblem
 from pecli.checks.verification import Verification
 from pecli.checks.verify.table_settings import TABLE_PARAMETERS
-from pecli.compare.candidate import cos_and_sin
+from pecli.compare.candidate import Waves, cos_and_sin
 from pecli.compare.forms import joined
 from pecli.compare.problems import PaddingNotFinite
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Array, Flags, Indices, widest
-from pecli.engine.named_values import NamedValues
+from pecli.engine.edits import Positions
 from pecli.engine.schemes.given_positions import PositionList
 from pecli.errors import ParameterError, bracketed
 from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import Encoding
 from pecli.models.find import Model
-
-if TYPE_CHECKING:
-    from pecli.tensors.row_positions import RowPositions
+from pecli.tensors.row_positions import RowPositions, row_positions
 
 Tables = Mapping[str, Array]
 
@@ -42,11 +41,6 @@ class TokenTables(NamedTuple):
     notes: dict[str, str]
     problems: tuple[TensorProblem, ...]
 
-    @property
-    def has_tables_per_batch(self) -> bool:
-        """True if a table had a row for each token of each sequence."""
-        return bool(self.notes)
-
 
 def arrange_per_batch(array: Array) -> Array:
     """Return a table as (batch, L, …), without an axis of one head.
@@ -56,14 +50,13 @@ def arrange_per_batch(array: Array) -> Array:
     """
     if array.ndim < 3:
         return array[None]
-    if array.ndim == 4:
-        for head_axis in (1, 2):
-            if array.shape[head_axis] == 1:
-                return array.squeeze(head_axis)
+    if array.ndim == 4 and 1 in array.shape[1:3]:
+        head_axis = 1 + array.shape[1:3].index(1)
+        return array.squeeze(head_axis)
     return array
 
 
-def take_rows_of_tokens(label: str, tables: Tables, rows: "RowPositions", axes: int) -> TokenTables:
+def take_rows_of_tokens(label: str, tables: Tables, rows: RowPositions, axes: int) -> TokenTables:
     """Return tables of a batch as rows of its tokens, (tokens, D), without the rows of padding.
 
     Padding has no right values: tables (2, 4, D) with one row of padding become (7, D). Tables that
@@ -85,14 +78,20 @@ def take_rows_of_tokens(label: str, tables: Tables, rows: "RowPositions", axes: 
     if not names:
         return _keep_tables_without_batch(label, tables, rows, batch_shape)
     is_token = rows.tokens_of(batch_shape)  # (batch, L), False for padding
-    rows_of_tokens = {name: tables[name][is_token] for name in names}  # (tokens, D)
-    rows_of_padding = {name: tables[name][~is_token] for name in names}
+    rows_of_tokens = {}
+    problems = []
+    for name in names:
+        rows_of_tokens[name] = tables[name][is_token]  # (tokens, D)
+        # Attention multiplies rows of padding by 0, and 0 · NaN is NaN: they spoil tokens as well.
+        strange = int(np.count_nonzero(~np.isfinite(widest(tables[name][~is_token]))))
+        if strange:
+            problems.append(TensorProblem(name, PaddingNotFinite(strange)))
     note = f"{is_token.sum():,} tokens of {bracketed(batch_shape)}, one after the other"
     return TokenTables(
         tables={**tables, **rows_of_tokens},
         positions=_take_positions(ids, is_token),
         notes=dict.fromkeys(names, note),
-        problems=tuple(_find_strange_padding(rows_of_padding)),
+        problems=tuple(problems),
     )
 
 
@@ -107,7 +106,7 @@ def _take_positions(ids: Indices, is_token: Flags) -> PositionList:
 
 
 def _keep_tables_without_batch(
-    label: str, tables: Tables, rows: "RowPositions", batch_shape: tuple[int, ...]
+    label: str, tables: Tables, rows: RowPositions, batch_shape: tuple[int, ...]
 ) -> TokenTables:
     """Return tables that all sequences of a batch share, which have the positions that the user states.
 
@@ -119,17 +118,6 @@ def _keep_tables_without_batch(
         raise _make_error_for_no_batch(label, rows.name, batch_shape)
     positions = _check_positions(rows.ids)
     return TokenTables(tables=dict(tables), positions=positions, notes={}, problems=())
-
-
-def _find_strange_padding(padding: Tables) -> Iterator[TensorProblem]:
-    """Yield the tables whose rows for padding, which are not compared, hold infinities or NaN.
-
-    Attention multiplies them by 0, and 0 · NaN is NaN: they spoil the tokens as well.
-    """
-    for name, rows in padding.items():
-        strange = int(np.count_nonzero(~np.isfinite(widest(rows))))
-        if strange:
-            yield TensorProblem(name, PaddingNotFinite(strange))
 
 
 def _make_error_for_no_batch(label: str, name: str, shape: tuple[int, ...]) -> ParameterError:
@@ -153,7 +141,7 @@ def _is_per_batch(name: str, table: Array, shape: tuple[int, ...]) -> bool:
     return table.shape[:2] == shape and (role_of(name) is not None or shape[0] != 2)
 
 
-def count_rows_per_sequence(tables: Tables) -> "RowPositions | None":
+def count_rows_per_sequence(tables: Tables) -> RowPositions | None:
     """Return positions 0, 1, 2, … for every sequence, if cosines (batch, L, D) differ between sequences.
 
     A model that takes padding into account has other rows for each sequence, although the user has
@@ -162,8 +150,6 @@ def count_rows_per_sequence(tables: Tables) -> "RowPositions | None":
     """
     for name, array in tables.items():
         if role_of(name) == "cos" and _differs_by_sequence(array):
-            from pecli.tensors.row_positions import row_positions
-
             batch, length, _ = array.shape
             return row_positions(np.tile(np.arange(length), (batch, 1)))
     return None
@@ -181,14 +167,14 @@ def _differs_by_sequence(array: Array) -> bool:
     return bool(differs_by_sequence and differs_by_row)
 
 
-def solve_positions(
+def find_wrong_positions(
     tables: Tables,
-    rows: "RowPositions",
+    rows: RowPositions,
     model: Model,
     encoding: Encoding,
     tolerance: Tolerance,
-) -> Verification | None:
-    """Return a check that names the positions at which wrong tables (batch, L, D) were made.
+) -> Iterator[Verification]:
+    """Yield a check that names the positions at which wrong tables (batch, L, D) were made, if it finds them.
 
     There is a search for the positions at which queries were rotated. It also finds those of tables:
     the row of position p, with cos p and sin p for each pair, is what a query whose pairs are all
@@ -200,17 +186,17 @@ def solve_positions(
         model: The model that makes the tables.
         encoding: Its only rotary encoding in question.
         tolerance: The errors that pass.
-
-    Returns:
-        The check; None if the search finds other reasons, or none.
     """
     from pecli.checks.verify.rotated import verify_rotated
 
-    queries = _make_queries_from_tables(tables, encoding)
-    if queries is None:
-        return None
-    options = {**_position_options(rows), "layer_type": encoding.layer_type or None, "seq_axis": -2}
-    try:
+    waves = cos_and_sin(tables)
+    if waves is None:
+        return
+    queries = _make_queries_from_tables(waves, encoding)
+    positions = {"attention_mask": rows.is_token, "positions": rows.ids}[rows.name]
+    layer_type = encoding.layer_type or None
+    options = {rows.name: positions, "layer_type": layer_type, "seq_axis": -2}
+    with suppress(ParameterError):  # Tables may have another width than the queries of the model.
         result = verify_rotated(
             queries.after,
             before=queries.before,
@@ -219,15 +205,8 @@ def solve_positions(
             reasons=True,
             options=options,
         )
-    except ParameterError:  # Tables may have another width than the queries of the model.
-        return None
-    return result if _names_positions(result) else None
-
-
-def _position_options(rows: "RowPositions") -> NamedValues:
-    """Return the option of `verify` for positions: a mask that counts tokens, or the ids themselves."""
-    has_mask = rows.is_token is not None
-    return {"attention_mask": rows.is_token} if has_mask else {"positions": rows.ids}
+        if any(explanation.has_edit(Positions) for explanation in result.explanations):
+            yield result
 
 
 class _Queries(NamedTuple):
@@ -237,8 +216,8 @@ class _Queries(NamedTuple):
     after: Array
 
 
-def _make_queries_from_tables(tables: Tables, encoding: Encoding) -> _Queries | None:
-    """Return queries before and after a rotation, made of cosines and sines; None if there are none.
+def _make_queries_from_tables(waves: Waves, encoding: Encoding) -> _Queries:
+    """Return queries before and after a rotation, made of cosines and sines.
 
     A rotation by the angle θ takes the pair (1, 0) to (cos θ, sin θ). So all pairs are (1, 0) before,
     and the columns of the tables after. A check of these queries is one of the tables.
@@ -247,12 +226,9 @@ def _make_queries_from_tables(tables: Tables, encoding: Encoding) -> _Queries | 
     and c0 s0 c1 s1 after.
 
     Args:
-        tables: Tensors by name, (batch, L, D) each.
+        waves: The tables, (batch, L, D) each.
         encoding: The rotary encoding that should make them.
     """
-    waves = cos_and_sin(tables)
-    if waves is None:
-        return None
     # Tables with doubled columns, c0 c1 c0 c1, have two per pair: the first half is enough.
     rotated_pairs = encoding.rope(1).rotary_dim // 2
     pair_count = min(waves.cos.shape[-1], rotated_pairs)
@@ -265,10 +241,3 @@ def _make_queries_from_tables(tables: Tables, encoding: Encoding) -> _Queries | 
     before = joined((ones, zeros), layouts.before)
     after = joined((cos, sin), layouts.after)
     return _Queries(before, after)
-
-
-def _names_positions(result: Verification) -> bool:
-    """Return True if positions are among the reasons for a failure."""
-    from pecli.engine.edits import Positions
-
-    return any(explanation.has_edit(Positions) for explanation in result.explanations)

@@ -16,7 +16,7 @@ from pecli.engine.schemes.scheme import Scheme, tensors_by_name
 from pecli.engine.table import Table
 from pecli.files.contents import LoadedFile
 from pecli.files.npy import ARRAY_NAME
-from pecli.files.tensor_roles import function_order
+from pecli.files.tensor_roles import function_order, role_of
 
 COS_AND_SIN = ("cos", "sin")  #: names of the tables of a rope
 COS_FIRST = ("cos", "sin")  #: the order in names such as freqs_cis, which do not state it
@@ -148,6 +148,11 @@ def stated_order(name: str, array: AnyArray) -> tuple[str, str] | None:
     """
     is_complex = dtype_name(array.dtype) in COMPLEX
     return None if is_complex else function_order(name)
+
+
+def role_of_table(name: str) -> str:
+    """Return the role of tensors that are a table of a scheme: «both» for `cos_sin`."""
+    return role_of(name) or name
 
 
 def has_order(candidate: CandidateTable, order: tuple[str, str] | None) -> bool:

@@ -11,10 +11,10 @@ from pecli.checks.doubts import Doubt, LayersNotNamed
 from pecli.checks.verification import Verification
 from pecli.checks.verify.missing_tables import find_lost_scalings, make_no_tables_error
 from pecli.checks.verify.model_tensors import ModelTensors
-from pecli.checks.verify.table_search import Tables, find_tables
+from pecli.checks.verify.reading_check import ReadingCheck, Readings
+from pecli.checks.verify.table_search import find_tables
 from pecli.checks.verify.unreadable_tables import make_shape_failure
 from pecli.compare.reading import Reading
-from pecli.compare.reading_conflicts import Doubling, find_doubling_problems
 from pecli.compare.reading_notes import describe_arrangement
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
@@ -27,53 +27,53 @@ MAX_TABLE_VALUE = 2  #: largest value of cosines and sines; queries and keys hav
 
 
 @dataclass(frozen=True)
-class ModelCheck:
+class ModelCheck(ReadingCheck):
     """The tables that were found in a file, compared with those of the encodings that they belong to.
 
     Attributes:
         file: The file, as it was given.
         tensors: Its tensors, and the encodings that they may belong to.
         notes: Remarks on tensors, by their names.
+        tolerance: The errors that pass.
     """
 
     file: str
     tensors: ModelTensors
     notes: Mapping[str, str]
+    tolerance: Tolerance
 
-    def verify(self, tolerance: Tolerance, *, search_reasons: bool) -> Verification:
+    def verify(self, *, search_reasons: bool) -> Verification:
         """Compare all tables of the file with those of the model.
 
         Args:
-            tolerance: The errors that pass.
             search_reasons: True if mistakes are searched for that explain failures.
 
         Raises:
             NoTablesError: If there is nothing to compare, as in most checkpoints.
         """
-        tables = find_tables(self.tensors)
-        problems = self._find_problems(tables)
-        allowed = tolerance.against_model()
-        checked = self._check_all(tables, allowed)
-        schemes = _collect_schemes(tables) or self.tensors.schemes
+        readings = self.read_upright_if_lone(find_tables(self.tensors))
+        problems = self._find_problems(readings)
+        checked = self.compare_all(readings)
+        schemes = {reading.origin.scheme for reading in filter(None, readings.values())}
         answer = make_answer(
             self.file,
-            ", ".join(sorted(schemes)),
+            ", ".join(sorted(schemes or self.tensors.schemes)),
             checked,
-            allowed,
+            self.tolerance,
             problems,
             search_reasons=search_reasons,
         )
-        answer = add_unchecked_and_doubts(answer, checked, self.tensors.tensors, allowed)
+        answer = add_unchecked_and_doubts(answer, checked, self.tensors.tensors, self.tolerance)
         return self._with_hint_on_queries(answer)
 
-    def _find_problems(self, tables: Tables) -> Sequence[str]:
+    def _find_problems(self, readings: Readings) -> Sequence[str]:
         """Return sentences on what is wrong with the file beside the values of its tables.
 
         Raises:
             NoTablesError: If there is no table, and the file need not have one.
         """
-        if tables:
-            return _find_unequal_doublings(tables)
+        if readings:
+            return self.find_doubling_problems(readings)
         # llama.cpp reads the factors of llama3's scaling from a table in the .gguf file. It is wrong
         # without that table, and not a file with nothing to compare.
         problems = find_lost_scalings(self.tensors)
@@ -87,62 +87,41 @@ class ModelCheck:
         Users dump rotated queries and keys (batch, heads, L, D) where tables are expected.
         """
         is_answered = answer.passed or bool(answer.explanations)
-        if is_answered or not any(map(self._may_be_rotated, self.tensors.tensors.values())):
+        if is_answered or "rope" not in self.tensors.schemes:
             return answer
-        return replace(answer, reasons=(*answer.reasons, QUERIES))
+        if any(map(_may_be_rotated, self.tensors.tensors.values())):
+            return replace(answer, reasons=(*answer.reasons, QUERIES))
+        return answer
 
-    def _may_be_rotated(self, array: Array) -> bool:
-        """Return True if an array has the shape of queries or keys, and values that no table has."""
-        encodings = self.tensors.encodings
-        widths = {encoding.head_dim for encoding in encodings if encoding.is_rotary}
-        if array.ndim < 3 or array.shape[-1] not in widths:
-            return False
-        return bool(np.abs(widened(array[:1])).max(initial=0.0) > MAX_TABLE_VALUE)
+    def find_reading(self, tensor: str, *, upright: bool = False) -> Reading | None:
+        return self.tensors.find_reading(tensor, self.tensors.role(tensor), upright=upright)
 
-    def _check_all(self, tables: Tables, tolerance: Tolerance) -> list[CheckedTensor]:
-        """Return a comparison of each tensor with a table of the model.
-
-        Args:
-            tables: By tensor, how it is read as a table: (2, 64, 128) as two copies of (64, 128), say.
-            tolerance: The errors that pass.
-        """
-        checked = []
-        for name, reading in tables.items():
-            if reading is None:  # Its shape is that of no table.
-                checked.append(make_shape_failure(self.tensors, name))
-            else:
-                checked.append(self._compare_with_table(name, reading, tolerance))
-        return checked
-
-    def _compare_with_table(
-        self, name: str, reading: Reading, tolerance: Tolerance
-    ) -> CheckedTensor:
-        """Compare a tensor with one table of the model, and add remarks for the user.
-
-        Args:
-            name: The name of the tensor in the file.
-            reading: The tensor, the table that it should hold, and which of their axes match.
-            tolerance: The errors that pass.
-        """
-        # The array of a .npy file has no name: it is reported under the name of its table, `cos`.
-        is_without_name = name == ARRAY_NAME
-        reported_name = reading.name if is_without_name else name
-        checked = CheckedTensor.from_reading(
-            name, reported_name, reading, tolerance, descriptive_name=self.tensors.stated_name(name)
-        )
-        layer_type = self._find_layer_type_of_table(reading)
-        remarks = self._make_remarks(name, reported_name, layer_type, reading)
-        checked = replace(checked, note=", ".join(filter(None, remarks)), layer_type=layer_type)
-        # It may be the table of other layers, such as sliding instead of full attention.
-        return self._compare_with_other_layers(checked, reading, tolerance)
-
-    def _find_layer_type_of_table(self, reading: Reading) -> str:
+    def find_layers(self, reading: Reading) -> str:
         """Return the layers that a table is for, such as sliding_attention; empty if all have the same."""
         return reading.origin.layer_type if self.tensors.has_several_layer_types else ""
 
-    def _compare_with_other_layers(
-        self, checked: CheckedTensor, reading: Reading, tolerance: Tolerance
-    ) -> CheckedTensor:
+    def fail_for_shape(self, tensor: str) -> CheckedTensor:
+        return make_shape_failure(self.tensors, tensor)
+
+    def compare_with_table(self, tensor: str, reading: Reading) -> CheckedTensor:
+        """Compare a tensor with one table of the model, and add remarks for the user."""
+        # The array of a .npy file has no name: it is reported under the name of its table, `cos`.
+        is_without_name = tensor == ARRAY_NAME
+        reported_name = reading.name if is_without_name else tensor
+        checked = CheckedTensor.from_reading(
+            tensor,
+            reported_name,
+            reading,
+            self.tolerance,
+            descriptive_name=self.tensors.stated_name(tensor),
+        )
+        layer_type = self.find_layers(reading)
+        remarks = self._make_remarks(tensor, reported_name, layer_type, reading)
+        checked = replace(checked, note=", ".join(filter(None, remarks)), layer_type=layer_type)
+        # It may be the table of other layers, such as sliding instead of full attention.
+        return self._compare_with_other_layers(checked, reading)
+
+    def _compare_with_other_layers(self, checked: CheckedTensor, reading: Reading) -> CheckedTensor:
         """Return a check that also states if the tensor may be the table of another layer type.
 
         Gemma 3's sliding and full layers have tables of the same shape. If a tensor passes, and its
@@ -152,45 +131,40 @@ class ModelCheck:
         Args:
             checked: The check of a tensor against the table of one layer type.
             reading: How the tensor was read as that table.
-            tolerance: The errors that pass.
         """
         if not checked.layer_type:  # All layers have the same table.
             return checked
         name = checked.tensor
         if checked.result.passed:
-            doubt_about_layers = self._find_doubt_about_layers(name, checked.result.name, reading)
-            return replace(checked, doubt=checked.doubt or doubt_about_layers)
-        other_layers = self._find_layers_it_fits(name, checked.layer_type, reading, tolerance)
+            doubts = self._find_doubts_about_layers(name, checked.result.name, reading)
+            return replace(checked, doubts=(*checked.doubts, *doubts))
+        other_layers = self._find_layers_it_fits(name, checked.layer_type, reading)
         return replace(checked, right_for=other_layers)
 
-    def _find_layers_it_fits(
-        self, name: str, layer_type: str, reading: Reading, tolerance: Tolerance
-    ) -> str:
+    def _find_layers_it_fits(self, name: str, layer_type: str, reading: Reading) -> str:
         """Return the layer type for which a wrong table would be right; empty if there is none.
 
         To exchange the tables of sliding and of full attention is a usual mistake with Gemma 3.
         """
-        for encoding in self.tensors.all_encodings:
+        for encoding in self.tensors.encodings:
             if encoding.layer_type == layer_type:
                 continue
             best = self.tensors.find_reading_as(name, role_of(reading.name), encoding)
-            if best is not None and compare_reading(name, best, tolerance).passed:
+            if best is not None and compare_reading(name, best, self.tolerance).passed:
                 return encoding.layer_type
         return ""
 
-    def _find_doubt_about_layers(self, name: str, label: str, reading: Reading) -> Doubt | None:
-        """Return a doubt if only its values, and not its name, assign a tensor to a layer type.
+    def _find_doubts_about_layers(self, name: str, label: str, reading: Reading) -> Iterator[Doubt]:
+        """Yield a doubt if only its values, and not its name, assign a tensor to a layer type.
 
         The tables of Gemma 3's sliding and full layers have the same shape, so that `cos` may be of
         either. Layer types whose heads have other sizes, or that rotate alike, raise no doubt.
         """
-        if self.tensors.layer_named(name) is not None:
-            return None
         layer_type = reading.origin.layer_type
         encoding = self.tensors.model.one(layer_type)
-        if not any(_are_rivals(encoding, rival) for rival in self.tensors.all_encodings):
-            return None
-        return LayersNotNamed(label, layer_type)
+        has_rivals = any(_are_rivals(encoding, other) for other in self.tensors.rotary_encodings)
+        if has_rivals and self.tensors.layer_named(name) is None:
+            yield LayersNotNamed(label, layer_type)
 
     def _make_remarks(
         self, name: str, label: str, layer_type: str, reading: Reading
@@ -230,25 +204,11 @@ def _names_table(label: str, reading: Reading) -> bool:
     return label == reading.name or role_of(label) not in (None, ANYTHING)
 
 
-def _select_readings(tables: Tables) -> list[Reading]:
-    """Return the tensors that could be read as a table."""
-    return [*filter(None, tables.values())]
-
-
-def _collect_schemes(tables: Tables) -> set[str]:
-    return {reading.origin.scheme for reading in _select_readings(tables)}
-
-
-def _find_unequal_doublings(tables: Tables) -> Sequence[str]:
-    """Return a sentence for layers whose cosines and sines are doubled in two ways."""
-    doublings = []
-    for reading in _select_readings(tables):
-        layer_type = reading.origin.layer_type
-        doublings.append(Doubling(layer_type, reading, reading.form.doubled))
-    return find_doubling_problems(doublings)
-
-
 def _are_rivals(encoding: Encoding, other: Encoding) -> bool:
     """Return True if a table may be of either of two encodings: of one shape, with different values."""
-    has_same_shape = other.is_rotary and not other.part and other.axis_dim == encoding.axis_dim
-    return has_same_shape and other.parameters != encoding.parameters
+    return other.axis_dim == encoding.axis_dim and other.parameters != encoding.parameters
+
+
+def _may_be_rotated(array: Array) -> bool:
+    """Return True if an array may have axes of heads and positions, and has values that no table has."""
+    return array.ndim > 2 and np.abs(widened(array[:1])).max(initial=0.0) > MAX_TABLE_VALUE

@@ -14,6 +14,7 @@ from pecli.compare.best_reading import find_best_reading
 from pecli.compare.candidate import CandidateTable
 from pecli.compare.reading import Reading
 from pecli.engine.arrays import Array
+from pecli.engine.grouping import grouped
 from pecli.errors import ParameterError
 from pecli.files.contents import LoadedFile
 from pecli.files.tensor_roles import module_of, role_of
@@ -35,17 +36,15 @@ class ModelTensors:
         tensors: Its tensors; the factors in a .gguf file are the frequencies that they make.
         model: The model.
         layer_type: The layers that were asked for; None for all.
-        all_encodings: The encodings of these layers.
-        encodings: Those that are tried; all, unless tables are assigned to layers.
+        encodings: The encodings of these layers.
         settings: The positions of tables, and the way they were computed.
-        assigned: By tensor, the only encoding that it is tried with.
+        assigned: By tensor, the only encoding that it is tried with; others are tried with all.
     """
 
     file: LoadedFile
     tensors: Mapping[str, Array]
     model: ModelEncodings
     layer_type: str | None
-    all_encodings: tuple[Encoding, ...]
     encodings: tuple[Encoding, ...]
     settings: TableSettings
     assigned: Mapping[str, Encoding] = field(default_factory=dict)
@@ -80,8 +79,7 @@ class ModelTensors:
             tensors=tensors,
             model=model,
             layer_type=layer_type,
-            all_encodings=encodings,
-            encodings=encodings,  # `guess_layers_of_tables` may leave some of them out later.
+            encodings=encodings,
             settings=replace(settings, table_lengths=table_lengths),
         )
 
@@ -91,7 +89,7 @@ class ModelTensors:
 
     @property
     def has_several_layer_types(self) -> bool:
-        return len({encoding.layer_type for encoding in self.all_encodings}) > 1
+        return len({encoding.layer_type for encoding in self.encodings}) > 1
 
     @property
     def rotary_encodings(self) -> list[Encoding]:
@@ -235,9 +233,7 @@ class ModelTensors:
         assigned: dict[str, Encoding] = {}
         for names, encoding in zip(modules, encodings, strict=True):
             assigned |= dict.fromkeys(names, encoding)
-        rotary = self.rotary_encodings
-        not_rotary = [encoding for encoding in self.encodings if encoding not in rotary]
-        return replace(self, encodings=(*encodings, *not_rotary), assigned=assigned)
+        return replace(self, assigned=assigned)
 
 
 def _choose_encodings_to_compare(
@@ -308,9 +304,6 @@ def group_by_module(names: Iterable[str]) -> list[list[str]]:
     >>> group_by_module(["a.cos", "a.sin", "b.cos", "b.sin"])
     [['a.cos', 'a.sin'], ['b.cos', 'b.sin']]
     """
-    modules: dict[str, list[str]] = {}
-    for name in names:
-        module = module_of(name)
-        if module is not None:
-            modules.setdefault(module, []).append(name)
-    return [*modules.values()] or [[*names]]
+    modules = grouped(names, module_of)
+    unnamed = modules.pop(None, [])
+    return [*modules.values()] or [unnamed]

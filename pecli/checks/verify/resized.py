@@ -16,11 +16,12 @@ from pecli.checks.verify.resizing_ways import (
     find_fitting_ways,
     find_nearest_way,
 )
+from pecli.checks.verify.table_settings import refuse_options
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, Floats, as_dtype
-from pecli.engine.named_values import JsonObject
-from pecli.errors import KindError, ParameterError
+from pecli.engine.named_values import JsonObject, NamedValues
+from pecli.errors import ParameterError
 from pecli.files.load import Given
 from pecli.tensors.interpolation import PROJECTS, Interpolation
 from pecli.tensors.resize import KEPT
@@ -57,7 +58,7 @@ def verify_resized(
     resized_from: Given,
     grid: object = None,
     to: object = None,
-    keep: int | None = None,
+    keep: int = 0,
     method: str | None = None,
     antialias: bool = False,
     align_corners: bool = False,
@@ -84,13 +85,11 @@ def verify_resized(
         FileError: A file has several tables.
         ParameterError: The tables are not of that grid, or an option breaks its rule.
     """
-    for name, value in others.items():
-        if value is not None:
-            raise KindError(name, "given", "it does not go with a resized table", "leave it out")
+    refuse_options(others, "it does not go with a resized table", "leave it out")
     required = _read_required(method, antialias, align_corners, scale_offset)
     after = read_learned_table(new, "the new table")
     before = read_learned_table(resized_from, "the old table")
-    resizings = list(find_resizings(before, after, grid, to, KEPT.check("keep", keep or 0)))
+    resizings = list(find_resizings(before, after, grid, to, KEPT.check("keep", keep)))
     with np.errstate(invalid="ignore", over="ignore"):  # A table may hold infinities.
         finding = _find_interpolation(resizings)
         result = _compare_columns(finding, required, tolerance, after.name)
@@ -102,7 +101,7 @@ def verify_resized(
         scheme=f"resized from {before.label}",
         tensors=(result,),
         problems=problems_of([result]),
-        reasons=tuple(filter(None, [_find_reason(finding, required, result)])),
+        reasons=_find_reasons(finding, required, result),
         readings=readings,
         interpolations=finding.ways,
     )
@@ -111,14 +110,18 @@ def verify_resized(
     return answer
 
 
-def _find_reason(finding: "_Finding", required: Interpolation | None, result: Comparison) -> str:
+def _find_reasons(
+    finding: "_Finding", required: Interpolation | None, result: Comparison
+) -> tuple[str, ...]:
     """Return why the table is wrong: a mistake, or an interpolation that is not the required one.
 
-    The reason is empty if the table is right, or if only the tolerance is too small.
+    There is no reason if the table is right, or if only the tolerance is too small.
     """
-    if required is None or result.passed or not finding.ways:
-        return finding.problem
-    return f"it is resized by {describe_ways(finding.ways)}, not by {required}"
+    if not finding.ways:
+        return (finding.problem,)
+    if required is None or result.passed:
+        return ()
+    return (f"it is resized by {describe_ways(finding.ways)}, not by {required}",)
 
 
 def _read_required(
@@ -129,14 +132,14 @@ def _read_required(
     Raises:
         ParameterError: If options of a method are given without it.
     """
+    how: NamedValues = {
+        "antialias": antialias,
+        "align_corners": align_corners,
+        "scale_offset": scale_offset,
+    }
     if method is not None:
-        return Interpolation(
-            method=method,
-            antialias=antialias,
-            align_corners=align_corners,
-            scale_offset=scale_offset,
-        )
-    if antialias or align_corners or scale_offset:
+        return Interpolation(method=method, **how)
+    if any(how.values()):
         rule = "antialias, align_corners and scale_offset belong to a method"
         raise ParameterError("method", "missing", rule, "add it, such as cubic")
     return None
@@ -161,35 +164,18 @@ class _Finding(NamedTuple):
 def _find_interpolation(resizings: Sequence[Resizing]) -> _Finding:
     """Return the interpolations that make the new table; if there are none, what is wrong with it.
 
-    A few columns decide: a table has hundreds, and the same interpolation made all of them.
+    A few columns decide: a table has hundreds, and the same interpolation made all of them. If the
+    table is wrong, it is then compared with what the nearest interpolation makes.
 
     Args:
-        resizings: Both tables with each grid that the new one may have, the likeliest first.
+        resizings: Both tables with each grid that the new one may have, the likeliest first. A
+            known mistake is searched for with the first few only.
     """
     columns = _find_varying_columns(resizings[0].old)
     for resizing in resizings:
         ways = find_fitting_ways(resizing.on_columns(columns))
         if ways:
             return _Finding(resizing, nearest=ways[0], ways=ways)
-    return _find_problem(resizings, columns)
-
-
-def _find_problem(resizings: Sequence[Resizing], columns: Array) -> _Finding:
-    """Return what is wrong with a new table that no interpolation makes from the old one.
-
-    The problem is a known mistake, if one makes the new table: «rows and columns are swapped: …».
-    Another one is that the new table begins with all rows of the old one. Otherwise the problem is
-    that no interpolation makes the new table, with the one that comes nearest. In all cases, the new table is then compared with what the nearest interpolation makes.
-
-    Args:
-        resizings: Both tables with each grid that the new one may have, the likeliest first. A
-            known mistake is searched for with the first few only.
-        columns: The columns to look at, which are enough to find a mistake.
-    """
-    appended = describe_appended_rows(resizings[0])
-    if appended:
-        nearest = find_nearest_way(resizings[0].on_columns(columns))
-        return _Finding(resizings[0], nearest=nearest, problem=appended)
     for resizing in resizings[:GRIDS_WITH_MISTAKES]:
         sample = resizing.on_columns(columns)
         mistake = find_mistake(sample)
@@ -197,8 +183,16 @@ def _find_problem(resizings: Sequence[Resizing], columns: Array) -> _Finding:
             return _Finding(resizing, nearest=find_nearest_way(sample), problem=mistake)
     likeliest = resizings[0]
     nearest = find_nearest_way(likeliest.on_columns(columns))
-    problem = f"no known interpolation makes this table; {nearest} comes nearest"
+    problem = describe_appended_rows(likeliest) or _describe_unknown_mistake(likeliest, nearest)
     return _Finding(likeliest, nearest=nearest, problem=problem)
+
+
+def _describe_unknown_mistake(resizing: Resizing, nearest: Interpolation) -> str:
+    """Return that no interpolation makes a table, with advice if its rows were taken for a line."""
+    problem = f"no known interpolation makes this table; {nearest} comes nearest"
+    if resizing.is_on_grid:
+        return problem
+    return f"{problem}; if the rows are a grid, add --grid HxW, and --keep N for other tokens"
 
 
 def _compare_columns(

@@ -1,6 +1,5 @@
 """Known mistakes with which ports resize a table: each is a resizing with other grids or other rows."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -10,11 +9,9 @@ import numpy as np
 from pecli.checks.verify.resizing import Resizing, size_in_words
 from pecli.checks.verify.resizing_ways import describe_ways, find_fitting_ways
 from pecli.engine.arrays import Floats
-from pecli.errors import spanned
 from pecli.tensors.interpolation import ANTIALIASED_CUBIC, CUBIC
 from pecli.tensors.resize import TableGrid
 
-OTHER_TOKENS = (1, 2, 5)  #: rows for other tokens beside a grid: a class token, and registers
 SWAPPED = "rows and columns are swapped"
 
 
@@ -42,44 +39,26 @@ def find_mistake(resizing: Resizing) -> str:
     """
     if resizing.is_unchanged:
         return "it is the old table: it is not resized"
-    if _differs_in_other_tokens_only(resizing):
-        return f"{_describe_other_tokens(resizing)} are not the old ones"
     for mistake in _make_known_mistakes(resizing):
         ways = find_fitting_ways(mistake.resizing, mistake.coefficient)
         if ways:
             return f"{mistake.reason}; the interpolation is {describe_ways(ways)}"
-    return _advise_on_grid(resizing)
+    return ""
 
 
 def describe_appended_rows(resizing: Resizing) -> str:
     """Return that a new table begins with the old one, and what follows; empty if it does not.
 
-    A port may append new rows to 128 old ones, or repeat these, instead of resizing them: «rows 0–127
-    are the old ones, unchanged, and not resized; the rows after repeat them». All columns are
-    compared, to the last bit.
+    A port may append new rows to 128 old ones, or repeat these, instead of resizing them. All columns
+    are compared, to the last bit.
     """
     old_count = len(resizing.old)
-    is_longer = len(resizing.new) > old_count
-    if not is_longer or not np.array_equal(resizing.new[:old_count], resizing.old):
+    if not np.array_equal(resizing.new[:old_count], resizing.old):
         return ""
     every_row = np.arange(len(resizing.new))
     is_tiled = np.array_equal(resizing.new, resizing.old[every_row % old_count])
-    appended = resizing.new[old_count:]
-    rest = "are others"
-    if is_tiled:
-        rest = "repeat them"
-    elif not appended.any():
-        rest = "are zeros"
-    old_rows = spanned("row", 0, old_count - 1)
-    are = "are the old ones" if old_count > 1 else "is the old one"
-    return f"{old_rows} {are}, unchanged, and not resized; the rows after {rest}"
-
-
-def _differs_in_other_tokens_only(resizing: Resizing) -> bool:
-    """Return True if the rows of the grid are right, and those before it are not."""
-    same_start = resizing.new.copy()
-    same_start[: resizing.keep] = resizing.old[: resizing.keep]
-    return bool(find_fitting_ways(replace(resizing, new=same_start)))
+    rest = "repeat it" if is_tiled else "are others"
+    return f"it begins with the old table, unchanged, and not resized; the rows after {rest}"
 
 
 def _make_known_mistakes(resizing: Resizing) -> Iterator[_Mistake]:
@@ -87,17 +66,26 @@ def _make_known_mistakes(resizing: Resizing) -> Iterator[_Mistake]:
 
     A port may use the kernel of Pillow, write the new rows column by column, exchange height and width,
     or resize rows of a grid as a line. Rows beside the grid, such as that of a class token, may be
-    resized with the others, or be missing.
+    others than before, resized with the others, or missing.
     """
+    yield _replace_other_tokens(resizing)
     yield _use_kernel_of_pillow(resizing)
     if resizing.is_on_grid:
         yield from _write_columns_as_rows(resizing)
         yield from _swap_height_and_width(resizing)
         yield _resize_grid_as_line(resizing)
-    # Without rows beside the grid, these two are no mistakes. But then they do not fit the new table:
-    # the caller has found before that no right resizing does.
+    # Without rows beside the grid, some of these are no mistakes. But then they do not fit the new
+    # table: the caller has found before that no right resizing does.
     yield _resize_all_rows_as_line(resizing)
     yield _leave_out_other_tokens(resizing)
+
+
+def _replace_other_tokens(resizing: Resizing) -> _Mistake:
+    """Return the mistake to change the rows before the grid, which are to stay as they are."""
+    with_old_start = resizing.new.copy()
+    with_old_start[: resizing.keep] = resizing.old[: resizing.keep]
+    reason = f"{_describe_other_tokens(resizing)} are not the old ones"
+    return _Mistake(reason, replace(resizing, new=with_old_start))
 
 
 def _use_kernel_of_pillow(resizing: Resizing) -> _Mistake:
@@ -177,24 +165,3 @@ def _with_columns_as_rows(table: Floats, grid: TableGrid, keep: int) -> Floats:
     by_column = table[keep:].reshape(grid.width, grid.height, -1)
     cells = by_column.swapaxes(0, 1).reshape(grid.cells, -1)
     return np.concatenate((table[:keep], cells))
-
-
-def _advise_on_grid(resizing: Resizing) -> str:
-    """Return advice if rows were taken for a line, and both tables may be square grids; else nothing.
-
-    197 rows that became 577 are likely a class token and 14 × 14 patches that became 24 × 24.
-    """
-    if resizing.is_on_grid or resizing.keep:
-        return ""
-    for keep in (0, *OTHER_TOKENS):
-        side = _find_side_of_square(len(resizing.old) - keep)
-        new_side = _find_side_of_square(len(resizing.new) - keep)
-        if side > 1 and new_side > 1:
-            return f"the rows may be a grid: add --grid {side}x{side} --keep {keep}"
-    return ""
-
-
-def _find_side_of_square(cells: int) -> int:
-    """Return the side of a square grid of so many cells; 0 if there is none."""
-    side = math.isqrt(max(cells, 0))
-    return side if side**2 == cells else 0

@@ -37,9 +37,10 @@ def find_rope_candidates(
     may_be_frequencies = tensor.role in ("inv_freq", None)
     if may_be_frequencies:
         yield from _find_frequencies(encoding, tensor.wide_dtype, settings)
-    settings_with_grid = _with_grid_of_array(encoding, tensor.array, settings)
+    patch_axes = encoding.grid.axes or 0  # of the grid of an image, whose patches are rows
+    settings_with_grid = _with_grid_of_array(encoding, patch_axes, tensor.array, settings)
     may_be_cosines = tensor.role != "inv_freq"
-    if may_be_cosines and _has_known_positions(encoding, settings_with_grid):
+    if may_be_cosines and _has_known_positions(encoding, patch_axes, settings_with_grid):
         yield from _find_cosines_and_sines(encoding, tensor.table_dtype, settings_with_grid)
 
 
@@ -104,27 +105,25 @@ def _make_cosines_and_sines(
 
 
 def _with_grid_of_array(
-    encoding: Encoding, array: AnyArray, settings: TableSettings
+    encoding: Encoding, patch_axes: int, array: AnyArray, settings: TableSettings
 ) -> TableSettings:
     """Return settings with the grid that an array has axes for, if the encoding needs one and none is given.
 
     A table of DINOv3 for an image of 6 × 8 patches is (48, D), or (6, 8, D), which states its grid.
     """
-    grid_axes = encoding.grid.axes or 0
-    if settings.stated_rows or not encoding.grid.style or array.ndim <= grid_axes:
+    if settings.stated_rows or not encoding.grid.style or array.ndim <= patch_axes:
         return settings
-    grid = array.shape[-1 - grid_axes : -1]  # of (6, 8, D) with two axes, (6, 8)
+    grid = array.shape[-1 - patch_axes : -1]  # of (6, 8, D) with two axes, (6, 8)
     return replace(settings, stated_rows={"grid": TABLE_PARAMETERS["grid"].check("grid", grid)})
 
 
-def _has_known_positions(encoding: Encoding, settings: TableSettings) -> bool:
+def _has_known_positions(encoding: Encoding, patch_axes: int, settings: TableSettings) -> bool:
     """Return True if the positions of the rows of an encoding's table are known.
 
     The rows of a vision tower are patches, so that the grid of patches must be stated. Positions that
     are stated may be those of the text beside the tower: (time, row, column) has three axes, and a
     patch only two.
     """
-    patch_axes = encoding.grid.axes or 0
     is_on_grid = bool(patch_axes) or encoding.no_table
     if is_on_grid and not settings.stated_rows:
         return False

@@ -103,9 +103,10 @@ def _make_candidate_on_grid(
         settings: The grid or the positions that the user states, which replace the model's.
         words: A note, such as «as in mae».
     """
-    follows_from_grid = ("seq_len", "layout", "freq_shift")
-    others = {name: value for name, value in parameters.items() if name not in follows_from_grid}
-    scheme = Sinusoidal(**{**others, **settings.stated_rows})
+    on_grid = {**parameters, **settings.stated_rows}
+    for follows_from_grid in ("seq_len", "layout", "freq_shift"):
+        on_grid.pop(follows_from_grid, None)
+    scheme = Sinusoidal(**on_grid)
     table = scheme.single_array()
     return candidate_of({"pe": table}, scheme, words=words, quantised=True, grid=grid_of(scheme))
 

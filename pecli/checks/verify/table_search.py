@@ -2,7 +2,6 @@
 
 from pecli.checks.verify.model_tensors import ModelTensors
 from pecli.compare.reading import Reading
-from pecli.compare.reading_conflicts import find_lone_transposes
 from pecli.engine.arrays import Array, dtype_name
 from pecli.files.tensor_roles import ANYTHING, role_of, schemes_of
 
@@ -17,18 +16,6 @@ Tables = dict[str, Reading | None]
 
 
 def find_tables(tensors: ModelTensors) -> Tables:
-    """Return the tensors to check: the only one, or those whose names state it, or those that look like it.
-
-    64 positions of 64 frequencies may be read transposed. If cosines fit upright (a row per
-    position), and sines only transposed, the sines are wrong: then they are read upright as well.
-    """
-    tables = _find_named_or_recognised(tensors)
-    for name in find_lone_transposes(tables):
-        tables[name] = tensors.find_reading(name, tensors.role(name), upright=True)
-    return tables
-
-
-def _find_named_or_recognised(tensors: ModelTensors) -> Tables:
     """Return the tensors of a file that are tables, each with the way in which its axes and columns are read.
 
     The only tensor of a file is its table. Of several, those count whose names state a table, such
@@ -55,32 +42,20 @@ def _find_by_name(tensors: ModelTensors) -> Tables:
     check fails. One named `rope.buffer` may be something else, and is left out if it does not fit.
     """
     tables: Tables = {}
-    for name, role in _find_stated_roles(tensors).items():
+    for name in tensors.tensors:
+        role = role_of(name)
+        if role is None or not _is_named_as_table(tensors, name, role):
+            continue
         reading = tensors.find_reading(name, role)
-        if reading is not None:
+        if reading is not None or _must_be_table(tensors, role):
             tables[name] = reading
-        elif _must_be_table(tensors, role):
-            tables[name] = None
     return tables
 
 
-def _find_stated_roles(tensors: ModelTensors) -> dict[str, str]:
-    """Return which table a tensor holds by its name, its role: {"rope.cos_cached": "cos"}.
-
-    Tensors whose names state no table of the model are left out.
-    """
-    roles = {}
-    for name, array in tensors.tensors.items():
-        role = role_of(name)
-        if role is not None and _is_named_as_table(tensors, name, role, array):
-            roles[name] = role
-    return roles
-
-
-def _is_named_as_table(tensors: ModelTensors, name: str, role: str, array: Array) -> bool:
+def _is_named_as_table(tensors: ModelTensors, name: str, role: str) -> bool:
     """Return True if a name states a role that one of the model's encodings has, and the dtype allows it."""
     has_scheme = bool(schemes_of(role) & tensors.schemes)
-    has_dtype = _holds_floats(array) or role in NUMBER_ROLES
+    has_dtype = _holds_floats(tensors.tensors[name]) or role in NUMBER_ROLES
     return has_scheme and has_dtype and not tensors.is_of_other_part(name)
 
 

@@ -1,6 +1,6 @@
 """Options of `verify` that state where the rows of a model's table are, and how it was computed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pecli.compare.forms import DOUBLED_LAYOUTS
@@ -29,6 +29,18 @@ VECTOR_PARAMETERS: Mapping[str, ParameterRule] = {
     "seq_axis": Whole(help="the axis of positions of queries or keys", low=-64, high=64),
 }
 """Options for queries and keys: the same, and their axis of positions."""
+
+
+def refuse_options(names: Iterable[str], rule: str, advice: str) -> None:
+    """Raise KindError for the first option that is given although it does not go with the others, if any.
+
+    Args:
+        names: The options that are given.
+        rule: Why they are refused.
+        advice: What to do instead.
+    """
+    for name in names:
+        raise KindError(name, "given", rule, advice)
 
 
 @dataclass(frozen=True)
@@ -67,9 +79,9 @@ class TableSettings:
         """
         stated_rows: MutableValues = {}
         other_settings: MutableValues = {}
+        unknown = sorted(options.keys() - TABLE_PARAMETERS.keys())
+        refuse_options(unknown, "a model has no such option", "leave it out")
         for name, value in options.items():
-            if name not in TABLE_PARAMETERS:
-                raise KindError(name, "given", "a model has no such option", "leave it out")
             if value is not None:
                 settings = stated_rows if name in ROW_OPTIONS else other_settings
                 settings[name] = TABLE_PARAMETERS[name].check(name, value)

@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from pecli.checks.verify.candidates import COS_FIRST, has_order, real_dtype
+from pecli.checks.verify.candidates import COS_FIRST, has_order, real_dtype, role_of_table
 from pecli.compare.candidate import CandidateTable
 from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, AnyArray, dtype_name
-from pecli.files.tensor_roles import ANYTHING, function_order, role_of
+from pecli.files.tensor_roles import ANYTHING, function_order
 
 
 class TensorWithRole(NamedTuple):
@@ -43,8 +43,9 @@ class TensorWithRole(NamedTuple):
 
     def may_hold(self, candidate: CandidateTable) -> bool:
         """Return True if a table has the role that the name states, and its functions that order."""
-        candidate_role = role_of(candidate.name) or candidate.name
-        return self.role in (None, candidate_role) and has_order(candidate, self.order)
+        return self.role in (None, role_of_table(candidate.name)) and has_order(
+            candidate, self.order
+        )
 
     @property
     def table_dtype(self) -> str:

@@ -25,9 +25,9 @@ GRID = (5, 6)
 APPENDED = {
     "repeated": (
         np.concatenate((OLD_TABLE, OLD_TABLE[:9])),
-        "repeat them",
+        "repeat it",
     ),
-    "zeros": (np.concatenate((OLD_TABLE, np.zeros((9, 12), np.float32))), "are zeros"),
+    "zeros": (np.concatenate((OLD_TABLE, np.zeros((9, 12), np.float32))), "are others"),
     "drawn": (np.concatenate((OLD_TABLE, OLD_TABLE[:9] + np.float32(0.01))), "are others"),
 }
 """Tables of 40 rows, of which the first 31 are those of OLD_TABLE, and words for the others."""
@@ -42,7 +42,7 @@ def test_rows_that_are_appended_to_the_old_ones_are_named(table: np.ndarray, res
 
     assert not result.passed
     assert result.diagnosis == (
-        f"rows 0–30 are the old ones, unchanged, and not resized; the rows after {rest}",
+        f"it begins with the old table, unchanged, and not resized; the rows after {rest}",
     )
 
 
@@ -229,7 +229,7 @@ def test_a_grid_that_was_not_stated_is_proposed() -> None:
     result = pecli.verify(new, resized_from=old)
 
     assert not result.passed
-    assert "add --grid 5x5 --keep 1" in result.diagnosis[0]
+    assert "if the rows are a grid, add --grid HxW, and --keep N" in result.diagnosis[0]
 
 
 def test_unrelated_numbers_are_not_explained() -> None:
