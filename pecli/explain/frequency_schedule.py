@@ -4,8 +4,7 @@ The engine's exact frequencies take a millisecond; a search asks hundreds of tim
 computed in float64.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -156,27 +155,11 @@ def _count_pairs(waves: WaveParameters) -> int:
     return max(1, channels // 2)  # A single channel is no whole pair, but holds a frequency.
 
 
-NO_FIT = Fit(math.nan, 0.0)
-"""The fit of a number that explains no frequencies: no other number is near it."""
-
-
-def fitted_number(
-    frequencies: Callable[[float], Floats], measured: MeasuredFrequencies, starts: Sequence[float]
-) -> Fit:
-    """Return the number that gives the measured frequencies; NO_FIT if none does.
-
-    Args:
-        frequencies: Returns the frequencies of all pairs for a number, such as a base.
-        measured: The frequencies of a table.
-        starts: Numbers to begin with, such as usual bases.
-    """
-    return fit_number(frequencies, measured, starts) or NO_FIT
-
-
-def fitted_parameter(
+def fit_parameter(
     schedule: FrequencySchedule, name: str, measured: MeasuredFrequencies, starts: Sequence[float]
-) -> Fit:
-    """Return the value of one number of a schedule for which it gives the measured frequencies, or NO_FIT.
+) -> Fit | None:
+    """Return the value of one number of a schedule for which it gives the measured frequencies; None if
+    none does.
 
     Frequencies 1, 0.1, 0.01 and 0.001 lead to the base 10000, if the schedule has four pairs.
 
@@ -190,7 +173,7 @@ def fitted_parameter(
     def frequencies(value: float) -> Floats:
         return schedule.having(name, value).frequencies
 
-    return fitted_number(frequencies, measured, starts)
+    return fit_number(frequencies, measured, starts)
 
 
 def wave_parameters_of_schedule(schedule: FrequencySchedule, dim: int, rows: int) -> WaveParameters:

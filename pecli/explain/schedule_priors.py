@@ -18,8 +18,10 @@ from pecli.engine.scalings.yarn import Yarn
 from pecli.errors import number
 from pecli.explain.catalogue.scalings import USUAL_FACTORS, USUAL_LENGTHS
 from pecli.explain.catalogue.schedule_numbers import USUAL_BASES, OtherBase
-from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fitted_parameter
+from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fit_parameter
 from pecli.explain.measure import (
+    FLOAT32_POWER_ERROR,
+    MAX_SIGMAS,
     SIGMAS,
     Fit,
     MeasuredFrequencies,
@@ -79,6 +81,9 @@ FLOAT32_ERROR = 1e-7
 
 FLOAT64_NUMBER_ERROR = 1e-9
 """Relative error of a number that is computed from frequencies in float64, with a wide margin."""
+
+SMALLEST_RATIO = 1e-9
+"""Share of its frequency that the slowest pair is taken to have at least, so that it can be divided by."""
 
 SHARP_DIVISOR = 1e-3
 """Error of a divisor that is known well: it shows two decimals."""
@@ -164,7 +169,8 @@ def agreeing_schedules(
 ) -> list[SchedulePrior]:
     """Return those of some schedules that have as many pairs as were measured, and their frequencies."""
     pairs = len(measured.values)
-    return _agreeing([prior for prior in candidates if prior.schedule.pairs == pairs], measured)
+    priors = [prior for prior in candidates if prior.schedule.pairs == pairs]
+    return _agreeing(priors, measured)
 
 
 def rotary_schedules(measured: MeasuredFrequencies) -> list[SchedulePrior]:
@@ -220,6 +226,10 @@ class GeometricSeries:
     step: float
     members: MeasuredFrequencies  # with 0 for frequencies that do not belong to the series
 
+    def has_possible_base(self, denominator: float) -> bool:
+        """Return True if frequencies fall, and their base is not larger than any in use."""
+        return 0 < self.step * denominator < LARGEST_LOG
+
     def unscaled_schedule(self, denominator: float) -> FrequencySchedule:
         """Return the schedule base^(−i/denominator) with the step of this series, whose first frequency is 1."""
         base = math.exp(self.step * denominator)
@@ -228,8 +238,7 @@ class GeometricSeries:
     @property
     def plainest_divisor(self) -> float:
         """The plainest number by which all frequencies may be divided: 4 if the first is 0.2499 ± 0.0002."""
-        first, error = self.first_frequency
-        return plainest_number(1 / first, error / first**2)
+        return _with_fewest_digits(_inverse(self.first_frequency))
 
 
 class LogLine(NamedTuple):
@@ -250,7 +259,7 @@ class LogLine(NamedTuple):
     def scale(self) -> Fit:
         """The frequency of pair 0 on the line, exp(level). Its relative error is that of the level."""
         scale = math.exp(min(self.level, LARGEST_LOG))
-        relative_error = SIGMAS * self.level_error + FLOAT32_ERROR
+        relative_error = SIGMAS * self.level_error + FLOAT64_NUMBER_ERROR
         return Fit(scale, relative_error * scale)
 
     def holds(self, index: Indices, logs: Floats, errors: Floats) -> Flags:
@@ -259,27 +268,22 @@ class LogLine(NamedTuple):
         return is_noise(distances, np.hypot(errors, self.level_error))
 
 
-def _possible_series(
-    measured: MeasuredFrequencies, denominator: float
-) -> Iterator[GeometricSeries]:
-    """Yield the geometric series first · exp(−step · i) that is nearest to frequencies, if it may be a schedule's.
+def fit_geometric_series(measured: MeasuredFrequencies) -> GeometricSeries | None:
+    """Fit a geometric series, first · exp(−step · i), to frequencies; None if fewer than two are known.
 
     It is a straight line in logarithms: 1, 0.1, 0.01 are 0, −2.3, −4.6. Some frequencies may not lie on
-    this line: they are 0 among the members of the series. Nothing is yielded if fewer than two
-    frequencies are known, or if they do not fall as those of any base in use do.
+    this line: they are 0 among the members of the series.
     """
     known_pairs = np.flatnonzero(measured.is_known & (measured.values > 0))
     if len(known_pairs) < 2:
-        return
+        return None
     logs = np.log(measured.values[known_pairs])
     errors = measured.errors[known_pairs] / measured.values[known_pairs]
     line = _fit_logarithms(known_pairs, logs, errors)
-    if not 0 < line.step * denominator < LARGEST_LOG:
-        return
     pairs_on_line = known_pairs[line.holds(known_pairs, logs, errors)]
     values_on_line = np.zeros_like(measured.values)
     values_on_line[pairs_on_line] = measured.values[pairs_on_line]
-    yield GeometricSeries(
+    return GeometricSeries(
         first_frequency=line.scale,
         step=line.step,
         members=measured._replace(values=values_on_line),
@@ -297,13 +301,14 @@ def _fit_logarithms(pairs: Indices, logs: Floats, errors: Floats) -> LogLine:
         logs: Their logarithms.
         errors: The errors of these.
     """
-    first_slow = (len(pairs) - 1) // 2  # At least two pairs are slow.
-    is_on_line: Flags = np.arange(len(pairs)) >= first_slow
-    for _ in range(3):
-        line = LogLine.fitted(pairs[is_on_line], logs[is_on_line], errors[is_on_line])
+    has_slow_half = len(pairs) > MIN_PAIRS
+    first_slow = len(pairs) // 2 if has_slow_half else 0
+    line = LogLine.fitted(pairs[first_slow:], logs[first_slow:], errors[first_slow:])
+    for _ in range(2):
         is_on_line = line.holds(pairs, logs, errors)
         if np.count_nonzero(is_on_line) < 2:
             return line
+        line = LogLine.fitted(pairs[is_on_line], logs[is_on_line], errors[is_on_line])
     return line
 
 
@@ -319,29 +324,51 @@ def _rotary_schedules_of_series(
         measured: The frequencies of a table.
         denominator: The number of pairs, by which exponents are divided.
     """
+    series = fit_geometric_series(measured)
+    if series is None or not series.has_possible_base(denominator):
+        return
+    unscaled = series.unscaled_schedule(denominator)
+    # If the frequencies show the base 499998 ± 5, somebody may have written 500000, or 499998.
+    unscaled_or_linear = _unscaled_or_linear(unscaled, series)
+    yield from _with_each_possible_base(unscaled_or_linear, series.members)
     rotating_pairs = _count_rotating_pairs(measured)
-    for series in _possible_series(measured, denominator):
-        unscaled = series.unscaled_schedule(denominator)
-        # If the frequencies show the base 499998 ± 5, somebody may have written 500000, or 499998.
-        yield from _with_each_possible_base(_unscaled_or_linear(unscaled, series), series.members)
-        if rotating_pairs < unscaled.pairs:
-            proportional = _with_proportional_scaling(unscaled, series, rotating_pairs)
-            yield from _with_each_possible_base(proportional, series.members)
+    if rotating_pairs < unscaled.pairs:
+        proportional = _with_proportional_scaling(unscaled, series, rotating_pairs)
+        yield from _with_each_possible_base(proportional, series.members)
 
 
 def _added_schedules(measured: MeasuredFrequencies, denominator: float) -> Iterator[SchedulePrior]:
     """Yield schedules of a table that is added to embeddings: those of timesteps, then the fitted ones.
 
     Pair i has the frequency scale · base^(−i/denominator), where the scale is what positions are
-    multiplied by: 1000 for the timesteps of diffusion models. These are tried with each usual base and
-    without a look at the frequencies, which cannot be measured: pair 0 turns by 1000 radians from row
-    to row, and whole turns do not show.
+    multiplied by.
+    """
+    yield from _schedules_of_timesteps(len(measured.values), denominator)
+    yield from _added_schedules_of_series(measured, denominator)
+
+
+def _schedules_of_timesteps(pairs: int, denominator: float) -> Iterator[SchedulePrior]:
+    """Yield the schedules of diffusion timesteps, 1000 · base^(−i/denominator), with each usual base.
+
+    They are tried without a look at the frequencies, which cannot be measured: pair 0 turns by 1000
+    radians from row to row, and whole turns do not show.
     """
     for base in USUAL_BASES:
-        timesteps = FrequencySchedule(len(measured.values), denominator, base, TIMESTEPS)
+        timesteps = FrequencySchedule(pairs, denominator, base, TIMESTEPS)
         yield SchedulePrior(timesteps, TIMESTEPS_COST)
-    for series in _possible_series(measured, denominator):
-        with_scale = _with_scale_of_positions(series.unscaled_schedule(denominator), series)
+
+
+def _added_schedules_of_series(
+    measured: MeasuredFrequencies, denominator: float
+) -> Iterator[SchedulePrior]:
+    """Yield schedules of added tables whose frequencies are a geometric series: 0.5, 0.05, 0.005, 0.0005.
+
+    These are 0.5 · base^(−i/denominator) with the base 10000 and the denominator 4.
+    """
+    series = fit_geometric_series(measured)
+    if series is not None and series.has_possible_base(denominator):
+        unscaled = series.unscaled_schedule(denominator)
+        with_scale = _with_scale_of_positions(unscaled, series)
         yield from _with_each_possible_base(with_scale, series.members)
 
 
@@ -360,7 +387,16 @@ def _with_proportional_scaling(
     """
     factor = series.plainest_divisor
     proportional = replace(schedule, scaling=Proportional(factor), rotating=rotating_pairs)
-    return SchedulePrior(proportional, PROPORTIONAL_COST + _cost_of_factor(factor))
+    cost = PROPORTIONAL_COST
+    if factor != 1:
+        cost += _cost_of_number(factor)
+    return SchedulePrior(proportional, cost)
+
+
+def _is_unscaled(series: GeometricSeries) -> bool:
+    """Return True if the first frequency is 1, as it is unless something multiplies all of them."""
+    first_frequency, error = series.first_frequency
+    return math.isclose(first_frequency, 1, rel_tol=0, abs_tol=max(error, FLOAT32_ERROR))
 
 
 def _unscaled_or_linear(unscaled: FrequencySchedule, series: GeometricSeries) -> SchedulePrior:
@@ -368,10 +404,10 @@ def _unscaled_or_linear(unscaled: FrequencySchedule, series: GeometricSeries) ->
 
     Linear scaling divides all frequencies by one factor: by 4 if the first is 0.25.
     """
-    factor = series.plainest_divisor
-    if factor == 1:
+    if _is_unscaled(series):
         return SchedulePrior(unscaled)
-    return SchedulePrior(replace(unscaled, scaling=Linear(factor)), _cost_of_factor(factor))
+    factor = series.plainest_divisor
+    return SchedulePrior(replace(unscaled, scaling=Linear(factor)), _cost_of_number(factor))
 
 
 def _with_scale_of_positions(unscaled: FrequencySchedule, series: GeometricSeries) -> SchedulePrior:
@@ -384,11 +420,25 @@ def _with_scale_of_positions(unscaled: FrequencySchedule, series: GeometricSerie
         unscaled: The schedule without a scale.
         series: The fitted frequencies.
     """
-    factor = plainest_number(*series.first_frequency)  # 0.333333
+    if _is_unscaled(series):
+        return SchedulePrior(unscaled)
+    factor = _with_fewest_digits(series.first_frequency)  # 0.333333
     divisor = series.plainest_divisor  # 3
     if digits(divisor) < digits(factor):
-        return SchedulePrior(replace(unscaled, scale=1 / divisor), _cost_of_factor(divisor))
-    return SchedulePrior(replace(unscaled, scale=factor), _cost_of_factor(factor))
+        divided = replace(unscaled, scale=1 / divisor)
+        return SchedulePrior(divided, _cost_of_number(divisor))
+    multiplied = replace(unscaled, scale=factor)
+    return SchedulePrior(multiplied, _cost_of_number(factor))
+
+
+def _inverse(fit: Fit) -> Fit:
+    """Return 1/x for a number x, with its error: 0.25 ± 0.01 for 4 ± 0.16."""
+    return Fit(1 / fit.value, fit.error / fit.value**2)
+
+
+def _with_fewest_digits(fit: Fit) -> float:
+    """Return the number with the fewest digits within the error of a fitted one: 500000 for 499998 ± 5."""
+    return plainest_number(fit.value, fit.error)
 
 
 def _count_rotating_pairs(measured: MeasuredFrequencies) -> int:
@@ -413,6 +463,8 @@ def _with_each_possible_base(
     """
     schedule = candidate.schedule
     measured_base = _fit_base(schedule, measured)
+    if measured_base is None:
+        return
     doubts = (*candidate.doubts, *_doubts_of_base(measured_base))
     for base in _possible_bases(schedule, measured_base, measured):
         cost = candidate.cost + _cost_of_base(base)
@@ -438,34 +490,28 @@ def _possible_bases(
     base is fitted once more, with the smaller errors of frequencies that were computed in float64.
     """
     bases = [*OtherBase.plain_values_near(base_fit.value, base_fit.error)]
-    sharp_fit = _fit_base(
-        schedule, measured.sharpened
-    )  # NaN, which gives no frequencies, if none fits
-    bases += [plainest_number(*sharp_fit), sharp_fit.value]
+    sharp_fit = _fit_base(schedule.having("base", base_fit.value), measured.sharpened)
+    if sharp_fit is not None:
+        bases += [_with_fewest_digits(sharp_fit), sharp_fit.value]
     return list(dict.fromkeys(bases))
 
 
-def _fit_base(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> Fit:
-    """Return the base with which a schedule gives measured frequencies, from its own base on; or NO_FIT.
+def _fit_base(schedule: FrequencySchedule, measured: MeasuredFrequencies) -> Fit | None:
+    """Return the base with which a schedule gives measured frequencies, from its own base on.
 
     A second start shows which frequencies depend on the base: all but that of pair 0, which is 1.
     """
-    return fitted_parameter(schedule, "base", measured, (schedule.base, 2 * schedule.base))
+    return fit_parameter(schedule, "base", measured, (schedule.base, 2 * schedule.base))
 
 
 def _cost_of_base(base: float) -> float:
     """Return how unlikely a base is: 0 for those of public models, 0.1 per digit for others."""
-    return _cost_of_number(base, usual=USUAL_BASES)
+    return 0.0 if base in USUAL_BASES else _cost_of_number(base)
 
 
-def _cost_of_factor(factor: float) -> float:
-    """Return how unlikely a factor of all frequencies is: 0 for 1, which changes none, 0.1 per digit for others."""
-    return _cost_of_number(factor, usual=(1.0,))
-
-
-def _cost_of_number(value: float, usual: tuple[float, ...] = ()) -> float:
-    """Return how unlikely a number is, 0 for usual ones: else 0.1 per digit, 0.3 for 1.25."""
-    return 0.0 if value in usual else COST_PER_UNUSUAL_DIGIT * digits(value)
+def _cost_of_number(value: float) -> float:
+    """Return how unlikely a number is that no model is known to have: 0.1 per digit, 0.3 for 1.25."""
+    return COST_PER_UNUSUAL_DIGIT * digits(value)
 
 
 def _ntk_schedules(unscaled: FrequencySchedule, measured_base: Fit) -> Iterator[SchedulePrior]:
@@ -479,12 +525,12 @@ def _ntk_schedules(unscaled: FrequencySchedule, measured_base: Fit) -> Iterator[
         measured_base: The base that the frequencies show, and its error.
     """
     for usual_base in USUAL_BASES:
-        is_stretched = (
-            measured_base.value > MIN_STRETCH * usual_base
-        )  # NTK only makes bases larger.
-        factor = plainest_number(*_ntk_factor(measured_base, usual_base, unscaled.denominator))
+        if measured_base.value / usual_base <= MIN_STRETCH:
+            continue  # It is the usual base, or smaller: NTK scaling only makes bases larger.
+        fitted_factor = _ntk_factor(measured_base, usual_base, unscaled.denominator)
+        factor = _with_fewest_digits(fitted_factor)
         # Some factor of many digits leads from any usual base to any other base, by chance.
-        if is_stretched and digits(factor) <= MAX_NTK_DIGITS:
+        if digits(factor) <= MAX_NTK_DIGITS:
             yield SchedulePrior(
                 schedule=replace(unscaled, base=usual_base, scaling=Ntk(factor)),
                 cost=NTK_COST + _cost_of_number(factor),
@@ -567,11 +613,8 @@ def _llama3_and_yarn_schedules(
         return
     for base in _bases_of_fast_pairs(measured, known_pairs, denominator):
         unscaled = FrequencySchedule(pairs=len(measured.values), denominator=denominator, base=base)
-        fitted_factor = _factor_of_slowest_pair(unscaled, measured, int(known_pairs[-1]))
-        for factor in dict.fromkeys((fitted_factor, *USUAL_FACTORS)):  # each once
-            # No pair is divided by more than the factor. The slowest may be known to 25 % only.
-            if factor >= fitted_factor / 2:
-                yield from _schedules_of_factor(unscaled, factor, measured)
+        for factor in _possible_factors(unscaled, measured, known_pairs):
+            yield from _schedules_of_factor(unscaled, factor, measured)
 
 
 def _may_show_a_bend(measured: MeasuredFrequencies, known_pairs: Indices) -> bool:
@@ -582,37 +625,105 @@ def _may_show_a_bend(measured: MeasuredFrequencies, known_pairs: Indices) -> boo
     return bool(np.median(relative_errors) <= MAX_BLUR)
 
 
-def _factor_of_slowest_pair(
-    unscaled: FrequencySchedule, measured: MeasuredFrequencies, slowest: int
-) -> float:
+def _possible_factors(
+    unscaled: FrequencySchedule, measured: MeasuredFrequencies, known_pairs: Indices
+) -> Iterator[float]:
+    """Yield factors by which llama3 or YaRN scaling may have divided frequencies, the fitted one first.
+
+    A factor of 8 divides fast frequencies by 1, slow ones by 8, and those between by 1 to 8. So the
+    ratios of scaled to unscaled frequencies are 1 1 0.7 0.125 0.125, never above 1 or below 1/8.
+
+    Args:
+        unscaled: The schedule without scaling.
+        measured: The frequencies of the table, and their errors.
+        known_pairs: The indices of the frequencies that are known and not 0, the slowest last.
+    """
+    unscaled_frequencies = unscaled.frequencies[known_pairs]
+    ratios = measured.values[known_pairs] / unscaled_frequencies
+    # Measured frequencies may be off by so many standard errors. A model computes the powers of its
+    # base in float32, which moves all ratios slightly.
+    allowed_errors = MAX_SIGMAS * measured.errors[known_pairs]
+    tolerance = allowed_errors / unscaled_frequencies + FLOAT32_POWER_ERROR
+    if (ratios > 1 + tolerance).any():
+        return
+    fitted_factor = _factor_of_slowest_pair(ratio=float(ratios[-1]))
+    factors_to_try = dict.fromkeys((fitted_factor, *USUAL_FACTORS))  # each once
+    for factor in factors_to_try:
+        smallest_ratio = 1 / factor
+        is_below_smallest = ratios < smallest_ratio - tolerance
+        if factor > MIN_FACTOR and not is_below_smallest.any():
+            yield factor
+
+
+def _factor_of_slowest_pair(ratio: float) -> float:
     """Return the plainest factor by which the slowest frequency may have been divided: 8 for a ratio of 0.1249.
 
     The slowest pair shows the factor of the scaling best, since it is divided by all of it.
     """
-    factor = float(unscaled.frequencies[slowest] / measured.values[slowest])
-    return max(MIN_FACTOR, plainest_number(factor, RELATIVE_FACTOR_ERROR * factor))
+    factor = 1 / max(ratio, SMALLEST_RATIO)
+    return _with_fewest_digits(Fit(factor, RELATIVE_FACTOR_ERROR * factor))
 
 
 def _bases_of_fast_pairs(
     measured: MeasuredFrequencies, known_pairs: Indices, denominator: float
 ) -> Iterator[float]:
-    """Yield the usual bases with which the two fastest pairs have their measured frequencies.
+    """Yield the bases with which the fastest pairs have their measured frequencies, usual bases first.
 
     Without a scaling, pair i has the frequency base^(−i/denominator). Llama3 and YaRN scaling change only
-    slow pairs, so that the fastest ones still show the base. Pair 0 has the frequency 1 with every base,
-    so that the pair after it is needed as well.
+    slow pairs, so that the fastest ones still show the base: one that models usually have, or another.
 
     Args:
         measured: The frequencies, with their errors.
         known_pairs: The pairs whose frequencies could be measured, in ascending order.
         denominator: Half of the channels.
     """
-    fast_pairs = known_pairs[:2]
+    # Pair 0 has the frequency 1 with every base, so that the pair after it is needed as well.
+    fast_pairs = known_pairs[:2] if known_pairs[0] == 0 else known_pairs[:1]
     for base in USUAL_BASES:
         expected = base ** (-fast_pairs / denominator)
         distances = np.abs(measured.values[fast_pairs] - expected)
         if is_noise(distances, measured.errors[fast_pairs]).all():
             yield base
+    yield from _bases_fitted_to_fast_pairs(measured, known_pairs, denominator)
+
+
+def _bases_fitted_to_fast_pairs(
+    measured: MeasuredFrequencies, known_pairs: Indices, denominator: float
+) -> Iterator[float]:
+    """Yield up to three fitted bases, each from the frequencies of two pairs: pair 0 and a later one.
+
+    If the frequency falls from 1 in pair 0 to 0.1 in pair 1 of 4, the base is 10000. Nothing is yielded
+    if the frequency of pair 0 is not known.
+    """
+    if known_pairs[0] != 0:
+        return
+    # A later pair gives a sharper base, but its frequency may already be divided by the scaling.
+    next_pair = known_pairs[1]
+    after_a_sixth = known_pairs[len(known_pairs) // 6 + 1]
+    after_a_third = known_pairs[len(known_pairs) // 3 + 1]
+    later_pairs = dict.fromkeys((next_pair, after_a_sixth, after_a_third))  # each once
+    for pair in later_pairs:
+        base = _base_between_pair_0_and(int(pair), measured, denominator)
+        if base is not None:
+            yield _with_fewest_digits(base)
+
+
+def _base_between_pair_0_and(
+    pair: int, measured: MeasuredFrequencies, denominator: float
+) -> Fit | None:
+    """Return the base that the frequencies of pair 0 and another one show; None if no model has such a base.
+
+    The frequency of pair i is base^(−i/denominator). So its logarithm falls by ln(base)/denominator
+    from pair to pair.
+    """
+    relative_errors = measured.errors / np.maximum(measured.values, 1e-300)
+    fall = (math.log(measured.values[0]) - math.log(measured.values[pair])) / pair
+    fall_error = SIGMAS * math.hypot(relative_errors[0], relative_errors[pair]) / pair
+    if not 0 < fall * denominator < LARGEST_LOG:
+        return None
+    base = math.exp(fall * denominator)
+    base_error = base * (FLOAT32_ERROR + denominator * fall_error)
+    return Fit(base, base_error)
 
 
 def _schedules_of_factor(
@@ -672,10 +783,10 @@ def _longrope_schedules(
         return  # So many divisors are supposed only if cosines and sines show them together.
     for base in USUAL_BASES:
         unscaled = FrequencySchedule(len(measured.values), denominator, base)
-        divisors = MeasuredDivisors.of(unscaled, measured)
-        if divisors.are_of_longrope(measured.is_known):
+        divisors = _find_longrope_divisors(unscaled, measured)
+        if divisors is not None:
             yield SchedulePrior(
-                schedule=replace(unscaled, scaling=_longrope_with_divisors(divisors.plainest())),
+                schedule=replace(unscaled, scaling=_longrope_with_divisors(divisors)),
                 cost=LONGROPE_COST,
                 doubts=DOUBTS_OF_LONGROPE,
             )
@@ -695,67 +806,83 @@ def _longrope_with_divisors(divisors: tuple[float, ...]) -> LongRope:
     )
 
 
+def _find_longrope_divisors(
+    unscaled: FrequencySchedule, measured: MeasuredFrequencies
+) -> tuple[float, ...] | None:
+    """Return the numbers by which LongRoPE divided the frequencies of a schedule; None if it did not.
+
+    LongRoPE divides each frequency by a number of its own, with two or three decimals: 1.05, 1.1, … 64.5
+    in Phi-3. Only divisors that are measured sharply, such as 1.0501 ± 0.0002, can show so few decimals.
+
+    Args:
+        unscaled: The schedule without scaling, of a base that is tried.
+        measured: The frequencies of a table.
+    """
+    divisors, errors = _measured_divisors(unscaled, measured)
+    is_sharp = (errors < SHARP_DIVISOR) & measured.is_known
+    if np.count_nonzero(is_sharp) < MIN_DIVISORS:
+        return None
+    if not _are_of_usual_size(divisors[measured.is_known]):
+        return None
+    if not _are_different_decimals(divisors[is_sharp], errors[is_sharp]):
+        return None  # Linear scaling has one divisor for all pairs, and YaRN's have many decimals.
+    return _divisors_with_few_digits(divisors, errors, is_sharp)
+
+
+def _divisors_with_few_digits(
+    divisors: Floats, errors: Floats, is_sharp: Flags
+) -> tuple[float, ...]:
+    """Return the plainest number near each divisor: 1.08 for 1.0803 ± 0.0001.
+
+    Divisors that are known well get the plainest number within four errors, and others the nearest one
+    of two decimals. Those of pairs that hardly turn change nothing, so that any number nearby is as good.
+    """
+    allowed_errors_of_others = np.maximum(errors / 16, HALF_HUNDREDTH)
+    allowed_errors = np.where(is_sharp, 4 * errors, allowed_errors_of_others)
+    fits = map(Fit, divisors.tolist(), allowed_errors.tolist())
+    return tuple(map(_with_fewest_digits, fits))
+
+
 class MeasuredDivisors(NamedTuple):
     """The number by which each frequency was divided, and its standard error."""
 
     values: Floats
     errors: Floats
-    is_sharp: Flags  # whether it is known so well that it shows two decimals
 
-    @classmethod
-    def of(cls, unscaled: FrequencySchedule, measured: MeasuredFrequencies) -> Self:
-        """Return the numbers by which unscaled frequencies were divided to give the measured ones.
 
-        A pair that hardly turns must have a divisor as well, though its frequency may be measured as 0.
-        The frequency is taken to be half of its error at least, and the divisor to be known to 1 %:
-        whatever it is, it changes nothing in the table.
-        """
-        is_known = measured.is_known
-        frequencies_above_0 = np.maximum(measured.values, np.maximum(measured.errors / 2, 1e-30))
-        divisors = unscaled.frequencies / np.where(is_known, measured.values, frequencies_above_0)
-        relative_errors = np.where(is_known, measured.errors / frequencies_above_0, 0.01)
-        errors = np.abs(divisors) * relative_errors
-        return cls(divisors, errors, (errors < SHARP_DIVISOR) & is_known)
+def _measured_divisors(
+    unscaled: FrequencySchedule, measured: MeasuredFrequencies
+) -> MeasuredDivisors:
+    """Return the numbers by which unscaled frequencies were divided to give the measured ones.
 
-    def are_of_longrope(self, is_known: Flags) -> bool:
-        """Return True if the divisors are different numbers with two or three decimals: 1.05, 1.1, … 64.5 in Phi-3.
+    A pair that hardly turns must have a divisor as well, though its frequency may be measured as 0. The
+    frequency is taken to be half of its error at least, and the divisor to be known to 1 %: whatever it
+    is, it changes nothing in the table.
+    """
+    is_known = measured.is_known
+    frequencies_above_0 = np.maximum(measured.values, np.maximum(measured.errors / 2, 1e-30))
+    divisors = unscaled.frequencies / np.where(is_known, measured.values, frequencies_above_0)
+    relative_errors = np.where(is_known, measured.errors / frequencies_above_0, 0.01)
+    return MeasuredDivisors(divisors, np.abs(divisors) * relative_errors)
 
-        Only divisors that are measured sharply, such as 1.0501 ± 0.0002, can show so few decimals. Linear
-        scaling has one divisor for all pairs, and YaRN's have many decimals.
 
-        Args:
-            is_known: True for pairs whose frequencies are known.
-        """
-        sharp = self.values[self.is_sharp]
-        known = self.values[is_known]
-        are_enough = len(sharp) >= MIN_DIVISORS
-        are_of_usual_size = bool(((known >= SMALLEST_DIVISOR) & (known <= LARGEST_DIVISOR)).all())
-        are_different = float(sharp.max(initial=0.0) - sharp.min(initial=0.0)) >= SAME_DIVISOR
-        if not (are_enough and are_of_usual_size and are_different):
-            return False
-        return self._have_few_decimals
+def _are_of_usual_size(divisors: Floats) -> bool:
+    """Return True if all divisors are between 0.5 and 2000, as those that LongRoPE's search finds."""
+    smallest = float(divisors.min())
+    largest = float(divisors.max())
+    return SMALLEST_DIVISOR <= smallest <= largest <= LARGEST_DIVISOR
 
-    @property
-    def _have_few_decimals(self) -> bool:
-        """True if each sharp divisor may be a number of two decimals.
 
-        1.0803 ± 0.0001 may be 1.08, but near 1.0853 ± 0.0001 there is no number of two decimals. Divisors
-        that are known to half of the fourth decimal may have three.
-        """
-        errors = self.errors[self.is_sharp]
-        # 1.0803 · 100 = 108.03 is 0.03 from a whole number, so that 1.0803 is 0.0003 from 1.08.
-        units_per_number = np.where(errors < 5e-5, 1000.0, 100.0)  # thousandths or hundredths
-        in_units = self.values[self.is_sharp] * units_per_number
-        distances = np.abs(in_units - np.rint(in_units)) / units_per_number
-        return bool((distances <= 4 * errors + FLOAT64_NUMBER_ERROR).all())
+def _are_different_decimals(divisors: Floats, errors: Floats) -> bool:
+    """Return True if divisors differ, and each of them may be a number of two decimals.
 
-    def plainest(self) -> tuple[float, ...]:
-        """Return the plainest number near each divisor: 1.08 for 1.0803 ± 0.0001.
-
-        Divisors that are known well get the plainest number within four errors, and others the nearest one
-        of two decimals. Those of pairs that hardly turn change nothing, so that any number nearby is as
-        good.
-        """
-        allowed_errors_of_others = np.maximum(self.errors / 16, HALF_HUNDREDTH)
-        allowed_errors = np.where(self.is_sharp, 4 * self.errors, allowed_errors_of_others)
-        return tuple(map(plainest_number, self.values.tolist(), allowed_errors.tolist()))
+    1.0803 ± 0.0001 may be 1.08, but near 1.0853 ± 0.0001 there is no number of two decimals. Divisors that
+    are known to half of the fourth decimal may have three.
+    """
+    if float(np.ptp(divisors)) < SAME_DIVISOR:
+        return False
+    # 1.0803 · 100 = 108.03 is 0.03 from a whole number, so that 1.0803 is 0.0003 from 1.08.
+    units_per_number = np.where(errors < 5e-5, 1000.0, 100.0)  # thousandths or hundredths
+    in_units = divisors * units_per_number
+    distances = np.abs(in_units - np.rint(in_units)) / units_per_number
+    return bool((distances <= 4 * errors + FLOAT64_NUMBER_ERROR).all())

@@ -23,10 +23,9 @@ from pecli.explain.catalogue.needs import (
     show_frequencies,
     show_phasors,
 )
-from pecli.explain.catalogue.schedule_numbers import USUAL_BASES
+from pecli.explain.catalogue.schedule_numbers import NO_FIT, USUAL_BASES, fitted_number
 from pecli.explain.changed_schemes import permitted
 from pecli.explain.computation import Computation, WaveComputation
-from pecli.explain.frequency_schedule import NO_FIT, fitted_number
 from pecli.explain.hypothesis import Case, Needs, Stage
 from pecli.explain.known_mistakes import have_an_axis_each, mistaken_schemes
 from pecli.explain.measure import Fit, MeasuredFrequencies

@@ -20,9 +20,10 @@ from pecli.explain.catalogue.schedule_numbers import (
     OtherBase,
     OtherScale,
     ParameterMistake,
+    fitted_parameter,
 )
 from pecli.explain.computation import WaveComputation
-from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fitted_parameter
+from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule
 from pecli.explain.hypothesis import Case
 from pecli.explain.measure import Fit, MeasuredFrequencies, fit_several_numbers
 from pecli.explain.numbers import plain_numbers

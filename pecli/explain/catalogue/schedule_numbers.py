@@ -1,7 +1,7 @@
 """Other values of the parameters from which frequencies and amplitudes follow."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -19,14 +19,9 @@ from pecli.explain.catalogue.kinds import (
 from pecli.explain.catalogue.needs import has_schedule, show_frequencies
 from pecli.explain.changed_schemes import permitted
 from pecli.explain.computation import Computation, FrequencyComputation, WaveComputation
-from pecli.explain.frequency_schedule import (
-    NO_SCALING,
-    FrequencySchedule,
-    fitted_number,
-    fitted_parameter,
-)
+from pecli.explain.frequency_schedule import NO_SCALING, FrequencySchedule, fit_parameter
 from pecli.explain.hypothesis import Case, Stage
-from pecli.explain.measure import Fit, MeasuredFrequencies
+from pecli.explain.measure import Fit, MeasuredFrequencies, fit_number
 from pecli.explain.numbers import digits, numbers_near, plain_numbers
 from pecli.explain.wave_tables import wave_edit
 
@@ -41,6 +36,29 @@ HIDDEN_SIZES = (512, 768, 1024, 1536, 2048, 2560, 3072, 4096, 5120, 6144, 7168, 
 """
 
 DEGREES = 180 / math.pi
+
+NO_FIT = Fit(math.nan, 0.0)
+"""The fit of a number that explains no frequencies: no other number is near it."""
+
+
+def fitted_number(
+    frequencies: Callable[[float], Floats], measured: MeasuredFrequencies, starts: Sequence[float]
+) -> Fit:
+    """Return the number that gives the measured frequencies; NO_FIT if none does.
+
+    Args:
+        frequencies: Returns the frequencies of all pairs for a number, such as a base.
+        measured: The frequencies of a table.
+        starts: Numbers to begin with, such as usual bases.
+    """
+    return fit_number(frequencies, measured, starts) or NO_FIT
+
+
+def fitted_parameter(
+    schedule: FrequencySchedule, name: str, measured: MeasuredFrequencies, starts: Sequence[float]
+) -> Fit:
+    """Return the value of a schedule's number that gives the measured frequencies, or NO_FIT."""
+    return fit_parameter(schedule, name, measured, starts) or NO_FIT
 
 
 @dataclass(frozen=True)
