@@ -412,7 +412,7 @@ def test_self_extend_is_reported_as_having_no_table() -> None:
         ("vllm serve m --hf-overrides yarn", "it must be a JSON object"),
         ("llama-server --override-kv llama.rope.freq_base=1", "KEY=TYPE:VALUE"),
         ("llama-server --override-kv llama.rope.freq_base=str:x", "it must be a number"),
-        ("llama-server --override-kv llama.rope.freq_base=float:-1", "and not negative"),
+        ("llama-server --override-kv llama.rope.freq_base=float:-1", "must not be negative"),
         ("llama-server --rope-scale '2", "check its quotes"),
         ("--port 8000", "begin with the program"),
         ("  ", "it must be a command line"),

@@ -17,9 +17,6 @@ from pecli.models.flags.servers import Meaning, ReadFlag, Server, bare_names, se
 from pecli.models.flags.values import FlagSettings, replaced_keys, settings_of
 from pecli.models.key_names import ORIGINAL
 
-#: Scalings that serve any length: their frequencies follow it.
-UNLIMITED = ("dynamic",)
-
 
 def apply_flags(model: ModelEncodings, config: NamedValues | None, text: str) -> ModelEncodings:
     """Return the encodings that a server computes for a model with the flags of a command line.
@@ -154,22 +151,29 @@ def _warn_of_smaller_base(
     """
     if any(warning.problem is FlagProblem.BASE_LOST for warning in findings.warnings):
         return
-    model_ropes = {rope.layer_type: rope for rope in model.ropes()}
-    for encoding in applied.encodings:
-        before = model_ropes.get(encoding.layer_type)
-        if before is not None and encoding.is_rope_of_text:
-            _compare_bases(before, encoding, findings)
+    for before, after in _ropes_before_and_after(model, applied.encodings):
+        base_before = before.parameters["base"]
+        base_after = after.parameters["base"]
+        if base_after < base_before:
+            source = after.sources["base"]
+            bases = f"{source} replaces the model's base {base_before:.10g} by {base_after:.10g}"
+            reason = "pairs turn faster than in training; only a larger base stretches a context"
+            findings.warn(FlagProblem.BASE_LOST, f"{bases}: {reason}")
 
 
-def _compare_bases(before: Encoding, after: Encoding, findings: Findings) -> None:
-    """Add a warning if the base of rotary layers is smaller with flags than without."""
-    base_before = before.parameters["base"]
-    base_after = after.parameters["base"]
-    if base_after < base_before:
-        source = after.sources["base"]
-        bases = f"{source} replaces the model's base {base_before:.10g} by {base_after:.10g}"
-        reason = "pairs turn faster than in training; only a larger base stretches a context"
-        findings.warn(FlagProblem.BASE_LOST, f"{bases}: {reason}")
+def _ropes_before_and_after(
+    model: ModelEncodings, encodings: Sequence[Encoding]
+) -> list[tuple[Encoding, Encoding]]:
+    """Return the rotary encodings of a model without and with flags, by layer type.
+
+    A layer type that only flags make has the same encoding twice.
+    """
+    ropes_of_model = {rope.layer_type: rope for rope in model.ropes()}
+    return [
+        (ropes_of_model.get(encoding.layer_type, encoding), encoding)
+        for encoding in encodings
+        if encoding.is_rope_of_text
+    ]
 
 
 def _warn_of_long_context(
@@ -227,10 +231,8 @@ def _longest_context_with(model: ModelEncodings, encodings: Sequence[Encoding]) 
     """
     context = required(model.context)
     contexts: list[float] = [context]
-    for before, after in zip(model.encodings, encodings, strict=False):
-        are_rotary = before.is_rotary and after.is_rope_of_text
-        if are_rotary:
-            contexts.append(_longest_context_of_layers(before, after, context))
+    for before, after in _ropes_before_and_after(model, encodings):
+        contexts.append(_longest_context_of_layers(before, after, context))
     return max(contexts)
 
 
@@ -245,10 +247,10 @@ def _longest_context_of_layers(before: Encoding, after: Encoding, context: int) 
         after: Their encoding with flags.
         context: The context that they were trained on.
     """
-    if after.parameters["scaling"] in UNLIMITED:
+    scaling = after.parameters["scaling"]
+    if scaling == "dynamic":  # Its frequencies follow the length.
         return math.inf
-    has_yarn_factor = after.parameters["scaling"] == "yarn" and after.parameters.get("factor")
-    if has_yarn_factor:
+    if scaling == "yarn" and "factor" in after.parameters:
         return _yarn_reach(after, context)
     return _slowest_reach(before, after, context)
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pecli.engine.named_values import required
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import FlagProblem
-from pecli.models.flags import transformers_loader
 from pecli.models.flags.changed_encoding import (
     Parameters,
     divisor_parameters,
@@ -48,12 +47,10 @@ def apply_exllama_flags(
     """
     context = served_context(model.context, settings)
     settings = _with_automatic_alpha(settings, model.context, context)
-    uses_transformers = transformers_loader.is_chosen(settings)
-    apply_flags = transformers_loader.apply_flags_of_loader if uses_transformers else _with_flags
     encodings = []
     for encoding in model.encodings:
         if encoding.is_rope_of_text:
-            encoding = apply_flags(encoding, settings, findings, model.context)
+            encoding = _with_flags(encoding, settings, findings, model.context)
         encodings.append(encoding)
     return EncodingsWithFlags(encodings=tuple(encodings), context=context)
 

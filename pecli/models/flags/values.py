@@ -21,9 +21,11 @@ LENGTH = re.compile(r"(\d+(?:\.\d+)?)([kKmM]?)")
 MULTIPLES = {"": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
 #: llama-cpp-python names scalings by the numbers of llama.cpp's enumeration.
 NUMBERED_SCALINGS = {"-1": "", "0": "none", "1": "linear", "2": "yarn", "3": "longrope"}
-METADATA = re.compile(r"([\w.-]+)=(int|float|bool|str):(.*)")
+METADATA = re.compile(r"([\w.-]+)=(?:int|float|bool|str):(.*)")
 #: Words for a value that the server chooses itself.
 AUTOMATIC = ("auto", "-1", "0")
+NO_KEYS: FlagSetting = Setting({}, "")
+"""Stands for a flag that replaces keys, if it is not given."""
 #: Flags that may be repeated, each time for other keys.
 MERGED = (Meaning.CONFIG, Meaning.METADATA)
 
@@ -36,7 +38,7 @@ def served_context(declared: int | None, settings: FlagSettings) -> int | None:
 
 def replaced_keys(settings: FlagSettings, meaning: Meaning) -> NamedValues:
     """Return the keys that flags such as `--hf-overrides` or `--override-kv` replace; often none."""
-    keys: NamedValues = settings.get(meaning, Setting({}, "")).value
+    keys: NamedValues = settings.get(meaning, NO_KEYS).value
     return keys
 
 
@@ -169,6 +171,17 @@ def _length_in_words(text: str) -> int | None:
     return as_whole(float(number) * MULTIPLES[unit])
 
 
+def _loader(text: str, flag: ServerFlag) -> str:
+    """Return the engine of text-generation-webui's `--loader`, whose flags have exllama's meanings.
+
+    Raises:
+        ParameterError: It is transformers, to which the same flags mean another scaling (dynamic).
+    """
+    if text == "transformers":
+        raise _wrong(flag, text, "its flags are not described; write rope_scaling into config.json")
+    return text
+
+
 def _word(text: str, flag: ServerFlag) -> str | None:
     word = text.lower()
     return NUMBERED_SCALINGS.get(word, word) or None
@@ -208,16 +221,15 @@ def _json_or_python(text: str) -> object:
 
 
 def _parsed_metadata(text: str, flag: ServerFlag) -> MutableValues:
-    """Return metadata of `--override-kv llama.rope.freq_base=float:1000000`."""
+    """Return the texts of `--override-kv llama.rope.freq_base=float:1000000`, by their keys."""
     values: MutableValues = {}
     for item in text.split(","):
         match = METADATA.fullmatch(item)
         if match is None:
             rule = "it must be KEY=TYPE:VALUE, TYPE being int, float, bool or str"
             raise _wrong(flag, item, rule)
-        key, type_name, value = match.groups()
-        is_number = type_name in ("int", "float")
-        values[key] = _number(value, flag) if is_number else value
+        key, value = match.groups()
+        values[key] = value
     return values
 
 
@@ -228,7 +240,7 @@ PARSERS: dict[Meaning, Callable[[str, ServerFlag], object]] = {
     Meaning.SCALE: _size,
     Meaning.YARN_FACTOR: _size,
     Meaning.SCALING: _word,
-    Meaning.LOADER: _word,
+    Meaning.LOADER: _loader,
     Meaning.CONTEXT: _parsed_length,
     Meaning.ORIGINAL: _parsed_length,
     Meaning.CONFIG: _parsed_object,
