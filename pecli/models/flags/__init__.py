@@ -14,7 +14,7 @@ from pecli.models.flags.flag_findings import EncodingsWithFlags, Findings
 from pecli.models.flags.ggml import apply_ggml_flags, apply_koboldcpp_flags
 from pecli.models.flags.overrides import apply_overrides
 from pecli.models.flags.servers import Meaning, ReadFlag, Server, bare_names, server_of
-from pecli.models.flags.values import FlagSettings, replaced_keys, settings_of
+from pecli.models.flags.values import FlagSettings, settings_of
 from pecli.models.key_names import ORIGINAL
 
 
@@ -65,35 +65,16 @@ def _with_report(
         warnings=tuple(findings.warnings),
         notes=tuple(findings.notes),
     )
-    # Flags that replace keys of the configuration may lead to other warnings about it, or to none.
-    warnings_about_config = model.warnings if applied.warnings is None else applied.warnings
     warnings_about_flags = [warning.text for warning in findings.warnings]
-    warnings = [*warnings_about_config, *warnings_about_flags]
+    warnings = [*applied.warnings, *warnings_about_flags]
     return replace(
         model,
         encodings=applied.encodings,
         context=applied.context,
         warnings=tuple(dict.fromkeys(warnings)),
-        notes=_notes_that_stay(model, applied, server),
+        notes=applied.notes,
         flags=report,
     )
-
-
-def _notes_that_stay(
-    model: ModelEncodings, applied: EncodingsWithFlags, server: Server
-) -> tuple[str, ...]:
-    """Return the notes of a model that are still true with flags.
-
-    All notes are about keys of config.json, which servers of .gguf files (llama.cpp, koboldcpp,
-    Ollama) do not read. A note may state that the base is only in `rope_theta`, where transformers 5 does not look. It is
-    no longer true if a flag also states the base within `rope_parameters`. Notes that only the flags
-    cause are left out, because warnings report them.
-    """
-    if server.reads_gguf:
-        return ()
-    if applied.notes is None:
-        return model.notes
-    return tuple(note for note in model.notes if note in applied.notes)
 
 
 def _apply_by_engine(
@@ -207,7 +188,7 @@ def _warn_of_long_context(
         findings.warn(FlagProblem.BEYOND, sentence)
         return
     note = server.note_on_stretched_context  # Empty for servers that need nothing else.
-    if note and not _states_context(settings):
+    if note:
         findings.note(note)
 
 
@@ -215,12 +196,6 @@ def _longest_context_in_words(longest_context: float, trained: int) -> str:
     """Return «the 4,096 positions that the model has», and whether flags stretch them."""
     cause = ", and nothing stretches them" if longest_context == trained else " with these flags"
     return f"the {longest_context:,} positions that the model has{cause}"
-
-
-def _states_context(settings: FlagSettings) -> bool:
-    """Return True if flags also replace the trained context that the model states."""
-    keys = [*replaced_keys(settings, Meaning.CONFIG), *replaced_keys(settings, Meaning.METADATA)]
-    return any(key.endswith(("max_position_embeddings", "context_length")) for key in keys)
 
 
 def _longest_context_with(model: ModelEncodings, encodings: Sequence[Encoding]) -> float:
@@ -280,19 +255,14 @@ def _slowest_reach(before: Encoding, after: Encoding, context: int) -> int:
 
 
 def _changes(model: ModelEncodings, encodings: Sequence[Encoding]) -> Iterator[ParameterChange]:
-    """Yield the parameters that differ from the model's own, layer type by layer type."""
+    """Yield the parameters that differ from the model's own, with both values."""
     described_before = {encoding.layer_type: encoding.described() for encoding in model.encodings}
     for encoding in encodings:
         before = described_before.get(encoding.layer_type, {})
-        yield from _changes_of(encoding, before=before)
-
-
-def _changes_of(encoding: Encoding, before: NamedValues) -> Iterator[ParameterChange]:
-    """Yield the parameters of an encoding that flags have changed, with both values."""
-    after = encoding.described()
-    for name in dict.fromkeys((*before, *after)):
-        was = before.get(name)
-        now = after.get(name)
-        if was != now:
-            source = encoding.sources.get(name, "")
-            yield ParameterChange(encoding.layer_type, name, was, now, source)
+        after = encoding.described()
+        for name in dict.fromkeys((*before, *after)):
+            was = before.get(name)
+            now = after.get(name)
+            if was != now:
+                source = encoding.sources.get(name, "")
+                yield ParameterChange(encoding.layer_type, name, was, now, source)

@@ -31,14 +31,15 @@ class EncodingsWithFlags(NamedTuple):
     Attributes:
         encodings: All encodings of the model.
         context: The context that is served.
-        warnings: Warnings about the configuration with the flags; None if flags do not change it.
-        notes: Notes about the configuration with the flags; None if flags do not change it.
+        warnings: Warnings about the configuration, with the flags that replace keys of it.
+        notes: Notes about the configuration that are still true with the flags. Servers of .gguf
+            files, which do not read the keys of a config.json, have none.
     """
 
     encodings: tuple[Encoding, ...]
     context: int | None
-    warnings: tuple[str, ...] | None = None
-    notes: tuple[str, ...] | None = None
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def warn_of_inverted_scale(findings: Findings, source: str, scale: float, meant: float) -> None:

@@ -143,7 +143,7 @@ def apply_ggml_flags(
     _warn_of_group_attention(settings, findings)
     changes_frequencies = not FREQUENCY_FLAGS.isdisjoint(settings)
     if not changes_frequencies:
-        return EncodingsWithFlags(model.encodings, context)
+        return EncodingsWithFlags(model.encodings, context, model.warnings)
     encodings = []
     for encoding in model.encodings:
         if _sees_whole_context(encoding):
@@ -152,7 +152,7 @@ def apply_ggml_flags(
             gguf_scaling = _scaling_in_gguf(encoding, context, model.context)
             encoding = _with_flags(encoding, gguf_scaling, settings, findings)
         encodings.append(encoding)
-    return EncodingsWithFlags(tuple(encodings), context)
+    return EncodingsWithFlags(tuple(encodings), context, model.warnings)
 
 
 def _with_flags_of_metadata(settings: FlagSettings) -> FlagSettings:

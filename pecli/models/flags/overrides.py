@@ -72,11 +72,12 @@ def apply_overrides(
         changed_config.values, model.file, origins=changed_config.origins, served=context
     )
     _warn_of_layers_with_other_scaling(model, model_with_flags, changed_config, findings)
+    # A base that is only in `rope_theta` is noted. It is no longer true if a flag states the base
+    # within `rope_parameters` as well. Notes that only the flags cause are left out: warnings report
+    # them.
+    notes = tuple(note for note in model.notes if note in model_with_flags.notes)
     return EncodingsWithFlags(
-        encodings=model_with_flags.encodings,
-        context=context,
-        warnings=model_with_flags.warnings,
-        notes=model_with_flags.notes,
+        model_with_flags.encodings, context, model_with_flags.warnings, notes=notes
     )
 
 
