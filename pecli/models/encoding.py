@@ -250,9 +250,8 @@ class Encoding:
         name = repr(self.layer_type or "the model")
         if not self.is_rotary:
             raise ParameterError("layer_type", name, f"its encoding is {self.scheme}, not rope")
-        states_positions = "positions" in options or "grid" in options
-        rotates_by_rows_and_columns = bool(self.grid.style)
-        if rotates_by_rows_and_columns and states_positions:
+        states_positions = not options.keys().isdisjoint(("positions", "grid"))
+        if self.grid.style and states_positions:
             return self._rope_over_patches(options)
         reason_for_no_table = self.no_table  # It is empty if there is a table.
         if reason_for_no_table:

@@ -106,23 +106,15 @@ def _size_of_all(keys: Keys) -> Setting[int] | None:
 def _size_of_layer(keys: Keys, layer_type: str) -> Setting[int] | None:
     """Return the width that the configuration has for layers of one type only.
 
-    `per_layer_config` has an object per layer number; Gemma 4 has `global_head_dim` for its full
-    layers.
+    `per_layer_config` has an object per layer number, of which the first one of the type counts;
+    Gemma 4 has `global_head_dim` for its full layers.
     """
-    layers = keys.section_or_empty("per_layer_config")
-    types = keys.words("layer_types")
-    size = _size_of_first_layer(layers, types, layer_type)
-    if size is None and layer_type in SIZES_OF_LAYERS:
+    layers = keys.section("per_layer_config")
+    for number, name in enumerate(keys.words("layer_types")):
+        if name == layer_type and str(number) in layers:
+            return layers.inner(str(number)).whole_number("head_dim")
+    if layer_type in SIZES_OF_LAYERS:
         return keys.whole_number(SIZES_OF_LAYERS[layer_type])
-    return size
-
-
-def _size_of_first_layer(layers: Keys, types: list[str], layer_type: str) -> Setting[int] | None:
-    """Return the width in the settings of the first layer of a type: all layers of it have one."""
-    for number, name in enumerate(types):
-        layer = layers.inner(str(number)) if name == layer_type else None
-        if layer is not None:
-            return layer.whole_number("head_dim")
     return None
 
 

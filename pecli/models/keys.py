@@ -493,17 +493,16 @@ class Keys:
             problem = f"{word.source} is {word.value[:40]!r}"
             raise FileError(self.path, problem, f"known are {', '.join(known_words)}")
 
-    def inner(self, name: str) -> "Keys | None":
+    def __bool__(self) -> bool:
+        """Return True if there are keys; an object that the file does not have has none."""
+        return bool(self.data)
+
+    def inner(self, name: str) -> "Keys":
         """Return an object within, like `section`, except that values of other kinds count as
         absent.
         """
-        return self.section(name) if isinstance(self.data.get(name), Mapping) else None
-
-    def inner_or_empty(self, name: str) -> "Keys":
-        """Return an object within, like `inner`; one without keys if it is absent, from which
-        nothing is recorded.
-        """
-        return self.inner(name) or Keys({}, self.path)
+        is_object = isinstance(self.data.get(name), Mapping)
+        return self.section(name) if is_object else Keys({}, self.path)
 
     def at(self, path: str) -> "Keys":
         """Return the object that a path of names leads to, such as `flow_lm.transformer`.
@@ -514,7 +513,7 @@ class Keys:
             return self
         keys = self
         for name in path.split("."):
-            keys = keys.inner_or_empty(name)
+            keys = keys.inner(name)
         return keys
 
     def value_at(self, path: str) -> Setting[object] | None:
@@ -529,18 +528,15 @@ class Keys:
         """
         for name in names:
             inner = self.inner(name)
-            if inner is not None:
+            if inner:
                 return inner
         return self
 
-    def section_or_empty(self, name: str) -> "Keys":
-        """Return an object within, like `section`; one without keys if it is absent."""
-        return self.section(name) or Keys({}, self.path)
-
-    def section(self, name: str) -> "Keys | None":
+    def section(self, name: str) -> "Keys":
         """Return an object of the configuration, such as `rope_scaling`, as keys of its own.
 
-        None if it is absent or empty, or if the code of the model's class ignores it.
+        It has no keys, and records nothing, if it is absent, or if the code of the model's class
+        ignores it.
 
         Raises:
             FileError: The value is not an object.
@@ -550,7 +546,7 @@ class Keys:
         self.mark_as_known(name)
         is_empty = value is None or value == {}
         if is_empty or self._class_ignores_object(name, value):
-            return None
+            return Keys({}, self.path)
         if not isinstance(value, Mapping):
             raise self.wrong(name, "it must be an object")
         # Warnings about keys that nothing reads concern the keys within it from now on.

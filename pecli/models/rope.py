@@ -312,7 +312,7 @@ def _base_setting(layer: Layer) -> Setting[float]:
     """
     keys = layer.keys
     # MPT and DBRX keep the base with their other settings of attention.
-    attention = keys.inner_or_empty("attn_config")
+    attention = keys.inner("attn_config")
     base = (
         layer.theta
         or layer.settings.number("rope_theta")

@@ -455,7 +455,7 @@ class AlibiRule(EncodingRule):
         The slopes of n heads are powers of 2^(−max_bias / n), with a max_bias of 8 in most models.
         """
         # MPT keeps `alibi_bias_max` with its other settings of attention.
-        attention = keys.section_or_empty("attn_config")
+        attention = keys.section("attn_config")
         max_bias = attention.number("alibi_bias_max")
         if max_bias is None:
             max_bias = keys.number_or(8.0, "alibi_bias_max")

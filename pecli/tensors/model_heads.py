@@ -78,7 +78,7 @@ class FamilyLayout(NamedTuple):
         if not self.kv_keys:
             return count
         attention = keys.inner("attn_config")
-        if not count and attention is not None:
+        if not count and attention:
             return _whole(attention, ("kv_n_heads",))
         return count
 

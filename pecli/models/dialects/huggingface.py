@@ -120,7 +120,7 @@ def _reason_for_no_encoding(part: ModelPart, rule: EncodingRule | None) -> str:
     if path is not None:
         return f"{path.source} is {quoted(path.value)}, whose config.json says what it has"
     # torchtune and Hydra name the class or the function that makes the model.
-    code = part.keys.inner_or_empty("model").word("_component_", "_target_")
+    code = part.keys.inner("model").word("_component_", "_target_")
     is_known_model = rule is not None
     if is_known_model and code is None:
         return "the model has none"
@@ -363,7 +363,7 @@ def _has_rotary_keys(keys: Keys, named_encoding: Setting[str]) -> bool:
 
 def _attends_with_rope(keys: Keys) -> bool:
     """Return True if MPT's or DBRX's settings of attention have rope."""
-    attention = keys.inner_or_empty("attn_config")
+    attention = keys.inner("attn_config")
     return attention.has_any("rope_theta") or attention.data.get("rope") is True
 
 
@@ -495,7 +495,7 @@ def _states_alibi(keys: Keys, word: str) -> bool:
 
     MosaicBERT's file has only that length, `alibi_starting_size`.
     """
-    attention = keys.inner_or_empty("attn_config")
+    attention = keys.inner("attn_config")
     flag = keys.flag("alibi", "use_alibi") or attention.flag("alibi")
     if word == "alibi" or value_of(flag):
         return True
