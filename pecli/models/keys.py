@@ -344,6 +344,18 @@ class Keys:
         """Record keys as read."""
         self.usage.read.update(map(self.full_name, names))
 
+    def mark_names_in_file(self) -> None:
+        """Record keys that come from elsewhere as read under the names that they have in the file.
+
+        A key that was read as `--hf-overrides.rope_parameters.factor` is `rope_parameters.factor`,
+        and a line `print_info: freq_base` of a log is `llama.rope.freq_base`.
+        """
+        for name, origin in self.origins.items():
+            for source in tuple(self.usage.read):
+                if f"{source}.".startswith(f"{origin.source}."):
+                    inner_names = source.removeprefix(origin.source)
+                    self.usage.read.add(self.prefix + name + inner_names)
+
     def mark_as_known(self, *names: str) -> None:
         """Record names as those of keys that exist, which hints about misspelled keys may offer."""
         self.usage.looked_for.update(names)
