@@ -36,14 +36,14 @@ def is_repository(name: str) -> bool:
     return REPOSITORY.fullmatch(name) is not None and ".." not in name
 
 
-def cached_snapshot(name: str) -> str | None:
+def cached_snapshot(name: str) -> str:
     """Return the folder with the files of a repository in the local Hugging Face cache.
 
-    `org/model@revision` names a revision; without one it is that of `main`. None if the cache does
+    `org/model@revision` names a revision; without one it is that of `main`. Empty if the cache does
     not have it: nothing is downloaded.
     """
     if not is_repository(name):
-        return None
+        return ""
     repository, _, revision = name.partition("@")
     folder = os.path.join(cache_folder(), f"models--{repository.replace('/', '--')}")
     for commit in _commits(folder, revision):
@@ -51,7 +51,7 @@ def cached_snapshot(name: str) -> str | None:
         snapshot = os.path.join(folder, "snapshots", commit)
         if "/" not in commit and os.path.isdir(snapshot):
             return snapshot
-    return None
+    return ""
 
 
 def _commits(folder: str, revision: str) -> list[str]:

@@ -5,7 +5,7 @@ looked for, so that `pecli.models.unread` can report keys about positions that n
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -123,6 +123,18 @@ def derived(
 def default(value: T | None, source: str) -> Setting[T] | None:
     """Return a setting of a default value; None if there is no default."""
     return None if value is None else Setting(value, source)
+
+
+def first_stated(settings: Iterable[Setting[T] | None]) -> Setting[T] | None:
+    """Return the first setting that is not left out; None if all are. Later ones are not read.
+
+    >>> first_stated([None, setting_from_key(1e6, "rope_theta"), setting_from_key(1e4, "theta")])
+    Setting(value=1000000.0, source='rope_theta', stated_by=('rope_theta',))
+    """
+    for setting in settings:
+        if setting is not None:
+            return setting
+    return None
 
 
 def value_of(setting: Setting[T] | None) -> T | None:

@@ -100,8 +100,7 @@ def parse_log(data: bytes) -> LoadLog:
     The log repeats the keys of the .gguf file in `- kv` lines. The numbers that llama.cpp computes
     with are in `print_info` lines, and replace them.
     """
-    all_lines = data.decode("utf-8", "replace").splitlines()
-    log = "\n".join(_lines_of_first_model(all_lines))
+    log = _part_of_first_model(data.decode("utf-8", "replace"))
     values_of_file = _values_of_kv_lines(log)
     print_info = _texts_of_print_info(log)
     architecture = print_info.get("arch") or _stored_architecture(values_of_file)
@@ -152,14 +151,14 @@ def _stored_architecture(stored: MutableValues) -> str:
     return UNKNOWN
 
 
-def _lines_of_first_model(lines: list[str]) -> list[str]:
-    """Return the lines up to the second model, such as the draft model of a server."""
+def _part_of_first_model(log: str) -> str:
+    """Return the log up to the second model, such as the draft model of a server."""
     for mark in BEGINNINGS:
-        beginnings = [number for number, line in enumerate(lines) if mark.search(line)]
+        beginnings = [match.start() for match in mark.finditer(log)]
         if beginnings:
-            ends = [*beginnings[1:], len(lines)]  # A model ends where the next one begins.
-            return lines[: ends[0]]
-    return lines
+            ends = [*beginnings[1:], len(log)]  # A model ends where the next one begins.
+            return log[: ends[0]]
+    return log
 
 
 def _values_of_kv_lines(log: str) -> MutableValues:
