@@ -121,22 +121,14 @@ def _reason_for_no_encoding(part: ModelPart, rule: EncodingRule | None) -> str:
         return f"{path.source} is {quoted(path.value)}, whose config.json says what it has"
     # torchtune and Hydra name the class or the function that makes the model.
     code = part.keys.inner("model").word("_component_", "_target_")
-    is_known_model = rule is not None
-    if is_known_model and code is None:
+    if code is not None:
+        return f"{code.source} is {quoted(code.value)}, whose code says what it has"
+    if rule is not None:
         return "the model has none"
     reason = "no key that is read here names one"
-    if code is not None:
-        reason = f"{code.source} is {quoted(code.value)}, whose code says what it has"
-    if is_known_model:
-        return reason
-    return reason + _clause_on_unknown_type(part)
-
-
-def _clause_on_unknown_type(part: ModelPart) -> str:
-    """Return «, and model_type 'x' is unknown» if it is; empty if it is known or missing."""
-    if not part.model_type or family_of(part.model_type, vision=part.vision).is_known:
-        return ""
-    return f", and model_type {part.model_type[:60]!r} is unknown"
+    if part.model_type and not family_of(part.model_type, vision=part.vision).is_known:
+        reason += f", and model_type {part.model_type[:60]!r} is unknown"
+    return reason
 
 
 def _path_of_text_model(keys: Keys) -> Setting[str] | None:
