@@ -27,6 +27,8 @@ MAX_REFERENCES = 8
 _TABLE_FIRST = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*\[\s*\[[\[\s]*[-0-9]')
 #: A list of lists of numbers, after a key or in a list.
 _TABLE = re.compile(rb"[:\[]\s*\[\s*\[[\[\s]*[-0-9]")
+#: Keys of a file of tables that pecli wrote.
+_WRITTEN_BY_PECLI = re.compile(rb'"(?:tensors|pecli)"')
 #: Keys by which Hugging Face, timm and diffusers name a model.
 _MODEL_TYPE = re.compile(rb'"(?:model_type|architectures?|_class_name)"\s*:')
 
@@ -54,7 +56,7 @@ def _begins_like_config(start: bytes) -> bool:
     """
     begins_with_table = _TABLE_FIRST.match(start) is not None
     holds_nested_table = _TABLE.search(start) is not None and _MODEL_TYPE.search(start) is None
-    is_of_pecli = b'"tensors"' in start or b'"pecli"' in start
+    is_of_pecli = _WRITTEN_BY_PECLI.search(start) is not None
     holds_tables = begins_with_table or holds_nested_table or is_of_pecli
     return start.lstrip().startswith(b"{") and not holds_tables
 

@@ -685,8 +685,8 @@ class ModelEncodings(Printed):
         """Return True if an encoding does not rotate a layer, by its number or by its type."""
         if number in (encoding.unrotated.nope_layers or ()):
             return True
-        layer_type = self.layers[number] if number < len(self.layers) else ""
-        return bool(layer_type) and layer_type == encoding.unrotated_type
+        type_of_layer = self.layers[number : number + 1]  # empty if it is not known
+        return encoding.unrotated_type in type_of_layer
 
     def _layer_numbered(self, name: str) -> str | None:
         """Return the type of the layer whose number is in a tensor's name: `model.layers.5.…`."""

@@ -207,10 +207,9 @@ def _classes() -> dict[str, ClassDefaults]:
     """
     classes = {}
     for model_type, row in stored("class_defaults.json").items():
-        name, values = row[:2]
-        ignored_keys = row[2] if len(row) == 3 else ()
+        name, values, *ignored_keys = row
         classes[model_type] = ClassDefaults(
-            name=name, values=values, model_type=model_type, ignores=frozenset(ignored_keys)
+            name=name, values=values, model_type=model_type, ignores=frozenset(*ignored_keys)
         )
     return classes
 

@@ -97,7 +97,7 @@ def _size_of_all(keys: Keys) -> Setting[int] | None:
     An explicit null replaces the default of the class: transformers then divides the model's width
     by its heads. InternLM3 of 4096 channels and 16 heads has 256, although its class has 128.
     """
-    is_null = "head_dim" in keys.data and keys.data["head_dim"] is None
+    is_null = keys.data.get("head_dim", ()) is None
     if is_null:
         keys = replace(keys, defaults=NO_CLASS)
     return keys.whole_number(*SIZES)

@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from pecli.engine.named_values import NamedValues
 from pecli.errors import FileError, quoted
+from pecli.models.data import nonempty
 
 MAX_WHOLE = 2**40
 #: 1e30 as a float32, by which Gemma 4's GGUF files divide the frequencies of pairs that do not
@@ -533,10 +534,8 @@ class Keys:
 
         It has no keys if an object on the path is absent. An empty path leads to these keys.
         """
-        if not path:
-            return self
         keys = self
-        for name in path.split("."):
+        for name in nonempty(*path.split(".")):
             keys = keys.inner(name)
         return keys
 

@@ -518,7 +518,7 @@ def unrotated_type(keys: Keys, family: ModelFamily) -> str:
 
     Exaone 4 rotates all layers if its `sliding_window` is null, as in its model of 1.2B.
     """
-    window_is_null = "sliding_window" in keys.data and keys.data["sliding_window"] is None
+    window_is_null = keys.data.get("sliding_window", ()) is None
     if family.rotates_without_window and window_is_null:
         return ""
     return family.unrotated

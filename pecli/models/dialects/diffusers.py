@@ -84,10 +84,8 @@ def _reason_for_no_encoding(keys: Keys, class_name: str) -> str:
 
 def _classes_without_positions() -> set[str]:
     """Return the names of diffusers.json's list `without`, each line of which has several."""
-    names: set[str] = set()
-    for line in stored("dialects/diffusers.json")["without"]:
-        names.update(line.split())
-    return names
+    lines = stored("dialects/diffusers.json")["without"]
+    return set(" ".join(lines).split())
 
 
 def _size(keys: Keys, name: str) -> Setting[int]:
