@@ -24,6 +24,7 @@ from pecli.models.keys import (
     derived,
     nonzero,
     only_if,
+    other_than_one,
 )
 from pecli.models.layer_types import Layer
 
@@ -167,7 +168,7 @@ def _partial_head(layer: Layer, size: Setting[int], *, scaled: bool) -> Head:
     """
     family = layer.family
     stated = _rotating_fraction(layer, scaled=scaled) or default(family.partial, family.source)
-    fraction = only_if(stated, _is_not_one)
+    fraction = other_than_one(stated)
     if fraction is None:
         return Head(size=size, dim=size)
     if family.spreads_heads and fraction.value > 1:
@@ -295,7 +296,7 @@ def _latent_head(layer: Layer, qk_rope_head_dim: Setting[int], *, scaled: bool) 
     return Head(
         size=all_channels,
         dim=rotary_channels,
-        partial=only_if(partial_factor, _is_not_one),
+        partial=other_than_one(partial_factor),
         is_latent=True,
         warnings=warnings,
     )
@@ -309,11 +310,6 @@ def _head_dim_that_rotates(layer: Layer, head_dim: Setting[int] | None) -> Setti
     """
     is_in_file = "head_dim" in layer.keys
     return head_dim if layer.family.head_dim_rotates and is_in_file else None
-
-
-def _is_not_one(fraction: float) -> bool:
-    """Return True unless a fraction is 1, with which all channels rotate."""
-    return fraction != 1
 
 
 def _latent_size(keys: Keys, rotating: Setting[int], head_dim: Setting[int] | None) -> Setting[int]:

@@ -165,6 +165,15 @@ def _is_positive(value: Any) -> bool:
     return bool(value > 0)
 
 
+def other_than_one(setting: Setting[float] | None) -> Setting[float] | None:
+    """Return a factor or a fraction; None if it is 1, which changes nothing."""
+    return only_if(setting, _is_not_one)
+
+
+def _is_not_one(number: float) -> bool:
+    return number != 1
+
+
 def values_of(settings: Settings) -> NamedValues:
     """Return the values of settings, without those that are left out."""
     return {name: setting.value for name, setting in settings.items() if setting is not None}
@@ -241,9 +250,8 @@ def as_whole(value: object, low: int = 1) -> int | None:
 
 def as_number(value: object) -> float | None:
     """Return a finite number of moderate size; None for anything else, NaN included."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if abs(value) <= MAX_NUMBER else None
+    number = _as_plain_number(value)
+    return None if number is None else float(number)
 
 
 def as_list(value: object, converted: Callable[[object], T | None]) -> list[T] | None:
@@ -269,8 +277,9 @@ def as_numbers(value: object) -> list[float] | None:
 
 def _as_plain_number(value: object) -> float | None:
     """Return a number as Python has it, an int or a float; None for anything else."""
-    number = as_number(value)
-    return value if isinstance(value, int) and number is not None else number
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value if abs(value) <= MAX_NUMBER else None
 
 
 def as_flag(value: object) -> bool | None:

@@ -54,7 +54,8 @@ def _rule(row: JsonObject) -> EncodingRule:
     fields: MutableValues = {"kind": "None", **row}
     fields.pop("names", None)
     rule = RULES[fields.pop("kind")]
-    return rule(**{name: _field(value) for name, value in fields.items()})
+    arguments: MutableValues = {name: _field(value) for name, value in fields.items()}
+    return rule(**arguments)
 
 
 def _field(value: object) -> object:

@@ -33,6 +33,7 @@ from pecli.models.keys import (
     computed,
     derived,
     nonzero,
+    other_than_one,
     setting_from_key,
     value_of,
 )
@@ -519,8 +520,8 @@ def _factor_beside_tensors(keys: Keys) -> Setting[float] | None:
         FileError: The factor belongs to YaRN, which divides each frequency by another number.
     """
     scaling_type = keys.word_or("linear", "rope.scaling.type")
-    factor = _stated_factor(keys)
-    if factor is None or factor.value == 1 or scaling_type.value == "none":
+    factor = other_than_one(_stated_factor(keys))
+    if factor is None or scaling_type.value == "none":
         return None
     if scaling_type.value == "yarn":
         problem = f"{scaling_type.source} is 'yarn', and a tensor divides the frequencies as well"

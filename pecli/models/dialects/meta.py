@@ -79,7 +79,7 @@ def _scaling_of_params(keys: Keys) -> Settings:
     """
     llama3 = llama3_scaling(
         keys,
-        factor=("rope_scale_factor", "rope_scaling_factor"),
+        factor="rope_scale_factor rope_scaling_factor",
         high_freq_factor="rope_high_freq_factor",
     )
     yarn = keys.section("yarn")

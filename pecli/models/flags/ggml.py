@@ -39,7 +39,7 @@ from pecli.models.flags.values import (
     settings_of,
 )
 from pecli.models.key_names import ORIGINAL, SLIDING
-from pecli.models.keys import Setting, computed, nonzero, only_if, positive
+from pecli.models.keys import Setting, computed, nonzero, only_if, other_than_one, positive
 
 #: Parameters of a model's own YaRN that no flag replaces: the attention factor follows from them.
 YARN_PARAMETERS_WITHOUT_FLAG = ("mscale", "mscale_all_dim")
@@ -176,18 +176,13 @@ def _with_flags_of_metadata(settings: FlagSettings) -> FlagSettings:
 
 def _warn_of_group_attention(settings: FlagSettings, findings: Findings) -> None:
     """Warn of `--grp-attn-n 4`, which lets four distant tokens share a position (self-extend)."""
-    group = only_if(settings.get(Meaning.GROUP), _is_not_one)
+    group = other_than_one(settings.get(Meaning.GROUP))
     if group is not None:
         sentence = (
             f"{group.source} {group.value:g} divides positions beyond a window (self-extend),"
             " which no table over positions describes"
         )
         findings.warn(FlagProblem.NO_TABLE, sentence)
-
-
-def _is_not_one(number: float) -> bool:
-    """Return True unless a factor is 1, which changes nothing."""
-    return number != 1
 
 
 def _is_not_negative(number: float) -> bool:
@@ -371,7 +366,7 @@ class _FlaggedEncoding:
         scale = positive(self.settings.get(Meaning.SCALE))
         flag = scale or positive(self.settings.get(Meaning.FACTOR))
         if self.scaling.value == "none":  # `--rope-scaling none` switches scaling off.
-            self._warn_if_ignored(only_if(flag, _is_not_one), f": {self.scaling.source} is none")
+            self._warn_if_ignored(other_than_one(flag), f": {self.scaling.source} is none")
             return self.scaling.with_value(1.0)
         if flag is None:
             return model_value(self.gguf_scaling.factor)
