@@ -515,6 +515,14 @@ def test_a_server_that_caps_a_stretched_context_is_noted() -> None:
     assert "caps the context at the trained one" in notes_about_flags("llama-2-7b", flags)[-1]
 
 
+def test_no_cap_is_noted_if_a_flag_also_replaces_the_trained_context() -> None:
+    """llama-server caps -c at the trained context of the .gguf file. --override-kv replaces that by
+    16,384 = 4 · 4096 positions, as many as -c has.
+    """
+    flags = "llama-server -c 16384 --rope-scale 4 --override-kv llama.context_length=int:16384"
+    assert notes_about_flags("llama-2-7b", flags) == ()
+
+
 @pytest.mark.parametrize("word", ["foo", "YARN2", "dynamic"])
 def test_a_scaling_that_llama_cpp_does_not_know_is_an_error(word: str) -> None:
     """llama-server's --help lists these four words, in lower case."""

@@ -14,7 +14,7 @@ from pecli.models.flags.flag_findings import EncodingsWithFlags, Findings
 from pecli.models.flags.ggml import apply_ggml_flags, apply_koboldcpp_flags
 from pecli.models.flags.overrides import apply_overrides
 from pecli.models.flags.servers import Meaning, ReadFlag, Server, bare_names, server_of
-from pecli.models.flags.values import FlagSettings, settings_of
+from pecli.models.flags.values import NO_KEYS, FlagSettings, settings_of
 from pecli.models.key_names import ORIGINAL
 
 
@@ -188,7 +188,7 @@ def _warn_of_long_context(
         findings.warn(FlagProblem.BEYOND, sentence)
         return
     note = server.note_on_stretched_context  # Empty for servers that need nothing else.
-    if note:
+    if note and not _states_context(settings):
         findings.note(note)
 
 
@@ -196,6 +196,14 @@ def _longest_context_in_words(longest_context: float, trained: int) -> str:
     """Return «the 4,096 positions that the model has», and whether flags stretch them."""
     cause = ", and nothing stretches them" if longest_context == trained else " with these flags"
     return f"the {longest_context:,} positions that the model has{cause}"
+
+
+def _states_context(settings: FlagSettings) -> bool:
+    """Return True if flags also replace the trained context that the model states."""
+    config = settings.get(Meaning.CONFIG, NO_KEYS).value
+    metadata = settings.get(Meaning.METADATA, NO_KEYS).value
+    keys = (*config, *metadata)
+    return any(key.endswith(("max_position_embeddings", "context_length")) for key in keys)
 
 
 def _longest_context_with(model: ModelEncodings, encodings: Sequence[Encoding]) -> float:
