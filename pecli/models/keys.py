@@ -482,15 +482,15 @@ class Keys:
 
     def flag_or(self, default: bool, *names: str) -> Setting[bool]:
         """Return true or false, or a default if no key has it."""
-        return self.flag(*names) or Setting(default, "default")
+        return _or_default(self.flag(*names), default)
 
     def number_or(self, default: float, *names: str) -> Setting[float]:
         """Return a number, or a default if no key has it."""
-        return self.number(*names) or Setting(default, "default")
+        return _or_default(self.number(*names), default)
 
     def word_or(self, default: str, *names: str) -> Setting[str]:
         """Return a text, or a default if no key has it."""
-        return self.word(*names) or Setting(default, "default")
+        return _or_default(self.word(*names), default)
 
     def whole_number_or(self, default: int, *names: str, low: int = 1) -> Setting[int]:
         """Return a whole number, or a default if no key has it."""
@@ -649,6 +649,11 @@ class Keys:
             data["rope_scaling"] = rope_scaling
             origins |= _origins_of_scaling(scaling)
         return replace(self, data=data, origins=origins)
+
+
+def _or_default(setting: Setting[T] | None, default: T) -> Setting[T]:
+    """Return a setting; one of a default value if it is left out."""
+    return setting or Setting(default, "default")
 
 
 def _origins_of_scaling(scaling: Settings) -> dict[str, Origin]:

@@ -53,7 +53,9 @@ KEYS = {
 #: Layouts by ggml's rope types: 0 is NORM, 2 is NEOX, 8 is MROPE, 40 is IMROPE.
 LAYOUTS = {"0": INTERLEAVED, "2": HALVES, "8": HALVES, "40": HALVES}
 #: Keys that every architecture has, and whose names begin with it: `gemma3.context_length`.
-WITH_ARCHITECTURE = re.compile(r"([\w-]+)\.(?:context_length|rope\.\w+|attention\.head_count)")
+WITH_ARCHITECTURE = re.compile(
+    r"^([\w-]+)\.(?:context_length|rope\.\w+|attention\.head_count)$", re.MULTILINE
+)
 UNKNOWN = "unknown"
 #: Lines that begin a model: the loader's, or the first of `print_info` in a log without it.
 BEGINNINGS = (re.compile("loaded meta data with"), re.compile(r"print_info: +arch +="))
@@ -144,11 +146,9 @@ def _stored_architecture(stored: MutableValues) -> str:
     named = stored.get("general.architecture")
     if isinstance(named, str):
         return named
-    for key in stored:
-        match = WITH_ARCHITECTURE.fullmatch(key)
-        if match is not None:
-            return match[1]
-    return UNKNOWN
+    names_in_keys: list[str] = WITH_ARCHITECTURE.findall("\n".join(stored))
+    architecture, *_ = (*names_in_keys, UNKNOWN)
+    return architecture
 
 
 def _part_of_first_model(log: str) -> str:

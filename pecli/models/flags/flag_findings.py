@@ -11,18 +11,16 @@ from pecli.models.flag_report import FlagProblem, FlagWarning
 class Findings:
     """Warnings and equivalents, collected while flags are applied."""
 
-    warnings: list[FlagWarning] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    #: Warnings and notes are keys, in order: a model with several layer types has most problems in
+    #: each of them, and they are reported once.
+    warnings: dict[FlagWarning, None] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
 
     def warn(self, problem: FlagProblem, text: str) -> None:
-        warning = FlagWarning(problem, text)
-        # A model with several layer types has most problems in each of them.
-        if warning not in self.warnings:
-            self.warnings.append(warning)
+        self.warnings[FlagWarning(problem, text)] = None
 
     def note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
+        self.notes[text] = None
 
 
 class EncodingsWithFlags(NamedTuple):
