@@ -144,11 +144,6 @@ class Server:
             default_base=table.get("default_base", {}),
         )
 
-    @property
-    def reads_gguf(self) -> bool:
-        """True if it reads a .gguf file instead of a config.json."""
-        return self.engine in ("ggml", "koboldcpp")
-
     def accepts(self, flag: ServerFlag) -> bool:
         """Return True if a flag of this name and spelling is one of the server's."""
         return flag.key in self.flags and flag.is_dashed in DASHES[self.spelling]
