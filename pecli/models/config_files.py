@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import NamedTuple, Protocol, TypeGuard
+from typing import Protocol, TypeGuard
 
 from pecli.errors import FileError
 from pecli.files.contents import INDEX, package
@@ -27,6 +27,8 @@ MAX_REFERENCES = 8
 _TABLE_FIRST = re.compile(rb'\s*\{\s*"[^"]*"\s*:\s*\[\s*\[[\[\s]*[-0-9]')
 #: A list of lists of numbers, after a key or in a list.
 _TABLE = re.compile(rb"[:\[]\s*\[\s*\[[\[\s]*[-0-9]")
+#: Keys of a file of tables that pecli wrote.
+_WRITTEN_BY_PECLI = re.compile(rb'"(?:tensors|pecli)"')
 #: Keys by which Hugging Face, timm and diffusers name a model.
 _MODEL_TYPE = re.compile(rb'"(?:model_type|architectures?|_class_name)"\s*:')
 
@@ -54,7 +56,7 @@ def _begins_like_config(start: bytes) -> bool:
     """
     begins_with_table = _TABLE_FIRST.match(start) is not None
     holds_nested_table = _TABLE.search(start) is not None and _MODEL_TYPE.search(start) is None
-    is_of_pecli = b'"tensors"' in start or b'"pecli"' in start
+    is_of_pecli = _WRITTEN_BY_PECLI.search(start) is not None
     holds_tables = begins_with_table or holds_nested_table or is_of_pecli
     return start.lstrip().startswith(b"{") and not holds_tables
 
@@ -194,20 +196,6 @@ def _resolved_object(section: YamlObject, parents: tuple[YamlObject, ...]) -> Ya
     return resolved
 
 
-class YamlReference(NamedTuple):
-    """A reference to another value of the file: `${..model.hidden_size}`.
-
-    Attributes:
-        dots: The dots at its beginning, which lead to outer objects: 2 here.
-        object_names: The keys of the objects on its way: `model`.
-        key: The key of the value: `hidden_size`.
-    """
-
-    dots: int
-    object_names: list[str]
-    key: str
-
-
 def _resolved_reference(value: object, parents: tuple[YamlObject, ...]) -> object:
     """Return the value that a reference in a YAML file leads to: `${model.hidden_size}` is 4096.
 
@@ -218,78 +206,42 @@ def _resolved_reference(value: object, parents: tuple[YamlObject, ...]) -> objec
         value: A value of the file.
         parents: The objects around it, the outermost first.
     """
-    place = PlacedValue(value, parents)
+    target = value
     for _ in range(MAX_REFERENCES):
-        reference = _parsed_reference(place.value)
-        if reference is None:
-            return place.value
-        target = _target_of_reference(reference, place.parents)
-        if target is None:
+        match = REFERENCE.fullmatch(str(target))
+        if match is None:
+            return target
+        dots, path = match.groups()
+        *names, key = path.split(".")
+        parents = _objects_on_way(_objects_at(parents, len(dots)), names)
+        target = parents[-1].get(key)
+        if target is None or isinstance(target, (dict, list)):
             return value
-        place = target
     return value  # So many references probably lead to one another.
-
-
-class PlacedValue(NamedTuple):
-    """A value of a YAML file, and the objects around it, the outermost first."""
-
-    value: object
-    parents: tuple[YamlObject, ...]
-
-
-def _target_of_reference(
-    reference: YamlReference, parents: tuple[YamlObject, ...]
-) -> PlacedValue | None:
-    """Return the value that a reference names, with its place; None for an object, a list or nothing.
-
-    Args:
-        reference: The reference, such as `${model.hidden_size}`.
-        parents: The objects around the reference, the outermost first.
-    """
-    first_objects = _objects_at(parents, reference.dots)
-    target_parents = _objects_on_way(first_objects, reference.object_names)
-    if not target_parents:
-        return None
-    value = target_parents[-1].get(reference.key)
-    if value is None or isinstance(value, (dict, list)):
-        return None
-    return PlacedValue(value, target_parents)
-
-
-def _parsed_reference(value: object) -> YamlReference | None:
-    """Return a value's parts if it is a reference such as `${model.hidden_size}`; else None."""
-    match = REFERENCE.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        return None
-    dots, path = match.groups()
-    *object_names, key = path.split(".")
-    return YamlReference(len(dots), object_names, key)
 
 
 def _objects_at(parents: tuple[YamlObject, ...], dots: int) -> tuple[YamlObject, ...]:
     """Return the objects from the file to the one in which a reference starts.
 
     Without a dot that is the file; one dot is the object of the reference itself, two its parent.
-    Empty if there are more dots than objects.
+    It is an empty object if there are more dots than objects.
     """
     if dots == 0:
         file, *_ = parents
         return (file,)
     left_out = dots - 1
     remaining = max(0, len(parents) - left_out)
-    return parents[:remaining]
+    return parents[:remaining] or ({},)
 
 
 def _objects_on_way(parents: tuple[YamlObject, ...], names: list[str]) -> tuple[YamlObject, ...]:
-    """Return the objects on a way, from the file to the last one; empty if there is no such object.
+    """Return the objects on a way, from the file to the last one, which is empty if it is absent.
 
     Args:
         parents: The objects from the file to the one in which the way begins.
         names: The keys of the objects on the way.
     """
     for name in names:
-        inner = parents[-1].get(name) if parents else None
-        if not isinstance(inner, dict):
-            return ()
-        parents = (*parents, inner)
+        inner = parents[-1].get(name)
+        parents = (*parents, inner if isinstance(inner, dict) else {})
     return parents

@@ -29,11 +29,10 @@ def inconsistencies(
     """
     if context is None:
         return
-    ropes_of_text = [encoding for encoding in encodings if encoding.is_rope_of_text]
-    for rope in ropes_of_text:
-        yield from _contradicting_factor(rope, context, length_key)
-        if model_type == "llama":
-            yield from _lost_llama3_scaling(rope, context, scaling_key)
+    for encoding in encodings:
+        if encoding.is_rope_of_text:
+            yield from _contradicting_factor(encoding, context, length_key)
+            yield from _lost_llama3_scaling(encoding, context, model_type, scaling_key)
 
 
 def _contradicting_factor(rope: Encoding, context: int, length_key: str) -> Iterator[str]:
@@ -42,26 +41,24 @@ def _contradicting_factor(rope: Encoding, context: int, length_key: str) -> Iter
     4 × 32768 must make 131072. Files that were edited by hand often change only one of them.
     """
     parameters = rope.parameters
-    factor = parameters.get("factor")
-    original = parameters.get(ORIGINAL)
-    extends_context = parameters["scaling"] in ("yarn", "longrope")
-    if not extends_context or not factor or not original:
-        return
-    extended_context = factor * original
-    if round(extended_context) == context:
-        return
-    source = rope.sources.get("factor", "factor")
-    yield (
-        f"{source} {factor:g} × {original} positions make {extended_context:.12g},"
-        f" but the model says {context} ({length_key}): check which of them is meant"
-    )
+    factor = parameters.get("factor", 0.0)
+    original = parameters.get(ORIGINAL, 0)
+    extended_context = factor * original  # 0 if one of them is missing
+    is_contradicted = round(extended_context) not in (0, context)
+    if parameters["scaling"] in ("yarn", "longrope") and is_contradicted:
+        source = rope.sources.get("factor", "factor")
+        yield (
+            f"{source} {factor:g} × {original} positions make {extended_context:.12g},"
+            f" but the model says {context} ({length_key}): check which of them is meant"
+        )
 
 
-def _lost_llama3_scaling(rope: Encoding, context: int, scaling_key: str) -> Iterator[str]:
+def _lost_llama3_scaling(
+    rope: Encoding, context: int, model_type: str | None, scaling_key: str
+) -> Iterator[str]:
     """Yield a warning about an encoding with the base and context of Llama 3.1 and no scaling."""
-    has_llama3_numbers = rope.parameters["base"] == LLAMA3_BASE and context == LLAMA3_CONTEXT
-    is_unscaled = rope.parameters["scaling"] == "none"
-    if has_llama3_numbers and is_unscaled:
+    settings = (model_type, rope.parameters["base"], context, rope.parameters["scaling"])
+    if settings == ("llama", LLAMA3_BASE, LLAMA3_CONTEXT, "none"):
         yield (
             f"base {LLAMA3_BASE:g} and {LLAMA3_CONTEXT} positions are those of Llama 3.1, but its"
             f" scaling (llama3, factor 8) is not given: {scaling_key} may have been lost"

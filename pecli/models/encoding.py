@@ -77,6 +77,16 @@ class Sections(_Described):
     mrope_section: tuple[float, ...] | None = None
     mrope_interleaved: bool | None = None
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """The sections as whole numbers; empty without M-RoPE."""
+        return tuple(int(count) for count in self.mrope_section or ())
+
+    @property
+    def count(self) -> int:
+        """The number of axes that the frequencies follow; 0 without M-RoPE."""
+        return len(self.counts)
+
 
 @dataclass(frozen=True)
 class UnrotatedLayers(_Described):
@@ -250,9 +260,8 @@ class Encoding:
         name = repr(self.layer_type or "the model")
         if not self.is_rotary:
             raise ParameterError("layer_type", name, f"its encoding is {self.scheme}, not rope")
-        states_positions = "positions" in options or "grid" in options
-        rotates_by_rows_and_columns = bool(self.grid.style)
-        if rotates_by_rows_and_columns and states_positions:
+        states_positions = not options.keys().isdisjoint(("positions", "grid"))
+        if self.grid.style and states_positions:
             return self._rope_over_patches(options)
         reason_for_no_table = self.no_table  # It is empty if there is a table.
         if reason_for_no_table:
@@ -388,22 +397,17 @@ class Encoding:
         if not self._sections_fit():
             return {}
         return {
-            "mrope_section": self._section_counts(),
+            "mrope_section": self.sections.counts,
             "mrope_interleaved": self.sections.mrope_interleaved or None,
         }
-
-    def _section_counts(self) -> tuple[int, ...]:
-        return tuple(int(count) for count in self.sections.mrope_section or ())
 
     def _sections_fit(self) -> bool:
         """Return True if the sections of M-RoPE have as many frequencies as the encoding.
 
         Sections that do not were reported by a warning when the file was read.
         """
-        counts = self._section_counts()
-        without_sections = {
-            name: value for name, value in self.parameters.items() if name not in Sections.names()
-        }
+        counts = self.sections.counts
+        without_sections = {**self.parameters, **dict.fromkeys(Sections.names())}
         return bool(counts) and sum(counts) == Rope(1, **without_sections).rotary_dim // 2
 
     @property
@@ -660,10 +664,8 @@ class ModelEncodings(Printed):
     @property
     def position_axes(self) -> int:
         """The axes of a token's position: 3 for M-RoPE (time, row, column) and Flux, else 1."""
-        axes = [1]
-        for rope in self.ropes():
-            axes.append(rope.grid.axes or len(rope.sections.mrope_section or ()))
-        return max(axes)
+        axes = [rope.grid.axes or rope.sections.count for rope in self.ropes()]
+        return max([1, *axes])
 
     @property
     def has_unrotated_layers(self) -> bool:
@@ -686,8 +688,8 @@ class ModelEncodings(Printed):
         """Return True if an encoding does not rotate a layer, by its number or by its type."""
         if number in (encoding.unrotated.nope_layers or ()):
             return True
-        layer_type = self.layers[number] if number < len(self.layers) else ""
-        return bool(layer_type) and layer_type == encoding.unrotated_type
+        type_of_layer = self.layers[number : number + 1]  # empty if it is not known
+        return encoding.unrotated_type in type_of_layer
 
     def _layer_numbered(self, name: str) -> str | None:
         """Return the type of the layer whose number is in a tensor's name: `model.layers.5.…`."""

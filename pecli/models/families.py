@@ -22,7 +22,7 @@ INTERLEAVED = "interleaved"
 #: Channels are read as neighbouring pairs and written as halves.
 DEEPSEEK = "deepseek"
 
-SUFFIXES = ("_text_model", "_text", "_moe", "_vl", "_thinker", "_talker", "_config")
+SUFFIX = re.compile(r"_(text_model|text|moe|vl|thinker|talker|config)$")
 #: Endings of the names of model classes.
 ARCHITECTURE = re.compile(r"(For[A-Z]\w*|LMHeadModel\w*|PreTrainedModel|Model|Decoder|Encoder)$")
 
@@ -171,15 +171,8 @@ def variants(model_type: str | None) -> Iterator[str]:
     name = plain_name(model_type)
     while name:
         yield name
-        name = _without_suffix(name)
-
-
-def _without_suffix(name: str) -> str:
-    """Return a name without its suffix; empty if it has none."""
-    for suffix in SUFFIXES:
-        if name.endswith(suffix):
-            return name.removesuffix(suffix)
-    return ""
+        suffix = SUFFIX.search(name)
+        name = "" if suffix is None else name[: suffix.start()]
 
 
 def family_of(model_type: str | None, *, vision: bool = False) -> ModelFamily:
@@ -207,10 +200,9 @@ def _classes() -> dict[str, ClassDefaults]:
     """
     classes = {}
     for model_type, row in stored("class_defaults.json").items():
-        name, values = row[:2]
-        ignored_keys = row[2] if len(row) == 3 else ()
+        name, values, *ignored_keys = row
         classes[model_type] = ClassDefaults(
-            name=name, values=values, model_type=model_type, ignores=frozenset(ignored_keys)
+            name=name, values=values, model_type=model_type, ignores=frozenset(*ignored_keys)
         )
     return classes
 

@@ -190,8 +190,8 @@ class NamedModel:
         if self.option == "--model":
             name = presets.stands_for(name) or name
         folder, file = os.path.split(name.rstrip(os.sep))
-        is_any_config = file in CONFIGS and bool(folder)
-        return os.path.basename(folder) if is_any_config else file
+        name_of_folder = os.path.basename(folder) if file in CONFIGS else ""
+        return name_of_folder or file
 
 
 def named_model(model: Model) -> NamedModel | None:
@@ -208,8 +208,7 @@ def named_model(model: Model) -> NamedModel | None:
         return NamedModel(name="config.json", option="--config", encodings=encodings)
     name = os.fspath(model)
     option = _option_of(name)
-    names_a_model = option != ""
-    if not names_a_model:
+    if not option:
         _refuse_misspelt_preset(name)
         return None
     return NamedModel(name=name, option=option, encodings=describe(name).encodings())
@@ -282,8 +281,8 @@ def _describe_named(label: str, name: str) -> Description:
         return _read_description(path, label)
     preset = presets.find(label)
     may_be_repository = preset is None or "/" in label
-    snapshot = cached_snapshot(label) if may_be_repository else None
-    path_in_snapshot = "" if snapshot is None else config_file(snapshot)
+    snapshot = cached_snapshot(label) if may_be_repository else ""
+    path_in_snapshot = config_file(snapshot)
     if path_in_snapshot:
         return _read_description(path_in_snapshot, label)
     if preset is not None:
@@ -328,7 +327,7 @@ def _read_gguf(path: str, label: str) -> Description:
     return GgufDescription(label=label, values=values, header=header)
 
 
-def _not_found(label: str, name: str, snapshot: str | None) -> FileError | ParameterError:
+def _not_found(label: str, name: str, snapshot: str) -> FileError | ParameterError:
     """Return the error for a name that is neither a file, nor a preset, nor a repository.
 
     `models/x.json` is a file that is missing, `org/model` a repository that the cache lacks, and
@@ -337,23 +336,23 @@ def _not_found(label: str, name: str, snapshot: str | None) -> FileError | Param
     Args:
         label: The name.
         name: The parameter that it was given as.
-        snapshot: The folder of the repository in the cache, if it is there without a config.json.
+        snapshot: The folder of the repository in the cache, if it is there without a config.json;
+            else empty.
     """
     if os.path.isdir(label):
         return FileError(label, "is a folder without a config.json", "name a file")
-    if snapshot is not None:
+    if snapshot:
         advice = f"get it with hf download {label} config.json"
         return FileError(snapshot, "holds no config.json", advice)
     nearest_preset = presets.advice(label)
     if _is_path(label) or os.path.lexists(label):
         return FileError(label, "does not exist", nearest_preset)
+    rule = "no file and no preset has that name"
+    advice = "pecli models lists presets"
     looks_like_repository = "/" in label
     if looks_like_repository:
         rule = f"it is no file, no preset, and not in the Hugging Face cache, {cache_folder()}"
         advice = f"nothing is fetched here: hf download {label} config.json"
-    else:
-        rule = "no file and no preset has that name"
-        advice = "pecli models lists presets"
     return ParameterError(name, quoted(label), rule, nearest_preset or advice)
 
 

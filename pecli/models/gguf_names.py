@@ -64,11 +64,11 @@ def _gguf_stem(stem: str, model_type: str | None) -> str:
     """Return GGUF's stem, `ffn_up_exps.7` for `mlp.experts.7.up_proj`; empty if it is not known."""
     if stem == "post_attention_layernorm" and plain_name(model_type) in AFTER_ATTENTION:
         return "post_attention_norm"
-    expert = _EXPERT.search(stem)
+    number_of_expert = "".join(_EXPERT.findall(stem))
     gguf_stem = TENSOR_NAMES.get(_EXPERT.sub("", stem), "")
-    if not gguf_stem or expert is None:
-        return gguf_stem
-    return gguf_stem + expert.group()
+    if not gguf_stem:
+        return ""
+    return gguf_stem + number_of_expert
 
 
 def as_in_gguf(name: str, array: Array, model_type: str | None) -> Iterator[tuple[str, Array]]:

@@ -24,6 +24,7 @@ from pecli.models.keys import (
     derived,
     nonzero,
     only_if,
+    other_than_one,
 )
 from pecli.models.layer_types import Layer
 
@@ -97,7 +98,7 @@ def _size_of_all(keys: Keys) -> Setting[int] | None:
     An explicit null replaces the default of the class: transformers then divides the model's width
     by its heads. InternLM3 of 4096 channels and 16 heads has 256, although its class has 128.
     """
-    is_null = "head_dim" in keys.data and keys.data["head_dim"] is None
+    is_null = keys.data.get("head_dim", ()) is None
     if is_null:
         keys = replace(keys, defaults=NO_CLASS)
     return keys.whole_number(*SIZES)
@@ -106,23 +107,15 @@ def _size_of_all(keys: Keys) -> Setting[int] | None:
 def _size_of_layer(keys: Keys, layer_type: str) -> Setting[int] | None:
     """Return the width that the configuration has for layers of one type only.
 
-    `per_layer_config` has an object per layer number; Gemma 4 has `global_head_dim` for its full
-    layers.
+    `per_layer_config` has an object per layer number, of which the first one of the type counts;
+    Gemma 4 has `global_head_dim` for its full layers.
     """
-    layers = keys.section_or_empty("per_layer_config")
-    types = keys.words("layer_types")
-    size = _size_of_first_layer(layers, types, layer_type)
-    if size is None and layer_type in SIZES_OF_LAYERS:
+    layers = keys.section("per_layer_config")
+    for number, name in enumerate(keys.words("layer_types")):
+        if name == layer_type and str(number) in layers:
+            return layers.inner(str(number)).whole_number("head_dim")
+    if layer_type in SIZES_OF_LAYERS:
         return keys.whole_number(SIZES_OF_LAYERS[layer_type])
-    return size
-
-
-def _size_of_first_layer(layers: Keys, types: list[str], layer_type: str) -> Setting[int] | None:
-    """Return the width in the settings of the first layer of a type: all layers of it have one."""
-    for number, name in enumerate(types):
-        layer = layers.inner(str(number)) if name == layer_type else None
-        if layer is not None:
-            return layer.whole_number("head_dim")
     return None
 
 
@@ -175,7 +168,7 @@ def _partial_head(layer: Layer, size: Setting[int], *, scaled: bool) -> Head:
     """
     family = layer.family
     stated = _rotating_fraction(layer, scaled=scaled) or default(family.partial, family.source)
-    fraction = only_if(stated, _is_not_one)
+    fraction = other_than_one(stated)
     if fraction is None:
         return Head(size=size, dim=size)
     if family.spreads_heads and fraction.value > 1:
@@ -303,7 +296,7 @@ def _latent_head(layer: Layer, qk_rope_head_dim: Setting[int], *, scaled: bool) 
     return Head(
         size=all_channels,
         dim=rotary_channels,
-        partial=only_if(partial_factor, _is_not_one),
+        partial=other_than_one(partial_factor),
         is_latent=True,
         warnings=warnings,
     )
@@ -317,11 +310,6 @@ def _head_dim_that_rotates(layer: Layer, head_dim: Setting[int] | None) -> Setti
     """
     is_in_file = "head_dim" in layer.keys
     return head_dim if layer.family.head_dim_rotates and is_in_file else None
-
-
-def _is_not_one(fraction: float) -> bool:
-    """Return True unless a fraction is 1, with which all channels rotate."""
-    return fraction != 1
 
 
 def _latent_size(keys: Keys, rotating: Setting[int], head_dim: Setting[int] | None) -> Setting[int]:

@@ -21,12 +21,10 @@ def cache_folder() -> str:
     ~/.cache/huggingface.
     """
     variables = os.environ
-    folder = variables.get("HF_HUB_CACHE") or variables.get("HUGGINGFACE_HUB_CACHE")
-    if not folder:
-        caches = variables.get("XDG_CACHE_HOME") or "~/.cache"
-        home = variables.get("HF_HOME") or os.path.join(caches, "huggingface")
-        folder = os.path.join(home, "hub")
-    return os.path.expanduser(folder)
+    caches = variables.get("XDG_CACHE_HOME", "~/.cache")
+    home = variables.get("HF_HOME", os.path.join(caches, "huggingface"))
+    hub = variables.get("HUGGINGFACE_HUB_CACHE", os.path.join(home, "hub"))
+    return os.path.expanduser(variables.get("HF_HUB_CACHE", hub))
 
 
 def is_repository(name: str) -> bool:
@@ -38,23 +36,22 @@ def is_repository(name: str) -> bool:
     return REPOSITORY.fullmatch(name) is not None and ".." not in name
 
 
-def cached_snapshot(name: str) -> str | None:
+def cached_snapshot(name: str) -> str:
     """Return the folder with the files of a repository in the local Hugging Face cache.
 
-    `org/model@revision` names a revision; without one it is that of `main`. None if the cache does
+    `org/model@revision` names a revision; without one it is that of `main`. Empty if the cache does
     not have it: nothing is downloaded.
     """
     if not is_repository(name):
-        return None
+        return ""
     repository, _, revision = name.partition("@")
     folder = os.path.join(cache_folder(), f"models--{repository.replace('/', '--')}")
     for commit in _commits(folder, revision):
         # The snapshot of a commit is a folder of its name; a branch such as `refs/pr/1` has none.
-        names_folder = commit != "" and "/" not in commit
         snapshot = os.path.join(folder, "snapshots", commit)
-        if names_folder and os.path.isdir(snapshot):
+        if "/" not in commit and os.path.isdir(snapshot):
             return snapshot
-    return None
+    return ""
 
 
 def _commits(folder: str, revision: str) -> list[str]:
@@ -63,21 +60,21 @@ def _commits(folder: str, revision: str) -> list[str]:
     A download by commit leaves no ref: the newest snapshot counts.
     """
     if revision:
-        return [_commit_of_ref(os.path.join(folder, "refs", revision)), revision]
-    main = _commit_of_ref(os.path.join(folder, "refs", "main"))
-    return [main, *_newest_first(os.path.join(folder, "snapshots"))]
+        return [*_commits_of_ref(os.path.join(folder, "refs", revision)), revision]
+    main = _commits_of_ref(os.path.join(folder, "refs", "main"))
+    return [*main, *_newest_first(os.path.join(folder, "snapshots"))]
 
 
-def _commit_of_ref(path: str) -> str:
-    """Return the commit that a ref names, such as `refs/main`; empty if there is none.
+def _commits_of_ref(path: str) -> list[str]:
+    """Return the commit that a ref names, such as `refs/main`; none if there is no such ref.
 
     Only regular files are opened: a pipe would wait for ever.
     """
     with suppress(OSError, ValueError):
         if os.path.isfile(path):
             with open(path, encoding="ascii") as file:
-                return file.read(MAX_REF).strip()
-    return ""
+                return file.read(MAX_REF).split()
+    return []
 
 
 def _newest_first(folder: str) -> list[str]:

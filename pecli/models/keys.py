@@ -5,13 +5,14 @@ looked for, so that `pecli.models.unread` can report keys about positions that n
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pecli.engine.named_values import NamedValues
 from pecli.errors import FileError, quoted
+from pecli.models.data import nonempty
 
 MAX_WHOLE = 2**40
 #: 1e30 as a float32, by which Gemma 4's GGUF files divide the frequencies of pairs that do not
@@ -125,6 +126,18 @@ def default(value: T | None, source: str) -> Setting[T] | None:
     return None if value is None else Setting(value, source)
 
 
+def first_stated(settings: Iterable[Setting[T] | None]) -> Setting[T] | None:
+    """Return the first setting that is not left out; None if all are. Later ones are not read.
+
+    >>> first_stated([None, setting_from_key(1e6, "rope_theta"), setting_from_key(1e4, "theta")])
+    Setting(value=1000000.0, source='rope_theta', stated_by=('rope_theta',))
+    """
+    for setting in settings:
+        if setting is not None:
+            return setting
+    return None
+
+
 def value_of(setting: Setting[T] | None) -> T | None:
     """Return the value of a setting; None if it is left out."""
     return None if setting is None else setting.value
@@ -150,6 +163,15 @@ def positive(setting: Setting[T] | None) -> Setting[T] | None:
 
 def _is_positive(value: Any) -> bool:
     return bool(value > 0)
+
+
+def other_than_one(setting: Setting[float] | None) -> Setting[float] | None:
+    """Return a factor or a fraction; None if it is 1, which changes nothing."""
+    return only_if(setting, _is_not_one)
+
+
+def _is_not_one(number: float) -> bool:
+    return number != 1
 
 
 def values_of(settings: Settings) -> NamedValues:
@@ -228,9 +250,8 @@ def as_whole(value: object, low: int = 1) -> int | None:
 
 def as_number(value: object) -> float | None:
     """Return a finite number of moderate size; None for anything else, NaN included."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if abs(value) <= MAX_NUMBER else None
+    number = _as_plain_number(value)
+    return None if number is None else float(number)
 
 
 def as_list(value: object, converted: Callable[[object], T | None]) -> list[T] | None:
@@ -256,8 +277,9 @@ def as_numbers(value: object) -> list[float] | None:
 
 def _as_plain_number(value: object) -> float | None:
     """Return a number as Python has it, an int or a float; None for anything else."""
-    number = as_number(value)
-    return value if isinstance(value, int) and number is not None else number
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value if abs(value) <= MAX_NUMBER else None
 
 
 def as_flag(value: object) -> bool | None:
@@ -343,6 +365,18 @@ class Keys:
     def mark_as_read(self, *names: str) -> None:
         """Record keys as read."""
         self.usage.read.update(map(self.full_name, names))
+
+    def mark_names_in_file(self) -> None:
+        """Record keys that come from elsewhere as read under the names that they have in the file.
+
+        A key that was read as `--hf-overrides.rope_parameters.factor` is `rope_parameters.factor`,
+        and a line `print_info: freq_base` of a log is `llama.rope.freq_base`.
+        """
+        for name, origin in self.origins.items():
+            for source in tuple(self.usage.read):
+                if f"{source}.".startswith(f"{origin.source}."):
+                    inner_names = source.removeprefix(origin.source)
+                    self.usage.read.add(self.prefix + name + inner_names)
 
     def mark_as_known(self, *names: str) -> None:
         """Record names as those of keys that exist, which hints about misspelled keys may offer."""
@@ -448,15 +482,15 @@ class Keys:
 
     def flag_or(self, default: bool, *names: str) -> Setting[bool]:
         """Return true or false, or a default if no key has it."""
-        return self.flag(*names) or Setting(default, "default")
+        return _or_default(self.flag(*names), default)
 
     def number_or(self, default: float, *names: str) -> Setting[float]:
         """Return a number, or a default if no key has it."""
-        return self.number(*names) or Setting(default, "default")
+        return _or_default(self.number(*names), default)
 
     def word_or(self, default: str, *names: str) -> Setting[str]:
         """Return a text, or a default if no key has it."""
-        return self.word(*names) or Setting(default, "default")
+        return _or_default(self.word(*names), default)
 
     def whole_number_or(self, default: int, *names: str, low: int = 1) -> Setting[int]:
         """Return a whole number, or a default if no key has it."""
@@ -493,28 +527,25 @@ class Keys:
             problem = f"{word.source} is {word.value[:40]!r}"
             raise FileError(self.path, problem, f"known are {', '.join(known_words)}")
 
-    def inner(self, name: str) -> "Keys | None":
+    def __bool__(self) -> bool:
+        """Return True if there are keys; an object that the file does not have has none."""
+        return bool(self.data)
+
+    def inner(self, name: str) -> "Keys":
         """Return an object within, like `section`, except that values of other kinds count as
         absent.
         """
-        return self.section(name) if isinstance(self.data.get(name), Mapping) else None
-
-    def inner_or_empty(self, name: str) -> "Keys":
-        """Return an object within, like `inner`; one without keys if it is absent, from which
-        nothing is recorded.
-        """
-        return self.inner(name) or Keys({}, self.path)
+        is_object = isinstance(self.data.get(name), Mapping)
+        return self.section(name) if is_object else Keys({}, self.path)
 
     def at(self, path: str) -> "Keys":
         """Return the object that a path of names leads to, such as `flow_lm.transformer`.
 
         It has no keys if an object on the path is absent. An empty path leads to these keys.
         """
-        if not path:
-            return self
         keys = self
-        for name in path.split("."):
-            keys = keys.inner_or_empty(name)
+        for name in nonempty(*path.split(".")):
+            keys = keys.inner(name)
         return keys
 
     def value_at(self, path: str) -> Setting[object] | None:
@@ -529,18 +560,15 @@ class Keys:
         """
         for name in names:
             inner = self.inner(name)
-            if inner is not None:
+            if inner:
                 return inner
         return self
 
-    def section_or_empty(self, name: str) -> "Keys":
-        """Return an object within, like `section`; one without keys if it is absent."""
-        return self.section(name) or Keys({}, self.path)
-
-    def section(self, name: str) -> "Keys | None":
+    def section(self, name: str) -> "Keys":
         """Return an object of the configuration, such as `rope_scaling`, as keys of its own.
 
-        None if it is absent or empty, or if the code of the model's class ignores it.
+        It has no keys, and records nothing, if it is absent, or if the code of the model's class
+        ignores it.
 
         Raises:
             FileError: The value is not an object.
@@ -550,7 +578,7 @@ class Keys:
         self.mark_as_known(name)
         is_empty = value is None or value == {}
         if is_empty or self._class_ignores_object(name, value):
-            return None
+            return Keys({}, self.path)
         if not isinstance(value, Mapping):
             raise self.wrong(name, "it must be an object")
         # Warnings about keys that nothing reads concern the keys within it from now on.
@@ -621,6 +649,11 @@ class Keys:
             data["rope_scaling"] = rope_scaling
             origins |= _origins_of_scaling(scaling)
         return replace(self, data=data, origins=origins)
+
+
+def _or_default(setting: Setting[T] | None, default: T) -> Setting[T]:
+    """Return a setting; one of a default value if it is left out."""
+    return setting or Setting(default, "default")
 
 
 def _origins_of_scaling(scaling: Settings) -> dict[str, Origin]:

@@ -108,7 +108,7 @@ def _origins(settings: Mapping[str, Settings]) -> dict[str, Origin]:
 def _scaling_of(keys: Keys, layer_type: str) -> dict[str, Setting[object]]:
     """Return the scaling of a layer type with the sources of its values; empty if it has none."""
     scaled_types = keys.words(SCALED_TYPES)
-    section = keys.section("rope_scaling") or keys.section_or_empty("rope_parameters")
+    section = keys.section("rope_scaling") or keys.section("rope_parameters")
     is_scaled = not scaled_types or layer_type in scaled_types
     if not is_scaled:
         return {}

@@ -84,12 +84,10 @@ def _rotary_settings(keys: Keys) -> _Settings:
     # `section` finds objects of the file only. If the key is not there, `value` finds the default of
     # the model's class, which is an object as well.
     default_of_class = keys.value("rope_parameters")
-    if old is not None and new is not None:
+    if old and new:
         return _Settings(old, warnings=_warnings_of_both(old, new))
-    if old is not None:
-        return _Settings(old, warnings=[])
-    if new is not None:
-        return _Settings(new, warnings=[])
+    if old or new:
+        return _Settings(old or new, warnings=[])
     if default_of_class is not None:
         return _Settings(_class_settings(keys, default_of_class), warnings=[])
     return _Settings(keys.empty(), warnings=[])
@@ -136,7 +134,7 @@ def _mark_all(keys: Keys) -> None:
     """Record all keys of an object as read, and those of the objects within."""
     keys.mark_as_read(*keys.data)
     for name in keys.data:
-        _mark_all(keys.inner_or_empty(name))
+        _mark_all(keys.inner(name))
 
 
 def _layers_of_settings_by_type(
@@ -237,7 +235,7 @@ def _layers_with_settings(
     layers = []
     for name in names:
         settings_of_type = settings.section(name)
-        if settings_of_type is not None:
+        if settings_of_type:
             layer = _nested_layer(name, settings_of_type, settings, keys, family)
             layers.append(layer)
     return layers
@@ -520,7 +518,7 @@ def unrotated_type(keys: Keys, family: ModelFamily) -> str:
 
     Exaone 4 rotates all layers if its `sliding_window` is null, as in its model of 1.2B.
     """
-    window_is_null = "sliding_window" in keys.data and keys.data["sliding_window"] is None
+    window_is_null = keys.data.get("sliding_window", ()) is None
     if family.rotates_without_window and window_is_null:
         return ""
     return family.unrotated

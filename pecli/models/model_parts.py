@@ -2,7 +2,8 @@
 beside it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -10,7 +11,7 @@ from typing import NamedTuple
 from pecli.engine.grouping import grouped
 from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.models import non_rotary
-from pecli.models.data import plain_name, stored
+from pecli.models.data import object_at, plain_name, stored
 from pecli.models.families import class_defaults, family_of
 from pecli.models.key_names import HEAD_COUNT_KEYS, ROTARY_KEYS, SETTINGS, TEXTS, WIDTHS
 from pecli.models.keys import NO_CLASS, ClassDefaults, Keys, value_of
@@ -26,6 +27,8 @@ NOT_PARTS = (
     "compression_config",
     "moe_config",
 )
+#: Names of most parts; `rope_config` is about a part itself.
+PART = re.compile(r"(?!rope_).*(_config|_cfg)")
 #: Words in the names of parts that read images.
 IMAGES = ("vision", "visual")
 #: Keys that name the kind of encoding in a word.
@@ -160,21 +163,22 @@ def class_part(model_type: str | None) -> ClassPart:
     return ClassPart(*row)
 
 
-def lacks_text_model(part: ModelPart) -> bool:
-    """Return True if the file has no language model, although the class of the model has one.
+def _absent_text(part: ModelPart) -> tuple[str, ...]:
+    """Return the key of the language model that the class makes; none if the file has one.
 
-    `{"model_type": "llava"}` is such a file: the class then makes a Llama of default size.
+    `{"model_type": "llava"}` has none: the class then makes a Llama of default size.
     """
-    if part.keys.has_any(*TEXTS, *ROTARY_KEYS, *WIDTHS, *HEAD_COUNT_KEYS):
-        return False
+    has_model = part.keys.has_any(*TEXTS, *ROTARY_KEYS, *WIDTHS, *HEAD_COUNT_KEYS)
     class_has_text = class_part(part.model_type).model_type != ""
-    return class_has_text and not _has_nested_text_model(part)
+    if has_model or not class_has_text or _has_nested_text_model(part):
+        return ()
+    return ("text_config",)
 
 
 def _has_nested_text_model(part: ModelPart) -> bool:
     """Return True if an object within a part holds the language model: Qwen3-ASR's `thinker_config`."""
-    objects = [value for value in part.keys.data.values() if isinstance(value, Mapping)]
-    return any(not inner.keys().isdisjoint(TEXTS) for inner in objects)
+    data = part.keys.data
+    return any(not object_at(data, [name]).keys().isdisjoint(TEXTS) for name in data)
 
 
 class Tower(NamedTuple):
@@ -227,27 +231,20 @@ class ClassParts:
         model_type: The type of the larger model.
         text: Its default language model.
         towers: Its default towers, by their keys.
-        lacks_text: True if the file has no language model, so that the default one is made.
-        absent_towers: The keys of the default towers that are made.
+        absent: The keys of the default parts that are made, because the file leaves them out.
     """
 
     model_type: str | None
     text: ClassPart
     towers: Mapping[str, Tower]
-    lacks_text: bool
-    absent_towers: Sequence[str]
+    absent: tuple[str, ...]
 
     def completed(self, objects: NamedValues) -> JsonObject:
         """Return the objects of a file with an empty one for each part that the class makes.
 
         transformers makes a vision tower for `"vision_config": null`, as for `"vision_config": {}`.
         """
-        completed: JsonObject = dict(objects)
-        if self.lacks_text:
-            completed["text_config"] = {}
-        for tower in self.absent_towers:
-            completed[tower] = {}
-        return completed
+        return {**objects, **{name: {} for name in self.absent}}
 
     def is_part(self, name: str) -> bool:
         return name in self.towers or _names_part(name)
@@ -260,10 +257,10 @@ class ClassParts:
 
     def filled_in(self, inner: ModelPart, name: str) -> ModelPart:
         """Return a part with the values that the class of the larger model has for it."""
-        if inner.is_text and (self.lacks_text or self.text.fills_in):
-            inner = self._with_defaults(inner, self.text.values)
-        if name in self.absent_towers:
-            inner = self._with_defaults(inner, self.towers[name].values)
+        if name in self.absent and name in self.towers:
+            return self._with_defaults(inner, self.towers[name].values)
+        if inner.is_text and (name in self.absent or self.text.fills_in):
+            return self._with_defaults(inner, self.text.values)
         return inner
 
     def _with_defaults(self, inner: ModelPart, values: NamedValues) -> ModelPart:
@@ -281,8 +278,7 @@ def _class_parts_of(part: ModelPart) -> ClassParts:
         model_type=part.model_type,
         text=class_part(part.model_type),
         towers=towers,
-        lacks_text=lacks_text_model(part),
-        absent_towers=_absent_towers(part, towers),
+        absent=(*_absent_text(part), *_absent_towers(part, towers)),
     )
 
 
@@ -304,13 +300,13 @@ def _absent_towers(part: ModelPart, towers: Mapping[str, Tower]) -> list[str]:
     data = part.keys.data
     if only_names_model(part):
         return [*towers]
-    return [name for name in towers if name in data and data[name] is None]
+    return [name for name in towers if data.get(name, {}) is None]
 
 
 def _names_part(name: str) -> bool:
-    if name in NOT_PARTS or name.startswith("rope_"):
-        return False
-    return name in TEXTS or name in SIDES or name.endswith(("_config", "_cfg"))
+    """Return True if the key of an object is that of a part, such as `vision_config` or `encoder`."""
+    has_ending_of_part = PART.fullmatch(name) is not None and name not in NOT_PARTS
+    return has_ending_of_part or name in (*TEXTS, *SIDES)
 
 
 def _inner_part(

@@ -51,12 +51,11 @@ def _rule(row: JsonObject) -> EncodingRule:
     `{"names": "gpt2", "kind": "LearnedTable"}` is a LearnedRule. Further items of a row are fields of
     its rule, and may hold rules themselves.
     """
-    fields: MutableValues = {}
-    for name, value in row.items():
-        if name not in ("kind", "names"):
-            fields[name] = _field(value)
-    rule = RULES[row.get("kind", "None")]
-    return rule(**fields)
+    fields: MutableValues = {"kind": "None", **row}
+    fields.pop("names", None)
+    rule = RULES[fields.pop("kind")]
+    arguments: MutableValues = {name: _field(value) for name, value in fields.items()}
+    return rule(**arguments)
 
 
 def _field(value: object) -> object:

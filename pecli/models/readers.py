@@ -6,7 +6,7 @@ read either place, but other programs, and code of models that was written for o
 only in one of them, and fall back to a default in silence.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pecli.engine.named_values import NamedValues, without_none
@@ -26,21 +26,43 @@ class Places(NamedTuple):
     """The older and the newer place of a parameter, and what programs do that find nothing there.
 
     Attributes:
+        word: The name of the parameter in notes.
         old_key: The key at the top of a configuration of transformers 4.
         new_keys: The keys within `rope_parameters`, of which a file has one.
         consequence: The default of programs that look in the other place.
+        defaults: Values with which these programs compute the same as the others.
     """
 
+    word: str
     old_key: str
-    new_keys: tuple[str, ...]
+    new_keys: frozenset[str]
     consequence: str
+    defaults: tuple[object, ...]
 
 
 #: The places of parameters, by the names that encodings have for them.
 PLACES = {
-    "base": Places("rope_theta", ("rope_theta",), f"falls back to {FALLBACK:g}"),
-    "scaling": Places(OLD_SETTINGS, ("rope_type", "type"), "leaves it unscaled"),
-    PARTIAL: Places(PARTIAL, (PARTIAL,), "rotates all channels"),
+    "base": Places(
+        word="theta",
+        old_key="rope_theta",
+        new_keys=frozenset({"rope_theta"}),
+        consequence=f"falls back to {FALLBACK:g}",
+        defaults=(FALLBACK,),
+    ),
+    "scaling": Places(
+        word="scaling",
+        old_key=OLD_SETTINGS,
+        new_keys=frozenset({"rope_type", "type"}),
+        consequence="leaves it unscaled",
+        defaults=("none",),
+    ),
+    PARTIAL: Places(
+        word=PARTIAL,
+        old_key=PARTIAL,
+        new_keys=frozenset({PARTIAL}),
+        consequence="rotates all channels",
+        defaults=(None, 1),
+    ),
 }
 
 
@@ -62,12 +84,11 @@ def reader_notes(encodings: Sequence[Encoding], config: NamedValues) -> list[str
 def _notes(encoding: Encoding, section: NamedValues) -> Iterator[str]:
     """Yield a note for each value that stands only in the older or only in the newer place."""
     for name, places in PLACES.items():
-        if _is_default(encoding, name):
-            continue
-        place = _only_place(encoding, name, places, section)
-        if place is not None:
-            value = f"{_word(name)} is only in {encoding.prefix}{place.key}"
-            yield f"{value}: {place.missed_by} {places.consequence}"
+        if encoding.parameters.get(name) not in places.defaults:
+            keys = _outermost_keys(encoding, name)
+            for place in _only_places(keys, places, section):
+                value = f"{places.word} is only in {encoding.prefix}{place.key}"
+                yield f"{value}: {place.missed_by} {places.consequence}"
 
 
 class OnlyPlace(NamedTuple):
@@ -77,55 +98,35 @@ class OnlyPlace(NamedTuple):
     missed_by: str
 
 
-def _only_place(
-    encoding: Encoding, name: str, places: Places, section: NamedValues
-) -> OnlyPlace | None:
-    """Return the key under which a file has a value, if some programs do not look for it there.
+def _only_places(keys: set[str], places: Places, section: NamedValues) -> Iterator[OnlyPlace]:
+    """Yield the key under which a file has a value, if some programs do not look for it there.
 
-    transformers 4 has the base in `rope_theta` at the top, transformers 5 in `rope_parameters`. A
-    program that only knows one place misses the other. None if the file states the value in both
-    places, or in none.
+    transformers 4 has the base in `rope_theta` at the top, or in `rope_scaling` beside a scaling;
+    transformers 5 has it in `rope_parameters`. A program that only knows one place misses the other.
 
     Args:
-        encoding: The encoding that was read from the file.
-        name: The name of the value, such as `base`.
+        keys: The keys that the value was read from, without those within objects.
         places: The keys that both versions of transformers have for it.
         section: The object of the file that describes the language model.
     """
-    keys_of_value = _outermost_keys(encoding, name)
-    is_also_in_old_place = section.get(places.old_key) is not None
-    if NEW_SETTINGS in keys_of_value and not is_also_in_old_place:
-        return OnlyPlace(key=NEW_SETTINGS, missed_by="code written for transformers 4")
-    old_place = _key_in_old_place(keys_of_value, places.old_key)
-    is_also_in_new_place = _states_any(section.get(NEW_SETTINGS), places.new_keys)
-    if old_place is not None and not is_also_in_new_place:
+    if NEW_SETTINGS in keys and section.get(places.old_key) is None:
+        yield OnlyPlace(key=NEW_SETTINGS, missed_by="code written for transformers 4")
+    if places.new_keys.isdisjoint(_stated_keys(section)):
         program = f"code that reads only {NEW_SETTINGS}, as transformers 5 writes it,"
-        return OnlyPlace(key=old_place, missed_by=program)
-    return None
+        for old_key in keys.intersection((places.old_key, OLD_SETTINGS)):
+            yield OnlyPlace(key=old_key, missed_by=program)
 
 
-def _key_in_old_place(keys: set[str], old_key: str) -> str | None:
-    """Return the place of transformers 4 among the keys that a value was read from; None if neither.
-
-    A base may stand there in `rope_theta`, or in `rope_scaling` beside a scaling.
-    """
-    if old_key in keys:
-        return old_key
-    return OLD_SETTINGS if OLD_SETTINGS in keys else None
-
-
-def _states_any(settings: object, keys: Iterable[str]) -> bool:
-    """Return True if rotary settings state one of some keys, directly or for a layer type.
+def _stated_keys(section: NamedValues) -> set[str]:
+    """Return the keys that `rope_parameters` state, directly or for a layer type.
 
     `{"rope_type": "yarn"}` has no `rope_theta`, and `{"full_attention": {"rope_theta": 1e6}}` has.
     """
-    if not isinstance(settings, Mapping):
-        return False
-    settings_of_layers = [value for value in settings.values() if isinstance(value, Mapping)]
-    stated_keys: set[str] = set()
-    for layer_settings in (settings, *settings_of_layers):
-        stated_keys |= without_none(layer_settings).keys()
-    return not stated_keys.isdisjoint(keys)
+    settings = object_at(section, [NEW_SETTINGS])
+    keys = {*without_none(settings)}
+    for name in settings:
+        keys.update(without_none(object_at(settings, [name])))
+    return keys
 
 
 def _outermost_keys(encoding: Encoding, name: str) -> set[str]:
@@ -135,15 +136,3 @@ def _outermost_keys(encoding: Encoding, name: str) -> set[str]:
     """
     full_names = [key.removeprefix(encoding.prefix) for key in encoding.stated_by(name)]
     return {full_name.partition(".")[0] for full_name in full_names}
-
-
-def _is_default(encoding: Encoding, name: str) -> bool:
-    """Return True if a program that does not find a value computes the same without it."""
-    value = encoding.parameters.get(name)
-    if name == "base":
-        return value == FALLBACK
-    return value in (None, "none", 1, 1.0)
-
-
-def _word(name: str) -> str:
-    return "theta" if name == "base" else name

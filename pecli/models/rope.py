@@ -5,7 +5,7 @@ Three spellings have the same meaning: `rope_theta` and `rope_scaling` at the to
 layer's own settings, then at the top under all of its names, then among the defaults of the family.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -37,6 +37,7 @@ from pecli.models.keys import (
     Settings,
     default,
     derived,
+    first_stated,
     nonzero,
     origins_of,
     value_of,
@@ -263,9 +264,9 @@ def _indexer(keys: Keys, family: ModelFamily) -> dict[str, Setting[object]]:
     An indexer chooses the keys that a query attends to (DeepSeek-V3.2). vLLM and SGLang rotate its
     halves unless `indexer_rope_interleave` is true, as in GLM-5.
     """
-    size = keys.whole_number("index_head_dim") if family.has_indexer else None
-    if size is None:
+    if not family.has_indexer or "index_head_dim" not in keys:
         return {}
+    size = keys.required(keys.whole_number("index_head_dim"), "index_head_dim")
     interleave = keys.flag_or(False, "indexer_rope_interleave")
     layout = INTERLEAVED if interleave.value else HALVES
     return {"index_head_dim": size, "index_layout": Setting(layout, interleave.source)}
@@ -310,21 +311,23 @@ def _base_setting(layer: Layer) -> Setting[float]:
     Raises:
         FileError: The base is not above 0.
     """
-    keys = layer.keys
-    # MPT and DBRX keep the base with their other settings of attention.
-    attention = keys.inner_or_empty("attn_config")
-    base = (
-        layer.theta
-        or layer.settings.number("rope_theta")
-        or keys.number(*THETAS)
-        or attention.number("rope_theta")
-        or _theta_by_ratio(keys)
-        or default(layer.family.theta, layer.family.source)
-        or Setting(DEFAULT_BASE, "default")
-    )
+    base = first_stated(_stated_bases(layer)) or Setting(DEFAULT_BASE, "default")
     if base.value <= 0:
-        raise FileError(keys.path, f"{base.source} is {base.value:g}", "a base must be above 0")
+        raise FileError(
+            layer.keys.path, f"{base.source} is {base.value:g}", "a base must be above 0"
+        )
     return base
+
+
+def _stated_bases(layer: Layer) -> Iterator[Setting[float] | None]:
+    """Yield the bases that the places for one state; a key is only read if no place before has one."""
+    yield layer.theta
+    yield layer.settings.number("rope_theta")
+    yield layer.keys.number(*THETAS)
+    # MPT and DBRX keep the base with their other settings of attention.
+    yield layer.keys.inner("attn_config").number("rope_theta")
+    yield _theta_by_ratio(layer.keys)
+    yield default(layer.family.theta, layer.family.source)
 
 
 def _theta_by_ratio(keys: Keys) -> Setting[float] | None:

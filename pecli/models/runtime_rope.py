@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from pecli.engine.named_values import NamedValues
+from pecli.engine.named_values import NamedValues, required
 from pecli.engine.runtimes import runtime_named
 from pecli.engine.runtimes.runtime import RuntimeProfile
 from pecli.engine.scalings.longrope import LongRope
@@ -79,7 +79,7 @@ def _count_rows(runtime: RuntimeProfile, rope: Rope, served: Served) -> int | No
     if rows is None and runtime.limits_to_context and served.context is not None:
         rows = served.context
         if rope.scaling == "linear":
-            rows = int(served.context * (rope.factor or 1))
+            rows = int(served.context * required(rope.factor))
     if not rows or rows >= served.length:
         return None
     return rows

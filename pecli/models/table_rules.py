@@ -6,6 +6,7 @@ from it.
 """
 
 import math
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, NamedTuple, TypeVar
@@ -84,8 +85,9 @@ def patch_count(keys: Keys) -> Setting[int]:
     # MoonViT states the rows and the columns of patches.
     rows = keys.whole_number("init_pos_emb_height")
     columns = keys.whole_number("init_pos_emb_width")
-    if rows is not None and columns is not None:
-        return computed(rows.value * columns.value, "{} · {}", rows, columns)
+    count_of_grid = derived(operator.mul, "{} · {}", rows, columns)
+    if count_of_grid is not None:
+        return count_of_grid
     grid = patch_grid(keys)
     # The text describes how it is computed: «(image_size // patch_size)²», as most images are square.
     patches_of_image = computed(math.prod(grid.value), "({})²", grid)
@@ -109,7 +111,7 @@ def _patches_of_video(frames: int, frames_per_tube: int, patches_of_frame: int) 
 
 def table_width(keys: Keys, names: tuple[str, ...]) -> Setting[int]:
     """Return the width of a table: that of the named keys, or else the model's."""
-    name = names[0] if names else "hidden_size"
+    name, *_ = (*names, "hidden_size")
     return keys.required(keys.whole_number(*names) or width_of(keys), f"width ({name})")
 
 
@@ -455,7 +457,7 @@ class AlibiRule(EncodingRule):
         The slopes of n heads are powers of 2^(−max_bias / n), with a max_bias of 8 in most models.
         """
         # MPT keeps `alibi_bias_max` with its other settings of attention.
-        attention = keys.section_or_empty("attn_config")
+        attention = keys.section("attn_config")
         max_bias = attention.number("alibi_bias_max")
         if max_bias is None:
             max_bias = keys.number_or(8.0, "alibi_bias_max")

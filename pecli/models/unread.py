@@ -27,10 +27,7 @@ TRAINING = re.compile(r"drop(out|ped)|loss|(eval|log|logging|save|checkpoint|val
 OTHER_MATTERS = frozenset(" ".join(stored("other_matters.json")).split())
 #: The names that transformers has for sizes, by names that other projects have for them. nanoGPT's
 #: `block_size` in a file of model_type gpt2 is no `n_positions`, which is then the class's 1024.
-SIZES_MEANT: dict[str, list[str]] = {}
-for _name, _elsewhere in stored("sizes_elsewhere.json").items():
-    for _word in _elsewhere.split():
-        SIZES_MEANT.setdefault(_word, []).append(_name)
+SIZES_MEANT: dict[str, str] = stored("sizes_elsewhere.json")
 #: Objects whose keys are about something else.
 OPAQUE = frozenset(
     (
@@ -174,7 +171,7 @@ def _defaulted_size(key: UnreadKey, usage: KeyUsage) -> str:
     """
     if key.full_name in usage.read or as_whole(key.value) is None:
         return ""
-    for name in SIZES_MEANT.get(key.name, ()):
+    for name in SIZES_MEANT.get(key.name, "").split():
         if key.section + name in usage.defaulted:
             return key.section + name
     return ""
@@ -213,9 +210,8 @@ class _Search:
         An object about positions that nothing has read is not searched, but reported as one key:
         one warning names a misspelled `rope_scalling`, instead of every key in it.
         """
-        is_object = isinstance(key.value, Mapping) and len(key.value) > 0
         is_one_unread_key = is_about_positions and key.full_name not in self.usage.read
-        return is_object and not is_one_unread_key
+        return isinstance(key.value, Mapping) and not is_one_unread_key
 
     def _keys_within(
         self, key: UnreadKey, keys: Keys, is_about_positions: bool, depth: int
@@ -270,5 +266,5 @@ class _Search:
 
     def _has_scheme(self, switch: re.Match[str]) -> bool:
         """Return True if the scheme that a switch is about was read."""
-        scheme = "alibi" if switch["scheme"] == "alibi" else "rope"
+        scheme = {"alibi": "alibi", "rope": "rope", "rotary": "rope"}[switch["scheme"]]
         return scheme in self.schemes

@@ -64,7 +64,7 @@ class FamilyLayout(NamedTuple):
             keys: The keys of the configuration.
             heads: The number of query heads.
         """
-        attention = keys.inner_or_empty("attn_config")  # MPT and DBRX have it there.
+        attention = keys.inner("attn_config")  # MPT and DBRX have it there.
         default = heads if self.kv_default == "heads" else self.kv_default
         return _whole(keys, self.kv_keys) or _whole(attention, self.kv_keys) or default
 

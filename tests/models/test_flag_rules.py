@@ -11,7 +11,6 @@ import math
 import re
 from typing import NamedTuple
 
-import numpy as np
 import pytest
 
 import pecli
@@ -90,12 +89,6 @@ SERVED = [
     Served("server.py --rope_freq_base 0"),
     Served("server.py --rope_freq_base 20000", base=2e4),
     Served("server.py --loader exllamav2 --alpha_value 2", base=ALPHA_2),
-    Served("server.py --loader transformers"),
-    # text-generation-webui passes one scaling on to transformers: the linear one counts.
-    Served("server.py --loader transformers --compress_pos_emb 2", fastest=2, slowest=2),
-    Served(
-        "server.py --loader transformers --compress_pos_emb 2 --alpha_value 4", fastest=2, slowest=2
-    ),
     Served("/set parameter num_ctx 4096"),
 ]
 
@@ -160,7 +153,7 @@ def test_cos_and_sin_have_the_attention_factor_of_the_server(served: Served) -> 
         ),
         (
             "llama-server --rope-scaling yarn --rope-scale 4 --yarn-attn-factor 0.5",
-            "--yarn-attn-factor has no effect with YaRN: llama.cpp computes it from the factor",
+            "--yarn-attn-factor 0.5 has no effect with YaRN: llama.cpp computes it",
         ),
         ("llama-server --rope-scale 0.5", "--rope-scale 0.5 speeds positions up by 2; 2 is meant"),
         ("exllamav2 -rs 0.5", "-rs 0.5 speeds positions up by 2; 2 is meant"),
@@ -194,72 +187,12 @@ def test_neutral_and_usual_values_of_flags_are_not_warned_of(flags: str) -> None
     assert pecli.load_model("llama-2-7b", flags).warnings == ()
 
 
-def test_the_transformers_loader_takes_alpha_for_the_factor_of_dynamic_scaling() -> None:
-    """text-generation-webui (server.py) passes --alpha_value to transformers as the factor of its
-    scaling «dynamic». The base of Llama 2, 10000, and its 4,096 positions stay; other loaders
-    multiply the base.
+def test_the_loader_transformers_is_refused() -> None:
+    """text-generation-webui passes --alpha_value to transformers as the factor of a dynamic scaling,
+    and to exllama as one of the base: its flags have another meaning beside this loader.
     """
-    encoding = rope_of("server.py --loader transformers --alpha_value 2")
-    assert encoding.parameters["scaling"] == "dynamic"
-    assert encoding.parameters["factor"] == 2
-    assert encoding.parameters["max_position_embeddings"] == 4096
-    assert encoding.parameters["base"] == 1e4
-
-
-def test_the_transformers_loader_computes_alpha_from_a_base_that_is_given() -> None:
-    """By modules/RoPE.py of text-generation-webui, --rope_freq_base 20000 is the factor
-    (20000 / 10000)^(63/64) of dynamic scaling, and the --alpha_value beside it does not count.
-    """
-    flags = "server.py --loader transformers --alpha_value 3 --rope_freq_base 20000"
-    encoding = rope_of(flags)
-    assert encoding.parameters["scaling"] == "dynamic"
-    assert encoding.parameters["factor"] == pytest.approx(2 ** (63 / 64))
-
-
-def test_the_transformers_loader_ignores_alpha_beside_compress_pos_emb() -> None:
-    """By modules/models.py of text-generation-webui, compress_pos_emb replaces the scaling of the
-    config, and alpha counts only without it. The expected frequencies are Llama 3.1's unscaled ones,
-    500000^(−2i/128), divided by 2; alpha would raise the base.
-    """
-    flags = "server.py --loader transformers --compress_pos_emb 2 --alpha_value 4"
-    encoding = pecli.load_model("llama-3.1-8b", flags).one()
-    unscaled = 500_000 ** (-np.arange(0, 128, 2) / 128)
-    np.testing.assert_allclose(encoding.inverse_frequencies(), unscaled / 2, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("flags", "problem"),
-    [
-        ("--alpha_value 4 --compress_pos_emb 2", "--alpha_value has no effect: the loader"),
-        ("--rope_freq_base 1e6 --compress_pos_emb 2", "--rope_freq_base has no effect: the loader"),
-        ("--rope_freq_base 1e6", "--rope_freq_base has no effect: the loader transformers takes a"),
-        (
-            "--alpha_value 4",
-            "--alpha_value with the loader transformers replaces the model's own scaling (ntk, "
-            "factor 1000)",
-        ),
-        (
-            "--compress_pos_emb 2",
-            "--compress_pos_emb replaces the model's own scaling (ntk, factor 1000)",
-        ),
-    ],
-)
-def test_a_warning_names_what_the_transformers_loader_drops(flags: str, problem: str) -> None:
-    """text-generation-webui passes one rope_scaling to transformers, instead of that of config.json.
-    Hunyuan's config has an NTK alpha of 1000.
-    """
-    model = pecli.load_model("hunyuan-7b", f"server.py --loader transformers {flags}")
-    assert model.flags is not None
-    sentences = [warning.text for warning in model.flags.warnings]
-    assert any(sentence.startswith(problem) for sentence in sentences)
-
-
-def test_an_alpha_of_1_leaves_the_scaling_of_the_model_with_the_transformers_loader() -> None:
-    """1 is the default of text-generation-webui's --alpha_value, and means that none is given. Hunyuan
-    7B's config has NTK scaling, which stays.
-    """
-    flags = "server.py --loader transformers --alpha_value 1"
-    assert pecli.load_model("hunyuan-7b", flags).one().parameters["scaling"] == "ntk"
+    with pytest.raises(pecli.ParameterError, match="not described; write rope_scaling into"):
+        pecli.load_model("llama-2-7b", "server.py --loader transformers --alpha_value 2")
 
 
 WITHOUT_CONTEXT = {
@@ -270,25 +203,10 @@ WITHOUT_CONTEXT = {
 }
 
 
-@pytest.mark.parametrize(
-    ("flags", "name"),
-    [
-        pytest.param(
-            "server.py --loader transformers --alpha_value 2",
-            "max_position_embeddings",
-            id="text-generation-webui",
-        ),
-        pytest.param("exllamav2 -ry 4", "original_max_position_embeddings", id="exllamav2"),
-    ],
-)
-def test_a_model_that_states_no_context_is_scaled_from_2048_positions(
-    flags: str, name: str
-) -> None:
-    """2048 is the default of max_seq_len in exllamav2's config.py. The scalings are dynamic by 2 and
-    YaRN by 4, whose parameter for the model's own context is called `name`.
-    """
-    encoding = pecli.load_model(WITHOUT_CONTEXT, flags).one()
-    assert encoding.parameters[name] == 2048
+def test_a_model_that_states_no_context_is_scaled_from_2048_positions() -> None:
+    """2048 is the default of max_seq_len in exllamav2's config.py. The scaling is YaRN by 4."""
+    encoding = pecli.load_model(WITHOUT_CONTEXT, "exllamav2 -ry 4").one()
+    assert encoding.parameters["original_max_position_embeddings"] == 2048
 
 
 @pytest.mark.parametrize(

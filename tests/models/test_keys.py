@@ -79,8 +79,6 @@ def test_a_list_that_is_no_height_and_width_is_refused(value: list[int]) -> None
 def test_the_source_of_a_value_in_a_nested_object_is_the_full_path_of_its_key() -> None:
     """Reports show the source, so that users find the key."""
     inner = Keys({"text_config": {"head_dim": 64}}, "f").section("text_config")
-    assert inner is not None
-
     size = inner.whole_number("head_dim")
     assert size is not None
     assert size.source == "text_config.head_dim"

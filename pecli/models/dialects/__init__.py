@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TypeGuard
 
 from pecli.engine.named_values import NamedValues, without_none
 from pecli.models.consistency import inconsistencies
@@ -42,7 +41,8 @@ class Dialect:
             `model.arch`.
         model_types: Model types that a file may have; any for None. A file without a model type
             always fits.
-        project: The project's name in projects.json, for the module renamed_keys.
+        arguments: Further arguments of its function `read`: for the module renamed_keys, the
+            project's name in projects.json.
     """
 
     module: str
@@ -50,8 +50,8 @@ class Dialect:
     has_one: tuple[frozenset[str], ...] = ()
     lacks: frozenset[str] = frozenset()
     inside: str = ""
-    model_types: tuple[str, ...] | None = ()
-    project: str = ""
+    model_types: Sequence[str] | None = ()
+    arguments: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, row: NamedValues) -> "Dialect":
@@ -60,16 +60,14 @@ class Dialect:
         `{"module": "mlc", "has_one": [["model_config", "position_embedding_base"]],
         "model_types": null}` is read by mlc.py: files that have one of two keys.
         """
-        model_types = row.get("model_types", ())
-        accepts_any_type = model_types is None
         return cls(
             module=row["module"],
             has=frozenset(row.get("has", ())),
             has_one=tuple(frozenset(group) for group in row.get("has_one", ())),
             lacks=frozenset(row.get("lacks", ())),
             inside=row.get("inside", ""),
-            model_types=None if accepts_any_type else tuple(model_types),
-            project=row.get("project", ""),
+            model_types=row.get("model_types", ()),
+            arguments=tuple(row.get("arguments", ())),
         )
 
     def matches(self, config: Mapping[str, object]) -> bool:
@@ -83,17 +81,13 @@ class Dialect:
     def _recognises(self, values: Mapping[str, object]) -> bool:
         """Return True if an object has the keys of the dialect; a null counts as absent."""
         names = {plain_name(name) for name in without_none(values)}
-        has_all = self.has <= names
-        has_forbidden = bool(self.lacks & names)
-        if not has_all or has_forbidden:
-            return False
-        return all(group & names for group in self.has_one)
+        has_all = self.has <= names and self.lacks.isdisjoint(names)
+        return has_all and all(group & names for group in self.has_one)
 
     def read(self, keys: Keys) -> ParsedEncodings:
         """Return the encodings by the rules of the dialect's module, which is imported now."""
         module = import_module(f"{__name__}.{self.module}")
-        arguments = [self.project] if self.project else []
-        parsed: ParsedEncodings = module.read(keys, *arguments)
+        parsed: ParsedEncodings = module.read(keys, *self.arguments)
         return parsed
 
 
@@ -132,7 +126,7 @@ def read_object(
         length_key="max_position_embeddings",
         scaling_key="rope_scaling",
     )
-    _mark_names_in_file(keys)
+    keys.mark_names_in_file()
     # Unread keys are reported last, after all others were read.
     warnings += unread_keys(keys, {encoding.scheme for encoding in encodings})
     return ModelEncodings(
@@ -161,23 +155,9 @@ def _window(objects: Sequence[Keys]) -> int | None:
     return _first_positive(objects, WINDOWS)
 
 
-def _mark_names_in_file(keys: Keys) -> None:
-    """Record keys that come from flags as read under the names that they have in the file.
-
-    A key that was read as `--hf-overrides.rope_parameters.factor` is `rope_parameters.factor`.
-    """
-    for name, origin in keys.origins.items():
-        flag = origin.source
-        for source in tuple(keys.usage.read):
-            is_of_flag = source == flag or source.startswith(f"{flag}.")
-            if is_of_flag:
-                keys.usage.read.add(name + source.removeprefix(flag))
-
-
 def _objects_of(keys: Keys) -> list[Keys]:
     """Return the keys of the file, and those of the objects that may hold a language model."""
-    inner_objects = [keys.inner(name) for name in (*TEXTS, *INSIDE)]
-    return [keys, *filter(None, inner_objects)]
+    return [keys, *(keys.inner(name) for name in (*TEXTS, *INSIDE))]
 
 
 def _layer_types(objects: Sequence[Keys], model_type: str | None) -> tuple[str, ...]:
@@ -187,9 +167,8 @@ def _layer_types(objects: Sequence[Keys], model_type: str | None) -> tuple[str, 
         if types:
             return tuple(types)
     pattern = _pattern(objects, model_type)
-    if not pattern:
-        return ()
-    return pattern * (MAX_LAYERS // len(pattern))
+    repetitions = MAX_LAYERS // max(1, len(pattern))
+    return pattern * repetitions
 
 
 def _pattern(objects: Sequence[Keys], model_type: str | None) -> tuple[str, ...]:
@@ -201,14 +180,10 @@ def _pattern(objects: Sequence[Keys], model_type: str | None) -> tuple[str, ...]
     for keys in objects:
         for name in PATTERNS:
             period = keys.data.get(name)
-            if _is_period(period):
+            if isinstance(period, int) and 0 < period < MAX_LAYERS:
                 return (*[SLIDING] * (period - 1), FULL)
     letters = {"F": FULL, "S": SLIDING}
     return tuple(letters[letter] for letter in family_of(model_type).pattern)
-
-
-def _is_period(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and 0 < value < MAX_LAYERS
 
 
 def _first_positive(objects: Sequence[Keys], names: Sequence[str]) -> int | None:
@@ -223,10 +198,10 @@ def _first_positive(objects: Sequence[Keys], names: Sequence[str]) -> int | None
     """
     for keys in objects:
         for name in names:
-            value = keys.data.get(name)
-            if _is_positive(value):
-                _mark_repetitions_as_read(objects, names, value)
-                return value
+            number = keys.data.get(name)
+            if isinstance(number, int) and number > 0:
+                _mark_repetitions_as_read(objects, names, number)
+                return number
     return None
 
 
@@ -235,7 +210,3 @@ def _mark_repetitions_as_read(objects: Sequence[Keys], names: Sequence[str], num
     for keys in objects:
         repetitions = [name for name in names if keys.data.get(name) == number]
         keys.mark_as_read(*repetitions)
-
-
-def _is_positive(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and value > 0

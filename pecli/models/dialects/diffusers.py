@@ -17,7 +17,16 @@ from pecli.models.dialects import renamed_keys
 from pecli.models.encoding import Encoding, Grid, ParsedEncodings
 from pecli.models.families import INTERLEAVED
 from pecli.models.heads import head_size
-from pecli.models.keys import ClassDefaults, Keys, Setting, computed, origins_of, values_of
+from pecli.models.keys import (
+    ClassDefaults,
+    Keys,
+    Setting,
+    Settings,
+    computed,
+    derived,
+    origins_of,
+    values_of,
+)
 from pecli.models.table_rules import encoding_of, implied_by_family
 
 DEFAULT_BASE = 10000.0
@@ -84,10 +93,8 @@ def _reason_for_no_encoding(keys: Keys, class_name: str) -> str:
 
 def _classes_without_positions() -> set[str]:
     """Return the names of diffusers.json's list `without`, each line of which has several."""
-    names: set[str] = set()
-    for line in stored("dialects/diffusers.json")["without"]:
-        names.update(line.split())
-    return names
+    lines = stored("dialects/diffusers.json")["without"]
+    return set(" ".join(lines).split())
 
 
 def _size(keys: Keys, name: str) -> Setting[int]:
@@ -116,7 +123,7 @@ def _axial_rope(keys: Keys, row: NamedValues) -> Encoding:
     channels = _channels_of_axes(keys, row["style"], row["axes"])
     count = len(channels.by_axis.value)
     style = _style_by_axes(row["style"], count)
-    grid: dict[str, Setting[object]] = {
+    grid: dict[str, Setting[object] | None] = {
         "axes": implied_by_family(count),
         "axis_channels": channels.by_axis,
     }
@@ -151,16 +158,15 @@ def _style_by_axes(style: str, count: int) -> str:
     return style
 
 
-def _style_options(keys: Keys, row: NamedValues) -> dict[str, Setting[object]]:
+def _style_options(keys: Keys, row: NamedValues) -> Settings:
     """Return the numbers of a style that the configuration gives: its `grid_base` and
     `axis_factors`.
     """
-    options: dict[str, Setting[object]] = {}
-    for option in ("grid_base", "axis_factors"):
-        numbers = keys.numbers(row[option]) if option in row else None
-        if numbers is not None:
-            options[option] = numbers.with_value(tuple(numbers.value))
-    return options
+    return {
+        option: derived(tuple, "{}", keys.numbers(row[option]))
+        for option in ("grid_base", "axis_factors")
+        if option in row
+    }
 
 
 def _channels_of_axes(keys: Keys, style: str, axes_key: str) -> AxisChannels:

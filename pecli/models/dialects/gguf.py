@@ -29,9 +29,11 @@ from pecli.models.keys import (
     Origin,
     Setting,
     Settings,
+    as_whole,
     computed,
     derived,
     nonzero,
+    other_than_one,
     setting_from_key,
     value_of,
 )
@@ -53,6 +55,8 @@ SHORT_TENSOR = "rope_factors_short.weight"
 ARCHITECTURES = {
     rule: frozenset(names.split()) for rule, names in stored("dialects/gguf.json").items()
 }
+#: Architectures whose sliding layers have no scaling, whatever their base is.
+UNSCALED_SLIDING = ARCHITECTURES["own_sliding"] | ARCHITECTURES["unscaled_sliding"]
 #: Architectures that llama.cpp gives ALiBi without a key for it.
 ALIBI = ("bloom", "jina-bert-v2", "refact")
 #: The model of 7B has 32 blocks.
@@ -155,24 +159,14 @@ def _warnings_about_unread_keys(model: Model, encodings: list[Encoding]) -> list
 
     `model.keys` records what is read. Therefore this must follow the reading of the encodings.
     """
-    _mark_log_keys_under_gguf_names(model.keys)
+    model.keys.mark_names_in_file()
     schemes = {encoding.scheme for encoding in encodings}
     return unread_keys(_keys_of_model(model), schemes)
 
 
-def _mark_log_keys_under_gguf_names(keys: Keys) -> None:
-    """Record keys that were read from lines of a log as read under their names in a .gguf."""
-    for name, origin in keys.origins.items():
-        if origin.source in keys.usage.read:
-            keys.usage.read.add(keys.prefix + name)
-
-
 def _window(keys: Keys) -> int | None:
     """Return the window of sliding attention; a list, with one number per layer, counts as none."""
-    window = keys.data.get("attention.sliding_window")
-    if isinstance(window, int) and window > 0:
-        return window
-    return None
+    return as_whole(keys.data.get("attention.sliding_window"))
 
 
 def _keys_of_model(model: Model) -> Keys:
@@ -247,28 +241,28 @@ def factor_frequencies(path: str) -> dict[str, Table]:
     two such tensors, for short and for long contexts. Most files have none: the result is empty.
     """
     header = header_of(path)
-    divisors_by_tensor: dict[str, list[float]] = {}
+    tables = {}
     for tensor_name in (ROPE_FREQS_TENSOR, SHORT_TENSOR, LONG_TENSOR):
         divisors = header.numbers(tensor_name)
         if divisors:
-            divisors_by_tensor[tensor_name] = divisors
-    if not divisors_by_tensor:
-        return {}
-    keys = _model_of(header, path).keys
-    base = keys.number_or(DEFAULT_BASE, "rope.freq_base").value
-    sizes = _head_sizes(keys)
-    rotary_dim = keys.required(sizes.rotary or sizes.size, "rope.dimension_count").value
-    linear_factor = _factor_beside_tensors(keys)
-    tables = {}
-    for tensor_name, stored_divisors in divisors_by_tensor.items():
-        # A linear scaling beside the tensor divides all frequencies once more.
-        divisors = _times_factor(stored_divisors, linear_factor)
-        tables[tensor_name] = _divided_frequencies(tensor_name, base, rotary_dim, divisors)
+            keys = _model_of(header, path).keys
+            tables[tensor_name] = _divided_frequencies(tensor_name, keys, divisors)
     return tables
 
 
-def _divided_frequencies(name: str, base: float, dim: int, divisors: list[float]) -> Table:
-    """Return the frequencies base^(−2i/dim) of a head, each divided by a number."""
+def _divided_frequencies(name: str, keys: Keys, stored_divisors: list[float]) -> Table:
+    """Return the frequencies base^(−2i/dim) of a head, each divided by a number.
+
+    Args:
+        name: The name of the tensor that holds the divisors.
+        keys: The keys of the file, which state the base and the rotary dimension.
+        stored_divisors: A divisor per frequency.
+    """
+    base = keys.number_or(DEFAULT_BASE, "rope.freq_base").value
+    sizes = _head_sizes(keys)
+    dim = keys.required(sizes.rotary or sizes.size, "rope.dimension_count").value
+    # A linear scaling beside the tensor divides all frequencies once more.
+    divisors = _times_factor(stored_divisors, _factor_beside_tensors(keys))
     pairs = np.arange(len(divisors))
     # A divisor of 0 makes its frequency infinite.
     with np.errstate(divide="ignore"):
@@ -412,9 +406,9 @@ def _family(model: Model, *, has_sections: bool) -> ModelFamily:
     if model.is_known:
         name = f"ggml's rope type of {model.architecture}"
     is_normal = model.follows("neighbours") and not has_sections
-    is_unscaled = model.follows("own_sliding") or model.follows("unscaled_sliding")
     layout = INTERLEAVED if is_normal else HALVES
-    return ModelFamily(name, layout=layout, scales_all_layers=not is_unscaled)
+    scales_all_layers = model.architecture not in UNSCALED_SLIDING
+    return ModelFamily(name, layout=layout, scales_all_layers=scales_all_layers)
 
 
 def _mrope_sections(model: Model) -> Settings:
@@ -526,8 +520,8 @@ def _factor_beside_tensors(keys: Keys) -> Setting[float] | None:
         FileError: The factor belongs to YaRN, which divides each frequency by another number.
     """
     scaling_type = keys.word_or("linear", "rope.scaling.type")
-    factor = _stated_factor(keys)
-    if factor is None or factor.value == 1 or scaling_type.value == "none":
+    factor = other_than_one(_stated_factor(keys))
+    if factor is None or scaling_type.value == "none":
         return None
     if scaling_type.value == "yarn":
         problem = f"{scaling_type.source} is 'yarn', and a tensor divides the frequencies as well"
@@ -721,7 +715,5 @@ def _mscale_all_dim(architecture: str, log_multiplier: float) -> float:
     It is the same number, except for DeepSeek, whose converters write 0.1 · mscale_all_dim: the
     multiplier 0.0707, which as a float32 is 0.07069999724, stands for 0.707.
     """
-    mscale_all_dim = log_multiplier
-    if architecture.startswith("deepseek"):
-        mscale_all_dim *= 10
-    return round(mscale_all_dim, FLOAT32_DIGITS)
+    per_unit = 10 if architecture.startswith("deepseek") else 1
+    return round(per_unit * log_multiplier, FLOAT32_DIGITS)

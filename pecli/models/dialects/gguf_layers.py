@@ -1,6 +1,6 @@
 """Layers that llama.cpp leaves unrotated: its code has them, and few keys of a file state them."""
 
-from pecli.models.keys import Keys, Setting, Settings, value_of
+from pecli.models.keys import Keys, Setting, Settings, as_whole, value_of
 
 EVERY_FOURTH = frozenset({"afmoe", "llama4", "smollm3"})
 """Architectures whose layers 3, 7, 11, … are not rotated."""
@@ -107,6 +107,6 @@ def _sliding_layers(keys: Keys, architecture: str, count: int) -> list[bool]:
     pattern = keys.data.get(PATTERN)
     if isinstance(pattern, list) and len(pattern) >= count:
         return [bool(flag) for flag in pattern[:count]]
-    period = pattern if isinstance(pattern, int) and pattern > 0 else USUAL_PERIOD
+    period = as_whole(pattern) or USUAL_PERIOD
     place_of_full = 0 if architecture in FULL_FIRST else period - 1
     return [layer % period != place_of_full for layer in range(count)]

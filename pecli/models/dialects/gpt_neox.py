@@ -25,18 +25,18 @@ def read(keys: Keys) -> ParsedEncodings:
     The kind is rotary, none, or one that a rule reads, such as ALiBi. Without the key, GPT-NeoX adds
     a learned table.
     """
-    keys, warnings = plain_keys(keys)
+    keys = plain_keys(keys)
+    warnings = []
     rules_by_kind = project_rules("gpt-neox")
     kind = keys.word_or("learned", "pos_emb")
     keys.require_one_of(kind, *rules_by_kind, "rotary", "none")
     if kind.value == "rotary":
-        rope = ropes_by_hugging_face_rules(
+        return ropes_by_hugging_face_rules(
             keys, ModelFamily("GPT-NeoX"), shared_names=NAMES_SHARED_WITH_HUGGING_FACE
         )
-        return rope.with_earlier_warnings(warnings)
     if kind.value == "none":
-        warnings.append(f"{kind.source} is none: the model has no positional encoding")
-        return ParsedEncodings(encodings=[], warnings=warnings)
+        warning = f"{kind.source} is none: the model has no positional encoding"
+        return ParsedEncodings(encodings=[], warnings=[warning])
     if "pos_emb" not in keys:
         warnings.append("pos_emb is not given: GPT-NeoX then adds a learned table")
     rule = _with_padding_rows_of_opt(rules_by_kind[kind.value], keys)

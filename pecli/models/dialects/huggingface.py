@@ -120,23 +120,15 @@ def _reason_for_no_encoding(part: ModelPart, rule: EncodingRule | None) -> str:
     if path is not None:
         return f"{path.source} is {quoted(path.value)}, whose config.json says what it has"
     # torchtune and Hydra name the class or the function that makes the model.
-    code = part.keys.inner_or_empty("model").word("_component_", "_target_")
-    is_known_model = rule is not None
-    if is_known_model and code is None:
+    code = part.keys.inner("model").word("_component_", "_target_")
+    if code is not None:
+        return f"{code.source} is {quoted(code.value)}, whose code says what it has"
+    if rule is not None:
         return "the model has none"
     reason = "no key that is read here names one"
-    if code is not None:
-        reason = f"{code.source} is {quoted(code.value)}, whose code says what it has"
-    if is_known_model:
-        return reason
-    return reason + _clause_on_unknown_type(part)
-
-
-def _clause_on_unknown_type(part: ModelPart) -> str:
-    """Return «, and model_type 'x' is unknown» if it is; empty if it is known or missing."""
-    if not part.model_type or family_of(part.model_type, vision=part.vision).is_known:
-        return ""
-    return f", and model_type {part.model_type[:60]!r} is unknown"
+    if part.model_type and not family_of(part.model_type, vision=part.vision).is_known:
+        reason += f", and model_type {part.model_type[:60]!r} is unknown"
+    return reason
 
 
 def _path_of_text_model(keys: Keys) -> Setting[str] | None:
@@ -363,7 +355,7 @@ def _has_rotary_keys(keys: Keys, named_encoding: Setting[str]) -> bool:
 
 def _attends_with_rope(keys: Keys) -> bool:
     """Return True if MPT's or DBRX's settings of attention have rope."""
-    attention = keys.inner_or_empty("attn_config")
+    attention = keys.inner("attn_config")
     return attention.has_any("rope_theta") or attention.data.get("rope") is True
 
 
@@ -495,7 +487,7 @@ def _states_alibi(keys: Keys, word: str) -> bool:
 
     MosaicBERT's file has only that length, `alibi_starting_size`.
     """
-    attention = keys.inner_or_empty("attn_config")
+    attention = keys.inner("attn_config")
     flag = keys.flag("alibi", "use_alibi") or attention.flag("alibi")
     if word == "alibi" or value_of(flag):
         return True

@@ -52,7 +52,7 @@ def _scaling(keys: Keys) -> Settings:
     """
     adjustments = keys.section("rope_adjustments")
     ratio = keys.number_or(1.0, "rope_condense_ratio")
-    if adjustments is not None:
+    if adjustments:
         return _scaling_of_adjustments(adjustments)
     if ratio.value != 1:
         return linear_scaling(ratio)

@@ -53,7 +53,9 @@ KEYS = {
 #: Layouts by ggml's rope types: 0 is NORM, 2 is NEOX, 8 is MROPE, 40 is IMROPE.
 LAYOUTS = {"0": INTERLEAVED, "2": HALVES, "8": HALVES, "40": HALVES}
 #: Keys that every architecture has, and whose names begin with it: `gemma3.context_length`.
-WITH_ARCHITECTURE = re.compile(r"([\w-]+)\.(?:context_length|rope\.\w+|attention\.head_count)")
+WITH_ARCHITECTURE = re.compile(
+    r"^([\w-]+)\.(?:context_length|rope\.\w+|attention\.head_count)$", re.MULTILINE
+)
 UNKNOWN = "unknown"
 #: Lines that begin a model: the loader's, or the first of `print_info` in a log without it.
 BEGINNINGS = (re.compile("loaded meta data with"), re.compile(r"print_info: +arch +="))
@@ -100,8 +102,7 @@ def parse_log(data: bytes) -> LoadLog:
     The log repeats the keys of the .gguf file in `- kv` lines. The numbers that llama.cpp computes
     with are in `print_info` lines, and replace them.
     """
-    all_lines = data.decode("utf-8", "replace").splitlines()
-    log = "\n".join(_lines_of_first_model(all_lines))
+    log = _part_of_first_model(data.decode("utf-8", "replace"))
     values_of_file = _values_of_kv_lines(log)
     print_info = _texts_of_print_info(log)
     architecture = print_info.get("arch") or _stored_architecture(values_of_file)
@@ -145,21 +146,19 @@ def _stored_architecture(stored: MutableValues) -> str:
     named = stored.get("general.architecture")
     if isinstance(named, str):
         return named
-    for key in stored:
-        match = WITH_ARCHITECTURE.fullmatch(key)
-        if match is not None:
-            return match[1]
-    return UNKNOWN
+    names_in_keys: list[str] = WITH_ARCHITECTURE.findall("\n".join(stored))
+    architecture, *_ = (*names_in_keys, UNKNOWN)
+    return architecture
 
 
-def _lines_of_first_model(lines: list[str]) -> list[str]:
-    """Return the lines up to the second model, such as the draft model of a server."""
+def _part_of_first_model(log: str) -> str:
+    """Return the log up to the second model, such as the draft model of a server."""
     for mark in BEGINNINGS:
-        beginnings = [number for number, line in enumerate(lines) if mark.search(line)]
+        beginnings = [match.start() for match in mark.finditer(log)]
         if beginnings:
-            ends = [*beginnings[1:], len(lines)]  # A model ends where the next one begins.
-            return lines[: ends[0]]
-    return lines
+            ends = [*beginnings[1:], len(log)]  # A model ends where the next one begins.
+            return log[: ends[0]]
+    return log
 
 
 def _values_of_kv_lines(log: str) -> MutableValues:

@@ -37,10 +37,8 @@ def read(keys: Keys) -> ParsedEncodings:
     hyphens in their names.
     """
     inner = keys.inner_or_self("model", "MODEL_ARGS")
-    plain, warnings = plain_keys(keys if "num_attention_heads" in keys else inner)
-    model_name = str(keys.data.get("name"))
-    parsed = _read_plain(plain, model_name)
-    return parsed.with_earlier_warnings(warnings)
+    plain = plain_keys(keys if "num_attention_heads" in keys else inner)
+    return _read_plain(plain, model_name=str(keys.data.get("name")))
 
 
 def _read_plain(keys: Keys, model_name: str) -> ParsedEncodings:

@@ -62,7 +62,7 @@ def read(keys: Keys) -> ParsedEncodings:
 
 def _with_beta_of_queries(ropes: ParsedEncodings, keys: Keys) -> ParsedEncodings:
     """Return encodings with the beta by which queries grow with their positions (Ministral 3)."""
-    scaling = keys.section_or_empty("llama_4_scaling")
+    scaling = keys.section("llama_4_scaling")
     beta = scaling.number("beta")
     if beta is None:
         return ropes
@@ -79,11 +79,11 @@ def _scaling_of_params(keys: Keys) -> Settings:
     """
     llama3 = llama3_scaling(
         keys,
-        factor=("rope_scale_factor", "rope_scaling_factor"),
+        factor="rope_scale_factor rope_scaling_factor",
         high_freq_factor="rope_high_freq_factor",
     )
     yarn = keys.section("yarn")
-    if yarn is None:
+    if not yarn:
         return llama3
     scaling = values_by_hugging_face_name(
         yarn,
@@ -111,7 +111,7 @@ def _encodings_of_tower(keys: Keys, name: str, model_type: str) -> ParsedEncodin
         model_type: The type of the tower in transformers.
     """
     inner = keys.inner(name)
-    if inner is None:
+    if not inner:
         return ParsedEncodings(encodings=[], warnings=[])
     config = {"vision_config": {"model_type": model_type, **inner.data}}
     origins = {"vision_config": origin_at(name)}

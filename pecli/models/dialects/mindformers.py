@@ -85,6 +85,6 @@ def _scaling_settings(model_keys: Keys) -> Settings:
         return linear_scaling(factor)
     # LINEAR, LLAMA3 and YARN are Hugging Face's types `linear`, `llama3` and `yarn`.
     rope_type = method.with_value(method.value.lower())
-    scaling_keys = model_keys.inner_or_empty("scaling_factor")
+    scaling_keys = model_keys.inner("scaling_factor")
     scaling = {name: scaling_keys.value(name) for name in SCALING_NAMES}
     return {"rope_type": rope_type, **scaling}

@@ -49,11 +49,11 @@ def read(keys: Keys) -> ParsedEncodings:
     block_keys = model_keys.inner_or_self("block")
     attention_keys = block_keys.inner_or_self("attention", "sequence_mixer")
     rope_keys = attention_keys.inner("rope")
-    if rope_keys is None:
+    if not rope_keys:
         no_rope = "the block of the model has no rope"
         warning = f"{no_rope}, and OLMo-core has no other positional encoding"
         return ParsedEncodings(encodings=[], warnings=[warning])
-    scaling = _scaling_settings(rope_keys.inner_or_empty("scaling"))
+    scaling = _scaling_settings(rope_keys.inner("scaling"))
     rope_keys = with_defaults(rope_keys, "OLMo-core's RoPEConfig")
     # Layers that differ from the block are reported, not read.
     warnings = [

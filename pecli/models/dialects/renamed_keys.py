@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from pecli.engine.named_values import NamedValues
+from pecli.engine.named_values import NamedValues, without_none
 from pecli.models.data import nonempty, stored, value_at
 from pecli.models.dialects import huggingface
 from pecli.models.dialects.translation import (
@@ -45,11 +45,9 @@ class ScalingNames:
         file with `scaling_factor: 4` has linear scaling by 4. Without the key it has no scaling.
         """
         section = keys.at(self.section)
-        from_file: dict[str, Setting[object]] = {}
-        for name, place in self.names.items():
-            setting = section.value_at(place)
-            if setting is not None:
-                from_file[name] = setting
+        from_file = without_none(
+            {name: section.value_at(place) for name, place in self.names.items()}
+        )
         if not from_file:
             return {}
         from_code = {

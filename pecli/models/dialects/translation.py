@@ -61,21 +61,14 @@ def _with_only(keys: Keys, names: tuple[str, ...]) -> Keys:
     return replace(keys, data=data, defaults=NO_CLASS)
 
 
-def values_by_hugging_face_name(
-    keys: Keys, **names: str | tuple[str, ...]
-) -> dict[str, Setting[object] | None]:
+def values_by_hugging_face_name(keys: Keys, **names: str) -> dict[str, Setting[object] | None]:
     """Return settings by Hugging Face's names, read from the names that a project has for them.
 
     `values_by_hugging_face_name(keys, rope_theta="rotary_base")` is `{"rope_theta": …}` with the
-    value of the key `rotary_base`; None if it is absent. Of several names, the first that is present
-    counts.
+    value of the key `rotary_base`; None if it is absent. Of several names, which blanks separate,
+    the first that is present counts.
     """
-    settings = {}
-    for name, project_names in names.items():
-        if isinstance(project_names, str):
-            project_names = (project_names,)
-        settings[name] = keys.value(*project_names)
-    return settings
+    return {name: keys.value(*words.split()) for name, words in names.items()}
 
 
 def with_defaults(keys: Keys, name: str) -> Keys:
@@ -83,9 +76,7 @@ def with_defaults(keys: Keys, name: str) -> Keys:
     return replace(keys, defaults=ClassDefaults(name, stored("dialects/defaults.json")[name]))
 
 
-def llama3_scaling(
-    keys: Keys, flag: str = "use_scaled_rope", **names: str | tuple[str, ...]
-) -> Settings:
+def llama3_scaling(keys: Keys, flag: str = "use_scaled_rope", **names: str) -> Settings:
     """Return Llama 3.1's scaling if a flag such as `use_scaled_rope` requests it; else nothing.
 
     Its numbers are constants of Meta's code, such as a factor of 8. In some projects, keys replace

@@ -14,11 +14,8 @@ from pecli.models.flags.flag_findings import EncodingsWithFlags, Findings
 from pecli.models.flags.ggml import apply_ggml_flags, apply_koboldcpp_flags
 from pecli.models.flags.overrides import apply_overrides
 from pecli.models.flags.servers import Meaning, ReadFlag, Server, bare_names, server_of
-from pecli.models.flags.values import FlagSettings, replaced_keys, settings_of
+from pecli.models.flags.values import NO_KEYS, FlagSettings, settings_of
 from pecli.models.key_names import ORIGINAL
-
-#: Scalings that serve any length: their frequencies follow it.
-UNLIMITED = ("dynamic",)
 
 
 def apply_flags(model: ModelEncodings, config: NamedValues | None, text: str) -> ModelEncodings:
@@ -68,35 +65,16 @@ def _with_report(
         warnings=tuple(findings.warnings),
         notes=tuple(findings.notes),
     )
-    # Flags that replace keys of the configuration may lead to other warnings about it, or to none.
-    warnings_about_config = model.warnings if applied.warnings is None else applied.warnings
     warnings_about_flags = [warning.text for warning in findings.warnings]
-    warnings = [*warnings_about_config, *warnings_about_flags]
+    warnings = [*applied.warnings, *warnings_about_flags]
     return replace(
         model,
         encodings=applied.encodings,
         context=applied.context,
         warnings=tuple(dict.fromkeys(warnings)),
-        notes=_notes_that_stay(model, applied, server),
+        notes=applied.notes,
         flags=report,
     )
-
-
-def _notes_that_stay(
-    model: ModelEncodings, applied: EncodingsWithFlags, server: Server
-) -> tuple[str, ...]:
-    """Return the notes of a model that are still true with flags.
-
-    All notes are about keys of config.json, which servers of .gguf files (llama.cpp, koboldcpp,
-    Ollama) do not read. A note may state that the base is only in `rope_theta`, where transformers 5 does not look. It is
-    no longer true if a flag also states the base within `rope_parameters`. Notes that only the flags
-    cause are left out, because warnings report them.
-    """
-    if server.reads_gguf:
-        return ()
-    if applied.notes is None:
-        return model.notes
-    return tuple(note for note in model.notes if note in applied.notes)
 
 
 def _apply_by_engine(
@@ -154,22 +132,29 @@ def _warn_of_smaller_base(
     """
     if any(warning.problem is FlagProblem.BASE_LOST for warning in findings.warnings):
         return
-    model_ropes = {rope.layer_type: rope for rope in model.ropes()}
-    for encoding in applied.encodings:
-        before = model_ropes.get(encoding.layer_type)
-        if before is not None and encoding.is_rope_of_text:
-            _compare_bases(before, encoding, findings)
+    for before, after in _ropes_before_and_after(model, applied.encodings):
+        base_before = before.parameters["base"]
+        base_after = after.parameters["base"]
+        if base_after < base_before:
+            source = after.sources["base"]
+            bases = f"{source} replaces the model's base {base_before:.10g} by {base_after:.10g}"
+            reason = "pairs turn faster than in training; only a larger base stretches a context"
+            findings.warn(FlagProblem.BASE_LOST, f"{bases}: {reason}")
 
 
-def _compare_bases(before: Encoding, after: Encoding, findings: Findings) -> None:
-    """Add a warning if the base of rotary layers is smaller with flags than without."""
-    base_before = before.parameters["base"]
-    base_after = after.parameters["base"]
-    if base_after < base_before:
-        source = after.sources["base"]
-        bases = f"{source} replaces the model's base {base_before:.10g} by {base_after:.10g}"
-        reason = "pairs turn faster than in training; only a larger base stretches a context"
-        findings.warn(FlagProblem.BASE_LOST, f"{bases}: {reason}")
+def _ropes_before_and_after(
+    model: ModelEncodings, encodings: Sequence[Encoding]
+) -> list[tuple[Encoding, Encoding]]:
+    """Return the rotary encodings of a model without and with flags, by layer type.
+
+    A layer type that only flags make has the same encoding twice.
+    """
+    ropes_of_model = {rope.layer_type: rope for rope in model.ropes()}
+    return [
+        (ropes_of_model.get(encoding.layer_type, encoding), encoding)
+        for encoding in encodings
+        if encoding.is_rope_of_text
+    ]
 
 
 def _warn_of_long_context(
@@ -215,7 +200,9 @@ def _longest_context_in_words(longest_context: float, trained: int) -> str:
 
 def _states_context(settings: FlagSettings) -> bool:
     """Return True if flags also replace the trained context that the model states."""
-    keys = [*replaced_keys(settings, Meaning.CONFIG), *replaced_keys(settings, Meaning.METADATA)]
+    config = settings.get(Meaning.CONFIG, NO_KEYS).value
+    metadata = settings.get(Meaning.METADATA, NO_KEYS).value
+    keys = (*config, *metadata)
     return any(key.endswith(("max_position_embeddings", "context_length")) for key in keys)
 
 
@@ -227,10 +214,8 @@ def _longest_context_with(model: ModelEncodings, encodings: Sequence[Encoding]) 
     """
     context = required(model.context)
     contexts: list[float] = [context]
-    for before, after in zip(model.encodings, encodings, strict=False):
-        are_rotary = before.is_rotary and after.is_rope_of_text
-        if are_rotary:
-            contexts.append(_longest_context_of_layers(before, after, context))
+    for before, after in _ropes_before_and_after(model, encodings):
+        contexts.append(_longest_context_of_layers(before, after, context))
     return max(contexts)
 
 
@@ -245,10 +230,10 @@ def _longest_context_of_layers(before: Encoding, after: Encoding, context: int) 
         after: Their encoding with flags.
         context: The context that they were trained on.
     """
-    if after.parameters["scaling"] in UNLIMITED:
+    scaling = after.parameters["scaling"]
+    if scaling == "dynamic":  # Its frequencies follow the length.
         return math.inf
-    has_yarn_factor = after.parameters["scaling"] == "yarn" and after.parameters.get("factor")
-    if has_yarn_factor:
+    if scaling == "yarn" and "factor" in after.parameters:
         return _yarn_reach(after, context)
     return _slowest_reach(before, after, context)
 
@@ -278,19 +263,14 @@ def _slowest_reach(before: Encoding, after: Encoding, context: int) -> int:
 
 
 def _changes(model: ModelEncodings, encodings: Sequence[Encoding]) -> Iterator[ParameterChange]:
-    """Yield the parameters that differ from the model's own, layer type by layer type."""
+    """Yield the parameters that differ from the model's own, with both values."""
     described_before = {encoding.layer_type: encoding.described() for encoding in model.encodings}
     for encoding in encodings:
         before = described_before.get(encoding.layer_type, {})
-        yield from _changes_of(encoding, before=before)
-
-
-def _changes_of(encoding: Encoding, before: NamedValues) -> Iterator[ParameterChange]:
-    """Yield the parameters of an encoding that flags have changed, with both values."""
-    after = encoding.described()
-    for name in dict.fromkeys((*before, *after)):
-        was = before.get(name)
-        now = after.get(name)
-        if was != now:
-            source = encoding.sources.get(name, "")
-            yield ParameterChange(encoding.layer_type, name, was, now, source)
+        after = encoding.described()
+        for name in dict.fromkeys((*before, *after)):
+            was = before.get(name)
+            now = after.get(name)
+            if was != now:
+                source = encoding.sources.get(name, "")
+                yield ParameterChange(encoding.layer_type, name, was, now, source)

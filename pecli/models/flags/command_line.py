@@ -11,8 +11,8 @@ from typing import NamedTuple
 from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.errors import ParameterError
 
-NUMBER = re.compile(r"-?\d|-?\.\d")
-ASSIGNMENT = re.compile(r"([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
+#: The beginning of a flag with a dash; -1 and -.5 are numbers.
+DASHED = re.compile(r"-(?!\.?\d)")
 #: What surrounds a name in YAML and in JSON whose quotes a shell has removed: `{num_ctx: 8192}`.
 PUNCTUATION = "{},:"
 #: Continuations of a command line: `\` in a Unix shell, `^` in cmd.exe, a backtick in PowerShell.
@@ -173,8 +173,8 @@ def _call_arguments(call: ast.Call) -> CommandLine:
         if isinstance(value, Mapping):  # The items of `dict({"num_ctx": 8192})` count as well.
             settings.update(value)
     for keyword in call.keywords:
-        if keyword.arg is not None:  # `**options` has no name.
-            settings[keyword.arg] = literal_or_none(keyword.value)
+        # `**options` has the name None, which is no flag of a server.
+        settings[str(keyword.arg)] = literal_or_none(keyword.value)
     flags = [
         ServerFlag(name, values=(_as_text(value),)) for name, value in _present_settings(settings)
     ]
@@ -227,27 +227,15 @@ def _with_value(flag: ServerFlag, value: str) -> ServerFlag:
     return replace(flag, values=(*flag.values, value))
 
 
-def _dashed_flag(word: str) -> ServerFlag:
-    """Return the flag of `--name`, `--name=value` or `--name.key.key=value`."""
-    name, equals, value = word.partition("=")
-    spelled, *path = name.split(".")
-    values = (value,) if equals else ()
-    return ServerFlag(spelled=spelled, values=values, path=tuple(path))
-
-
 def _flag_of(word: str, bare_names: Container[str]) -> ServerFlag | None:
     """Return the flag that a word is; None for a value or a program.
 
-    `--max-model-len=8192` and `OLLAMA_CONTEXT_LENGTH=8192` hold their value themselves.
+    `--max-model-len=8192` and `OLLAMA_CONTEXT_LENGTH=8192` hold their value themselves, and
+    `--hf-overrides.rope_parameters.factor=4` the keys that lead to it as well.
     """
-    is_number = NUMBER.match(word) is not None
-    if word.startswith("-") and not is_number:
-        return _dashed_flag(word)
-    assignment = ASSIGNMENT.fullmatch(word)
-    if assignment is not None and assignment[1] in bare_names:
-        name, value = assignment.groups()
-        return ServerFlag(spelled=name, values=(value.rstrip(","),))
-    bare_name = word.strip(PUNCTUATION)
-    if bare_name in bare_names:
-        return ServerFlag(spelled=bare_name, values=())
-    return None
+    name, equals, value = word.partition("=")
+    spelled, *path = name.strip(PUNCTUATION).split(".")
+    if DASHED.match(spelled) is None and spelled not in bare_names:
+        return None
+    values = (value,) if equals else ()
+    return ServerFlag(spelled=spelled, values=values, path=tuple(path))

@@ -28,9 +28,7 @@ def warn_of_runtime_departures(
     served = Served(model.context, applied.context)
     for encoding in applied.encodings:
         if encoding.is_rope_of_text and not encoding.no_table:
-            departures = _list_departures(encoding, server.runtime, served)
-            if departures:
-                _warn(server, departures, findings)
+            _warn(server, _list_departures(encoding, server.runtime, served), findings)
 
 
 def _list_departures(encoding: Encoding, runtime: str, served: Served) -> list[str]:
@@ -55,7 +53,9 @@ def _list_departures(encoding: Encoding, runtime: str, served: Served) -> list[s
 
 
 def _warn(server: Server, departures: list[str], findings: Findings) -> None:
+    """Warn of the departures of a server's runtime, if it has any."""
     version = runtime_named(server.runtime).version
     reasons = "; ".join(departures)
-    sentence = f"{server.name} ({version}) does not compute this encoding as defined: {reasons}"
-    findings.warn(FlagProblem.DEPARTS, sentence)
+    if reasons:
+        sentence = f"{server.name} ({version}) does not compute this encoding as defined: {reasons}"
+        findings.warn(FlagProblem.DEPARTS, sentence)

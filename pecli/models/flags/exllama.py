@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pecli.engine.named_values import required
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import FlagProblem
-from pecli.models.flags import transformers_loader
 from pecli.models.flags.changed_encoding import (
     Parameters,
     divisor_parameters,
@@ -48,14 +47,12 @@ def apply_exllama_flags(
     """
     context = served_context(model.context, settings)
     settings = _with_automatic_alpha(settings, model.context, context)
-    uses_transformers = transformers_loader.is_chosen(settings)
-    apply_flags = transformers_loader.apply_flags_of_loader if uses_transformers else _with_flags
     encodings = []
     for encoding in model.encodings:
         if encoding.is_rope_of_text:
-            encoding = apply_flags(encoding, settings, findings, model.context)
+            encoding = _with_flags(encoding, settings, findings, model.context)
         encodings.append(encoding)
-    return EncodingsWithFlags(encodings=tuple(encodings), context=context)
+    return EncodingsWithFlags(tuple(encodings), context, model.warnings, model.notes)
 
 
 def _with_automatic_alpha(
@@ -68,7 +65,8 @@ def _with_automatic_alpha(
     alpha = only_if(settings.get(Meaning.ALPHA), lambda value: value == "auto")
     if alpha is None:
         return settings
-    stretch = context / trained_context if trained_context and context else 1.0
+    served = context or 1
+    stretch = served / (trained_context or served)
     automatic = computed(automatic_alpha(stretch), "{} auto", alpha)
     return {**settings, Meaning.ALPHA: automatic}
 
@@ -111,10 +109,7 @@ def _base_and_yarn(
         findings: Where warnings and notes are added.
         trained_context: The context that the model declares.
     """
-    parameters: Parameters = {}
-    base = _stated_base(encoding, settings, findings)
-    if base is not None:
-        parameters["base"] = base
+    parameters = _stated_base(encoding, settings, findings)
     if Meaning.YARN_FACTOR in settings:
         parameters |= _yarn_of_flag(encoding, settings, findings, trained_context)
     return parameters
@@ -125,10 +120,8 @@ def _number_unless_0_or_1(settings: FlagSettings, meaning: Meaning) -> Setting[f
     return only_if(settings.get(meaning), lambda number: number not in (0, 1))
 
 
-def _stated_base(
-    encoding: Encoding, settings: FlagSettings, findings: Findings
-) -> Setting[float] | None:
-    """Return the base that flags state, directly or as alpha; None if the model's own stays.
+def _stated_base(encoding: Encoding, settings: FlagSettings, findings: Findings) -> Parameters:
+    """Return the base that flags state, directly or as alpha; empty if the model's own stays.
 
     Alpha is NTK scaling, which multiplies the base by alpha^(d / (d − 2)). For heads of d = 128
     channels, an alpha of 2 makes 20221 from 10000. A note states the alpha of a base, and the base
@@ -137,11 +130,11 @@ def _stated_base(
     base = positive(settings.get(Meaning.BASE))  # 0 stands for the model's own.
     if base is not None:
         _note_alpha_of_base(encoding, base, findings)
-        return base
+        return {"base": base}
     alpha = _number_unless_0_or_1(settings, Meaning.ALPHA)
     if alpha is None:
-        return None
-    return _base_of_alpha_flag(encoding, alpha, findings)
+        return {}
+    return {"base": _base_of_alpha_flag(encoding, alpha, findings)}
 
 
 def _note_alpha_of_base(encoding: Encoding, base: Setting[float], findings: Findings) -> None:
@@ -233,7 +226,7 @@ def _warn_of_model_scaling(encoding: Encoding, factor: Setting[float], findings:
     model_scaling = encoding.parameters["scaling"]
     if model_scaling == "linear":
         warn_of_replaced_scaling(findings, factor.source, encoding)
-    if _keeps_scaling(encoding):
+    elif model_scaling != "none":
         sentence = (
             f"{factor.source} divides positions beside the model's own {model_scaling} scaling"
         )

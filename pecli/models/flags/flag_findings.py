@@ -11,18 +11,16 @@ from pecli.models.flag_report import FlagProblem, FlagWarning
 class Findings:
     """Warnings and equivalents, collected while flags are applied."""
 
-    warnings: list[FlagWarning] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    #: Warnings and notes are keys, in order: a model with several layer types has most problems in
+    #: each of them, and they are reported once.
+    warnings: dict[FlagWarning, None] = field(default_factory=dict)
+    notes: dict[str, None] = field(default_factory=dict)
 
     def warn(self, problem: FlagProblem, text: str) -> None:
-        warning = FlagWarning(problem, text)
-        # A model with several layer types has most problems in each of them.
-        if warning not in self.warnings:
-            self.warnings.append(warning)
+        self.warnings[FlagWarning(problem, text)] = None
 
     def note(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
+        self.notes[text] = None
 
 
 class EncodingsWithFlags(NamedTuple):
@@ -31,14 +29,15 @@ class EncodingsWithFlags(NamedTuple):
     Attributes:
         encodings: All encodings of the model.
         context: The context that is served.
-        warnings: Warnings about the configuration with the flags; None if flags do not change it.
-        notes: Notes about the configuration with the flags; None if flags do not change it.
+        warnings: Warnings about the configuration, with the flags that replace keys of it.
+        notes: Notes about the configuration that are still true with the flags. Servers of .gguf
+            files, which do not read the keys of a config.json, have none.
     """
 
     encodings: tuple[Encoding, ...]
     context: int | None
-    warnings: tuple[str, ...] | None = None
-    notes: tuple[str, ...] | None = None
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def warn_of_inverted_scale(findings: Findings, source: str, scale: float, meant: float) -> None:

@@ -22,6 +22,7 @@ from pecli.models.flags.changed_encoding import (
     model_value,
     with_parameters,
 )
+from pecli.models.flags.command_line import ServerFlag
 from pecli.models.flags.flag_findings import (
     EncodingsWithFlags,
     Findings,
@@ -29,13 +30,21 @@ from pecli.models.flags.flag_findings import (
     warn_of_replaced_scaling,
 )
 from pecli.models.flags.larger_base import alpha_of_base, automatic_base
-from pecli.models.flags.servers import Meaning
-from pecli.models.flags.values import FlagSetting, FlagSettings, served_context
+from pecli.models.flags.servers import Meaning, ReadFlag
+from pecli.models.flags.values import (
+    NO_KEYS,
+    FlagSetting,
+    FlagSettings,
+    served_context,
+    settings_of,
+)
 from pecli.models.key_names import ORIGINAL, SLIDING
-from pecli.models.keys import Setting, computed, nonzero, only_if, positive, setting_from_key
+from pecli.models.keys import Setting, computed, nonzero, only_if, other_than_one, positive
 
 #: Parameters of a model's own YaRN that no flag replaces: the attention factor follows from them.
 YARN_PARAMETERS_WITHOUT_FLAG = ("mscale", "mscale_all_dim")
+#: Flags that only YaRN uses.
+FLAGS_OF_YARN = (Meaning.ORIGINAL, Meaning.BETA_FAST, Meaning.BETA_SLOW)
 YARN_BETAS = {Meaning.BETA_FAST: 32.0, Meaning.BETA_SLOW: 1.0}
 #: ggml divides by the width of YaRN's ramp, which it keeps from being 0.
 MIN_RAMP = 0.001
@@ -53,7 +62,7 @@ FREQUENCY_FLAGS = frozenset(
         Meaning.BETA_SLOW,
     )
 )
-#: The flags that metadata of `--override-kv` stand for, by the end of their names.
+#: The flags that metadata of `--override-kv` stand for, by their names without the architecture.
 METADATA = {
     "rope.freq_base": Meaning.BASE,
     "rope.scaling.type": Meaning.SCALING,
@@ -61,12 +70,12 @@ METADATA = {
     "rope.scale_linear": Meaning.FACTOR,
     "rope.scaling.original_context_length": Meaning.ORIGINAL,
 }
+#: Scalings of a config.json that a .gguf names, by its names: no scaling is a linear one by 1.
+NAMED_IN_GGUF = {"none": "linear", "linear": "linear", "yarn": "yarn"}
 SCALING_NAMES = ("none", "linear", "yarn", "longrope")
 """The scalings that llama.cpp reads; it refuses other words."""
-#: Bases for which koboldcpp chooses a larger one by itself: those of Llama 2 and Llama 3.
-KOBOLDCPP_BASES = (10000.0, 500000.0)
-#: The scalings of models that it does so for.
-KOBOLDCPP_SCALINGS = ("none", "llama3")
+#: Bases and scalings for which koboldcpp chooses a larger base by itself: those of Llama 2, 3 and 3.1.
+KOBOLDCPP_STRETCHED = ((10000.0, "none"), (500000.0, "none"), (500000.0, "llama3"))
 KOBOLDCPP_MIN_CONTEXT = 2048
 KOBOLDCPP_DEFAULT_BASE = 10000.0
 
@@ -89,34 +98,28 @@ def apply_koboldcpp_flags(
     else:
         ggml_settings.pop(Meaning.SCALE, None)
         ggml_settings.pop(Meaning.BASE, None)
-        automatic = _automatic_base(model, settings)
-        if automatic is not None:
-            ggml_settings[Meaning.BASE] = automatic
+        ggml_settings |= _automatic_base(model, settings)
     return apply_ggml_flags(model, ggml_settings, findings)
 
 
-def _automatic_base(model: ModelEncodings, settings: FlagSettings) -> Setting[float] | None:
-    """Return the larger base that koboldcpp takes for a longer context; None if it keeps the model's.
+def _automatic_base(model: ModelEncodings, settings: FlagSettings) -> FlagSettings:
+    """Return the larger base that koboldcpp takes for a longer context; empty if it keeps the model's.
 
     `--contextsize 8192` makes Llama 2, which has 4096 positions, take a base above its 10000.
     koboldcpp does so for the bases of Llama 2 and 3, unless a scaling such as YaRN stretches the
     context already.
     """
     context = settings.get(Meaning.CONTEXT)
-    ropes = model.ropes()
-    if context is None or model.context is None or not ropes:
-        return None
-    first_rope, *_ = ropes
-    base = float(first_rope.parameters["base"])
-    scaling = first_rope.parameters["scaling"]
-    can_take_larger_base = base in KOBOLDCPP_BASES and scaling in KOBOLDCPP_SCALINGS
+    if context is None or model.context is None:
+        return {}
     needs_larger_base = context.value > max(model.context, KOBOLDCPP_MIN_CONTEXT)
-    takes_larger_base = can_take_larger_base and needs_larger_base
-    if not takes_larger_base:
-        return None
-    larger_base = automatic_base(base, model.context, context.value)
-    reason = f"koboldcpp's automatic scaling for {context.source} {context.value}"
-    return context.implying(larger_base, reason)
+    for rope in model.ropes():
+        base = float(rope.parameters["base"])
+        if needs_larger_base and (base, rope.parameters["scaling"]) in KOBOLDCPP_STRETCHED:
+            larger_base = automatic_base(base, model.context, context.value)
+            reason = f"koboldcpp's automatic scaling for {context.source} {context.value}"
+            return {Meaning.BASE: context.implying(larger_base, reason)}
+    return {}
 
 
 def apply_ggml_flags(
@@ -140,10 +143,7 @@ def apply_ggml_flags(
     _warn_of_group_attention(settings, findings)
     changes_frequencies = not FREQUENCY_FLAGS.isdisjoint(settings)
     if not changes_frequencies:
-        return EncodingsWithFlags(model.encodings, context)
-    if not any(map(_sees_whole_context, model.encodings)):
-        sentence = "the flags change nothing: only sliding layers rotate, which keep their own base"
-        findings.warn(FlagProblem.IGNORED, sentence)
+        return EncodingsWithFlags(model.encodings, context, model.warnings)
     encodings = []
     for encoding in model.encodings:
         if _sees_whole_context(encoding):
@@ -152,7 +152,7 @@ def apply_ggml_flags(
             gguf_scaling = _scaling_in_gguf(encoding, context, model.context)
             encoding = _with_flags(encoding, gguf_scaling, settings, findings)
         encodings.append(encoding)
-    return EncodingsWithFlags(tuple(encodings), context)
+    return EncodingsWithFlags(tuple(encodings), context, model.warnings)
 
 
 def _with_flags_of_metadata(settings: FlagSettings) -> FlagSettings:
@@ -164,47 +164,25 @@ def _with_flags_of_metadata(settings: FlagSettings) -> FlagSettings:
     Raises:
         ParameterError: A value that stands for a number is a text, or is negative.
     """
-    metadata = settings.get(Meaning.METADATA)
-    if metadata is None:
-        return settings
+    metadata = settings.get(Meaning.METADATA, NO_KEYS)
     from_metadata: FlagSettings = {}
-    for key, value in metadata.value.items():
-        for meaning in _meanings_of_metadata(key):
-            setting = setting_from_key(value, f"{metadata.source} {key}")
-            is_name_of_scaling = meaning is Meaning.SCALING  # It is checked when it is chosen.
-            if not is_name_of_scaling:
-                _check_number(setting)
-            from_metadata[meaning] = setting
+    for key, text in metadata.value.items():
+        _, _, name = key.partition(".")  # without the architecture
+        if name in METADATA:
+            flag = ServerFlag(f"{metadata.source} {key}", values=(text,))
+            from_metadata.update(settings_of([ReadFlag(flag, (METADATA[name],))]))
     return {**from_metadata, **settings}  # The last value of a meaning counts.
-
-
-def _check_number(setting: FlagSetting) -> None:
-    """Raise ParameterError unless a value of metadata is a number that is not negative."""
-    if isinstance(setting.value, float) and setting.value >= 0:
-        return
-    given = f"{setting.source} {str(setting.value)[:60]}"
-    raise ParameterError("flags", given, "it must be a number, and not negative")
-
-
-def _meanings_of_metadata(key: str) -> list[Meaning]:
-    """Return the flag that a key of metadata stands for, such as `llama.rope.freq_base`."""
-    return [meaning for ending, meaning in METADATA.items() if key.endswith(ending)]
 
 
 def _warn_of_group_attention(settings: FlagSettings, findings: Findings) -> None:
     """Warn of `--grp-attn-n 4`, which lets four distant tokens share a position (self-extend)."""
-    group = only_if(settings.get(Meaning.GROUP), _is_not_one)
+    group = other_than_one(settings.get(Meaning.GROUP))
     if group is not None:
         sentence = (
             f"{group.source} {group.value:g} divides positions beyond a window (self-extend),"
             " which no table over positions describes"
         )
         findings.warn(FlagProblem.NO_TABLE, sentence)
-
-
-def _is_not_one(number: float) -> bool:
-    """Return True unless a factor is 1, which changes nothing."""
-    return number != 1
 
 
 def _is_not_negative(number: float) -> bool:
@@ -268,12 +246,9 @@ def _scaling_in_gguf(
     parameters = encoding.parameters
     scaling = parameters["scaling"]
     original = parameters.get(ORIGINAL) or trained_context
-    if scaling == "none":
-        # For ggml, no scaling is a linear one by 1.
-        return GgufScaling(scaling="linear", factor=1.0, original=original)
-    if scaling in ("linear", "yarn"):
+    if scaling in NAMED_IN_GGUF:
         factor = float(parameters.get("factor") or 1.0)
-        return GgufScaling(scaling=scaling, factor=factor, original=original)
+        return GgufScaling(NAMED_IN_GGUF[scaling], factor=factor, original=original)
     return GgufScaling(
         # The tensor holds the whole scaling: positions are not divided as well.
         scaling="linear",
@@ -388,37 +363,24 @@ class _FlaggedEncoding:
 
         `--rope-scale 4` and `--rope-freq-scale 0.25` both mean 4.
         """
+        scale = positive(self.settings.get(Meaning.SCALE))
+        flag = scale or positive(self.settings.get(Meaning.FACTOR))
         if self.scaling.value == "none":  # `--rope-scaling none` switches scaling off.
-            self._warn_of_unused_factor()
+            self._warn_if_ignored(other_than_one(flag), f": {self.scaling.source} is none")
             return self.scaling.with_value(1.0)
-        rope_freq_scale = positive(self.settings.get(Meaning.SCALE))
-        if rope_freq_scale is not None:
-            return self._factor_of_scale(rope_freq_scale)
-        rope_scale = positive(self.settings.get(Meaning.FACTOR))
-        if rope_scale is None:
+        if flag is None:
             return model_value(self.gguf_scaling.factor)
-        if rope_scale.value < 1:
-            # It shrinks the context. Most probably it was meant for `--rope-freq-scale`.
-            stretch = 1 / rope_scale.value
-            warn_of_inverted_scale(self.findings, rope_scale.source, rope_scale.value, stretch)
-        return rope_scale
+        factor = flag if scale is None else computed(1 / flag.value, "1 / {}", flag)
+        if factor.value < 1:
+            # It shrinks the context. Most probably it was meant for the other of the two flags.
+            warn_of_inverted_scale(self.findings, flag.source, flag.value, 1 / flag.value)
+        return factor
 
-    def _factor_of_scale(self, scale: Setting[float]) -> Setting[float]:
-        """Return the factor of `--rope-freq-scale`: 4 for a scale of 0.25."""
-        factor = 1 / scale.value
-        if scale.value > 1:
-            warn_of_inverted_scale(self.findings, scale.source, scale.value, factor)
-        return computed(factor, "1 / {}", scale)
-
-    def _warn_of_unused_factor(self) -> None:
-        """Warn of `--rope-scale 4` beside `--rope-scaling none`, which switches it off."""
-        for meaning in (Meaning.SCALE, Meaning.FACTOR):
-            flag = only_if(self.settings.get(meaning), _is_not_one)
-            if flag is not None:
-                sentence = (
-                    f"{flag.source} {flag.value:g} has no effect: {self.scaling.source} is none"
-                )
-                self.findings.warn(FlagProblem.IGNORED, sentence)
+    def _warn_if_ignored(self, flag: FlagSetting | None, reason: str) -> None:
+        """Warn that a flag has no effect, such as `--rope-scale 4` beside `--rope-scaling none`."""
+        if flag is not None:
+            sentence = f"{flag.source} {flag.value:g} has no effect{reason}"
+            self.findings.warn(FlagProblem.IGNORED, sentence)
 
     def _chosen_ext_factor(self) -> Setting[float]:
         """Return the mix of YaRN: 1 for the scaling yarn and 0 otherwise, unless a flag sets it.
@@ -448,9 +410,7 @@ class _FlaggedEncoding:
         if self.gguf_scaling.is_in_tensor:
             self._warn_of_stacking(name, flag.source)
             return
-        flag_changes_name = self.scaling.value != name
-        flag_changes_factor = self.factor.value != self.gguf_scaling.factor
-        if flag_changes_name or flag_changes_factor:
+        if (self.scaling.value, self.factor.value) != (name, self.gguf_scaling.factor):
             warn_of_replaced_scaling(self.findings, flag.source, self.encoding)
 
     def _warn_of_stacking(self, model_scaling: str, source: str) -> None:
@@ -506,30 +466,19 @@ class _FlaggedEncoding:
         return self.gguf_scaling.is_in_tensor or is_sped_up or states_attention or is_partial_yarn
 
     def _warn_of_ignored_flags(self) -> None:
-        if self.has_yarn:
-            self._warn_of_flags_beside_yarn()
-        else:
-            self._warn_of_flags_without_yarn()
-
-    def _warn_of_flags_beside_yarn(self) -> None:
-        """Warn of an attention factor, which YaRN computes itself, and of YaRN with a factor of 1."""
+        """Warn of flags that only YaRN uses, of an attention factor beside it, and of a factor of 1."""
+        if not self.has_yarn:
+            for meaning in FLAGS_OF_YARN:
+                flag = self.settings.get(meaning)
+                self._warn_if_ignored(flag, " without --rope-scaling yarn")
+            return
         attention = only_if(self.settings.get(Meaning.ATTN_FACTOR), _is_not_negative)
-        if attention is not None:
-            reason = "llama.cpp computes it from the factor"
-            sentence = f"{attention.source} has no effect with YaRN: {reason}"
-            self.findings.warn(FlagProblem.IGNORED, sentence)
+        reason = " with YaRN: llama.cpp computes it from the factor"
+        self._warn_if_ignored(attention, reason)
         if self.factor.value == 1:
             source = self.scaling.source or self.ext_factor.source
             sentence = f"{source} has no effect without a factor; add --rope-scale"
             self.findings.warn(FlagProblem.IGNORED, sentence)
-
-    def _warn_of_flags_without_yarn(self) -> None:
-        """Warn of flags that only YaRN uses."""
-        for meaning in (Meaning.ORIGINAL, Meaning.BETA_FAST, Meaning.BETA_SLOW):
-            flag = self.settings.get(meaning)
-            if flag is not None:
-                sentence = f"{flag.source} has no effect without --rope-scaling yarn"
-                self.findings.warn(FlagProblem.IGNORED, sentence)
 
     def _yarn_parameters(self) -> Parameters:
         """Return the parameters of YaRN: those that flags state, and the model's own others."""
@@ -591,11 +540,15 @@ class _FlaggedEncoding:
         return next((flag for flag in candidates if flag.source), self.base)
 
     def _attention_of_divisors(self) -> Setting[float]:
-        """Return what cos and sin are multiplied by: the file's factor, a flag's, and YaRN's."""
+        """Return what cos and sin are multiplied by: the file's factor, a flag's, and YaRN's.
+
+        YaRN's is 1 + 0.1 · ln factor, which is 1 for factors that stretch nothing.
+        """
         flag = self.stated_attention or Setting(1.0, "default")
         attention = self.gguf_scaling.attention * flag.value
-        if self.has_yarn and self.factor.value > 1:
-            attention *= 1 + 0.1 * math.log(self.factor.value)
+        if self.has_yarn:
+            stretch = max(self.factor.value, 1.0)
+            attention *= 1 + 0.1 * math.log(stretch)
         return flag.with_value(attention)
 
     def _yarn_mixes(self, pairs: int) -> npt.NDArray[np.float64]:

@@ -12,7 +12,7 @@ from pecli.models.flag_report import FlagProblem
 from pecli.models.flags.command_line import plain_flag
 from pecli.models.flags.flag_findings import EncodingsWithFlags, Findings, warn_of_replaced_scaling
 from pecli.models.flags.servers import Meaning, Server
-from pecli.models.flags.values import FlagSettings
+from pecli.models.flags.values import NO_KEYS, FlagSettings, served_context
 from pecli.models.key_names import MROPE, ORIGINAL, PARTIALS, SETTINGS, TEXTS, THETAS
 from pecli.models.keys import Setting, as_number, as_whole
 
@@ -61,23 +61,23 @@ def apply_overrides(
         rule = f"{server.name} reads flags into a config.json, and {model.file} is a .gguf"
         raise ParameterError("flags", "given", rule, "name the folder with its config.json")
     changed_config = _copy_config_with_flags(config, settings)
+    replaced_settings = _find_settings_replaced_by_flags(config, changed_config)
     # The loop adds warnings to `findings`, and lost bases to `changed_config`.
-    for replaced in _find_settings_replaced_by_flags(config, changed_config):
+    for replaced in replaced_settings:
         _warn_of_lost_keys(replaced, findings)
         _add_servers_base_if_lost(replaced, changed_config, model, server, findings)
-    context_flag = settings.get(Meaning.CONTEXT)  # such as `--max-model-len 65536`
-    context = (
-        context_flag.value if context_flag else _derive_context_from_settings(changed_config, model)
-    )
+    # A flag such as `--max-model-len 65536` counts more than what the settings are made for.
+    context = served_context(_context_of_settings(replaced_settings, model.context), settings)
     model_with_flags = read_object(
         changed_config.values, model.file, origins=changed_config.origins, served=context
     )
     _warn_of_layers_with_other_scaling(model, model_with_flags, changed_config, findings)
+    # A base that is only in `rope_theta` is noted. It is no longer true if a flag states the base
+    # within `rope_parameters` as well. Notes that only the flags cause are left out: warnings report
+    # them.
+    notes = tuple(note for note in model.notes if note in model_with_flags.notes)
     return EncodingsWithFlags(
-        encodings=model_with_flags.encodings,
-        context=context,
-        warnings=model_with_flags.warnings,
-        notes=model_with_flags.notes,
+        model_with_flags.encodings, context, model_with_flags.warnings, notes=notes
     )
 
 
@@ -96,7 +96,7 @@ def _copy_config_with_flags(config: NamedValues, settings: FlagSettings) -> Chan
             new_object = settings[meaning]
             _replace_key(changed_config, (*text_path, key), new_object.value, new_object.source)
     # 2. `--hf-overrides '{"text_config": {"rope_theta": 1e6}}'` replaces single keys.
-    hf_overrides = settings.get(Meaning.CONFIG, Setting({}, ""))
+    hf_overrides = settings.get(Meaning.CONFIG, NO_KEYS)
     for leaf in _replaced_keys(hf_overrides.value, changed_config.values):
         full_name = ".".join(leaf.path)
         _replace_key(changed_config, leaf.path, leaf.value, f"{hf_overrides.source}.{full_name}")
@@ -275,12 +275,18 @@ def _add_servers_base_if_lost(
         server: The server, whose default base counts.
         findings: Where the warning is added.
     """
-    if _keeps_base(replaced, changed_config, server):
+    model_base = _base_of_model(replaced)
+    server_base = _default_base(replaced, model, server)
+    has_lost_base = model_base not in (None, server_base)
+    if not has_lost_base or _keeps_base(replaced, changed_config, server):
         return
-    lost_base = _lost_base(replaced, model, server)
-    if lost_base is not None:
-        _warn_of_lost_base(lost_base, replaced.source, server, findings)
-        _add_base_of_server(lost_base, replaced.path, changed_config, server)
+    effect = f"with transformers 5 it replaces the base {model_base:.10g} as well"
+    if server_base is not None:
+        effect = f"{server.name} takes {server_base:.10g}, not {model_base:.10g}"
+        place = (*replaced.path, THETA)
+        _replace_key(changed_config, place, server_base, f"default of {server.name}")
+    repair = f'add "rope_theta": {model_base:.10g}'
+    findings.warn(FlagProblem.BASE_LOST, f"{replaced.source} has no rope_theta: {effect}; {repair}")
 
 
 def _warn_of_lost_keys(replaced: ReplacedSettings, findings: Findings) -> None:
@@ -332,62 +338,6 @@ def _keeps_base(replaced: ReplacedSettings, changed_config: ChangedConfig, serve
     return replaced.has_layer_types or plain_flag(replaced.source) in server.removed
 
 
-class LostBase(NamedTuple):
-    """A base of the model that new rotary settings do not have.
-
-    Attributes:
-        model_base: The base of the model.
-        server_base: The base that the server takes instead; None if that is not known.
-    """
-
-    model_base: float
-    server_base: float | None
-
-
-def _lost_base(
-    replaced: ReplacedSettings, model: ModelEncodings, server: Server
-) -> LostBase | None:
-    """Return the base of the model that settings without a base lose.
-
-    None if the model states no base, or if the server takes the same one by default.
-    """
-    model_base = _base_of_model(replaced)
-    server_base = _default_base(replaced, model, server)
-    if model_base is None or server_base == model_base:
-        return None
-    return LostBase(model_base, server_base)
-
-
-def _warn_of_lost_base(
-    lost_base: LostBase, source: str, server: Server, findings: Findings
-) -> None:
-    """Warn that settings of a flag (the source) lack the base, with the key that would repair it."""
-    model_base = f"{lost_base.model_base:.10g}"
-    effect = f"with transformers 5 it replaces the base {model_base} as well"
-    if lost_base.server_base is not None:
-        effect = f"{server.name} takes {lost_base.server_base:.10g}, not {model_base}"
-    repair = f'add "rope_theta": {model_base}'
-    findings.warn(FlagProblem.BASE_LOST, f"{source} has no rope_theta: {effect}; {repair}")
-
-
-def _add_base_of_server(
-    lost_base: LostBase, path: tuple[str, ...], changed_config: ChangedConfig, server: Server
-) -> None:
-    """Add the base that a server takes instead of a lost one, if that is known.
-
-    vLLM takes the base of the model's class (10000 for most) if `rope_parameters` lacks it.
-
-    Args:
-        lost_base: The base that is lost.
-        path: The objects in which the base stands, such as `("text_config",)`.
-        changed_config: The configuration with the flags, to which the base is added.
-        server: The server.
-    """
-    if lost_base.server_base is not None:
-        source = f"default of {server.name}"
-        _replace_key(changed_config, (*path, THETA), lost_base.server_base, source)
-
-
 def _default_base(
     replaced: ReplacedSettings, model: ModelEncodings, server: Server
 ) -> float | None:
@@ -395,10 +345,10 @@ def _default_base(
 
     vLLM takes a default by the model type if `rope_parameters` has none.
     """
-    if not server.default_base or not replaced.source.endswith("rope_parameters"):
+    if not replaced.source.endswith("rope_parameters"):
         return None
-    any_type = server.default_base[""]
-    return float(server.default_base.get(model.model_type or "", any_type))
+    base_of_any_type = server.default_base.get("")
+    return server.default_base.get(model.model_type or "", base_of_any_type)
 
 
 def _base_of_model(replaced: ReplacedSettings) -> float | None:
@@ -408,20 +358,20 @@ def _base_of_model(replaced: ReplacedSettings) -> float | None:
     return next(filter(None, stated), None)
 
 
-def _derive_context_from_settings(
-    changed_config: ChangedConfig, model: ModelEncodings
+def _context_of_settings(
+    replaced_settings: Sequence[ReplacedSettings], context: int | None
 ) -> int | None:
     """Return the context that replaced settings are made for: factor times original length.
 
     vLLM derives it in the same way, if no flag states it. It is the model's own context if no
     settings were replaced, or they have no factor.
     """
-    for replaced in _find_settings_replaced_by_flags({}, changed_config):
+    for replaced in replaced_settings:
         factor = as_number(replaced.settings.get("factor"))
-        original = as_whole(replaced.settings.get(ORIGINAL)) or model.context
+        original = as_whole(replaced.settings.get(ORIGINAL, context))
         if factor and original:
-            return as_whole(round(factor * original)) or model.context
-    return model.context
+            return as_whole(round(factor * original))
+    return context
 
 
 def _warn_of_layers_with_other_scaling(
@@ -438,28 +388,23 @@ def _warn_of_layers_with_other_scaling(
         changed_config: That configuration, and the flags that changed it.
         findings: Where warnings are added.
     """
-    flag = _flag_of_settings(changed_config)
-    if flag is None:
+    flags = _flags_of_settings(changed_config)
+    if not flags:
         return  # A flag for a single key, such as `--rope-theta`, replaces no scaling.
-    types_of_model = model.layer_types()
+    ropes_of_model = {rope.layer_type: rope for rope in model.ropes()}
     for new in model_with_flags.ropes():
-        if new.layer_type not in types_of_model:
-            continue
-        old = model.one(new.layer_type)
+        old = ropes_of_model.get(new.layer_type, new)
         if _has_lost_scaling(old, new):
-            warn_of_replaced_scaling(findings, flag, old)
+            warn_of_replaced_scaling(findings, flags[0], old)
 
 
 def _has_lost_scaling(old: Encoding, new: Encoding) -> bool:
     """Return True if an encoding was scaled, and its frequencies have changed."""
-    if not old.is_rotary or old.inverse_frequencies() == new.inverse_frequencies():
-        return False
-    return bool(old.parameters["scaling"] != "none")
+    is_scaled = bool(old.parameters["scaling"] != "none")
+    return is_scaled and old.inverse_frequencies() != new.inverse_frequencies()
 
 
-def _flag_of_settings(changed_config: ChangedConfig) -> str | None:
-    """Return the first flag that replaced rotary settings as a whole; None if none did."""
-    for full_name, source in changed_config.origins.items():
-        if full_name.rpartition(".")[2] in SETTINGS:
-            return source
-    return None
+def _flags_of_settings(changed_config: ChangedConfig) -> list[str]:
+    """Return the flags that replaced rotary settings as a whole."""
+    origins = changed_config.origins
+    return [origins[name] for name in origins if name.rpartition(".")[2] in SETTINGS]

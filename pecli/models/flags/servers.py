@@ -31,6 +31,8 @@ TABLES = (
     "exllama",
     "text_generation_webui",
 )
+#: Whether the flags of a server have dashes, by its `spelling`.
+DASHES = {"dashed": (True,), "bare": (False,), "both": (True, False)}
 #: Names of lengths that no key of a configuration has.
 LENGTHS = re.compile(r"ctx|context|(model|seq)_len|alpha|compress")
 
@@ -142,18 +144,9 @@ class Server:
             default_base=table.get("default_base", {}),
         )
 
-    @property
-    def reads_gguf(self) -> bool:
-        """True if it reads a .gguf file instead of a config.json."""
-        return self.engine in ("ggml", "koboldcpp")
-
     def accepts(self, flag: ServerFlag) -> bool:
         """Return True if a flag of this name and spelling is one of the server's."""
-        if flag.key not in self.flags:
-            return False
-        if self.spelling == "both":
-            return True
-        return flag.is_dashed == (self.spelling == "dashed")
+        return flag.key in self.flags and flag.is_dashed in DASHES[self.spelling]
 
     def concerns_positions(self, flag: ServerFlag) -> bool:
         """Return True if a flag is, or seems to be, about positions."""
@@ -179,11 +172,8 @@ class Server:
         return read_flags
 
     def _unknown(self, flag: ServerFlag) -> ParameterError:
-        """Return the error for a flag that the server does not have; another server may have it."""
-        owners = [server.name for server in servers() if flag.key in server.flags]
+        """Return the error for a flag that the server does not have."""
         advice = nearest(flag.key, list(self.flags), _spelled)
-        if not advice and owners:
-            advice = f"it is a flag of {', '.join(owners)}"
         rule = f"{self.name} {self.version} has no such flag"
         return ParameterError("flags", flag.spelled, rule, advice or self._known_flags())
 
@@ -230,8 +220,8 @@ def bare_names() -> frozenset[str]:
     """Return the flags that need no dashes, of all servers."""
     names: set[str] = set()
     for server in servers():
-        if server.spelling != "dashed":
-            names |= {name for name in server.flags if len(name) > 1 and not name.startswith("-")}
+        if False in DASHES[server.spelling]:
+            names.update(server.flags)
     # «length» and «loader» are ordinary words in a path or a model's name.
     return frozenset(names - {"length", "loader"})
 
@@ -256,10 +246,13 @@ def server_of(line: CommandLine) -> Server:
     return _server_by_flags(line.flags)
 
 
+def _names_of_servers() -> str:
+    return ", ".join(server.name for server in servers())
+
+
 def _not_described(program: str) -> ParameterError:
     """Return the error for a program whose flags must not be read as those of another server."""
-    names = ", ".join(server.name for server in servers())
-    rule = f"its flags are not described; those of {names} are"
+    rule = f"its flags are not described; those of {_names_of_servers()} are"
     advice = "write what it makes of them into a config.json"
     return ParameterError("flags", program, rule, advice)
 
@@ -275,9 +268,8 @@ def _server_by_flags(flags: Sequence[ServerFlag]) -> Server:
     best = max(servers(), key=lambda server: _fitting_flags(server, flags))
     if _fitting_flags(best, flags):
         return best
-    names = ", ".join(server.name for server in servers())
     spelled = ", ".join(flag.spelled for flag in flags) or "no flags"
-    rule = f"none of them is about positions in {names}"
+    rule = f"none of them is about positions in {_names_of_servers()}"
     raise ParameterError("flags", spelled, rule, "begin with the program: vllm serve …")
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pecli.engine.named_values import MutableValues, NamedValues
+from pecli.engine.named_values import MutableValues
 from pecli.errors import ParameterError
 from pecli.models.flags.command_line import ServerFlag, literal_or_none
 from pecli.models.flags.servers import Meaning, ReadFlag
@@ -21,23 +21,19 @@ LENGTH = re.compile(r"(\d+(?:\.\d+)?)([kKmM]?)")
 MULTIPLES = {"": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
 #: llama-cpp-python names scalings by the numbers of llama.cpp's enumeration.
 NUMBERED_SCALINGS = {"-1": "", "0": "none", "1": "linear", "2": "yarn", "3": "longrope"}
-METADATA = re.compile(r"([\w.-]+)=(int|float|bool|str):(.*)")
-#: Words for a value that the server chooses itself.
-AUTOMATIC = ("auto", "-1", "0")
 #: Flags that may be repeated, each time for other keys.
 MERGED = (Meaning.CONFIG, Meaning.METADATA)
+METADATA = re.compile(r"([\w.-]+)=(?:int|float|bool|str):(.*)")
+#: Words for a value that the server chooses itself.
+AUTOMATIC = ("auto", "-1", "0")
+NO_KEYS: FlagSetting = Setting({}, "")
+"""Stands for a flag that replaces keys, if it is not given."""
 
 
 def served_context(declared: int | None, settings: FlagSettings) -> int | None:
     """Return the context that a flag such as `-c 8192` states, else the one that a model declares."""
     served = settings.get(Meaning.CONTEXT)
     return declared if served is None else int(served.value)
-
-
-def replaced_keys(settings: FlagSettings, meaning: Meaning) -> NamedValues:
-    """Return the keys that flags such as `--hf-overrides` or `--override-kv` replace; often none."""
-    keys: NamedValues = settings.get(meaning, Setting({}, "")).value
-    return keys
 
 
 def settings_of(flags: Iterable[ReadFlag]) -> FlagSettings:
@@ -52,21 +48,20 @@ def settings_of(flags: Iterable[ReadFlag]) -> FlagSettings:
     settings: FlagSettings = {}
     for flag, meanings in flags:
         for meaning, setting in _settings_of_flag(flag, meanings):
-            if meaning in settings:
-                setting = _repeated_setting(flag, meaning, settings[meaning], setting)
-            settings[meaning] = setting
+            earlier = settings.get(meaning, setting)
+            settings[meaning] = _repeated_setting(flag, meaning, earlier, setting)
     return settings
 
 
 def _repeated_setting(
     flag: ServerFlag, meaning: Meaning, earlier: FlagSetting, setting: FlagSetting
 ) -> FlagSetting:
-    """Return the value of a flag that was given before: the last one, or the keys of both.
+    """Return the value of a flag that may have been given before: the last one, or the keys of both.
 
     Args:
         flag: The flag, which may have a path into an object.
         meaning: The setting that it is for.
-        earlier: The value so far.
+        earlier: The value so far; without one, that of this flag.
         setting: The value of this flag.
     """
     if flag.path:
@@ -96,24 +91,22 @@ def _settings_of_flag(
     flag: ServerFlag, meanings: Sequence[Meaning]
 ) -> Iterator[tuple[Meaning, FlagSetting]]:
     """Yield the values of one flag; `--ropeconfig 0.5 10000` has two, the second one optional."""
-    for index, meaning in enumerate(meanings):
-        is_left_out = index > 0 and index >= len(flag.values)
-        value = None if is_left_out else _value(flag, meaning, index)
+    if meanings and not flag.values:
+        raise ParameterError("flags", f"{flag.spelled} without a value", "it needs one")
+    for meaning, text in zip(meanings, flag.values, strict=False):
+        value = _value(flag, meaning, text.strip().rstrip(","))
         if value is not None:
             yield meaning, setting_from_key(value, flag.spelled)
 
 
-def _value(flag: ServerFlag, meaning: Meaning, index: int) -> object:
+def _value(flag: ServerFlag, meaning: Meaning, text: str) -> object:
     """Return the value of a flag; None if it leaves the choice to the server.
 
     Args:
-        flag: The flag, with the words after it.
+        flag: The flag.
         meaning: The setting that the value is for, which decides how it is parsed.
-        index: The place of the value among these words.
+        text: The value as it was typed.
     """
-    if index >= len(flag.values):
-        raise ParameterError("flags", f"{flag.spelled} without a value", "it needs one")
-    text = flag.values[index].strip().rstrip(",")
     parse = PARSERS.get(meaning, _number)
     value = parse(text, flag)
     # `--hf-overrides.rope_parameters.factor 4` is `{"rope_parameters": {"factor": 4}}`.
@@ -169,6 +162,17 @@ def _length_in_words(text: str) -> int | None:
     return as_whole(float(number) * MULTIPLES[unit])
 
 
+def _loader(text: str, flag: ServerFlag) -> str:
+    """Return the engine of text-generation-webui's `--loader`, whose flags have exllama's meanings.
+
+    Raises:
+        ParameterError: It is transformers, to which the same flags mean another scaling (dynamic).
+    """
+    if text == "transformers":
+        raise _wrong(flag, text, "its flags are not described; write rope_scaling into config.json")
+    return text
+
+
 def _word(text: str, flag: ServerFlag) -> str | None:
     word = text.lower()
     return NUMBERED_SCALINGS.get(word, word) or None
@@ -208,16 +212,15 @@ def _json_or_python(text: str) -> object:
 
 
 def _parsed_metadata(text: str, flag: ServerFlag) -> MutableValues:
-    """Return metadata of `--override-kv llama.rope.freq_base=float:1000000`."""
+    """Return the texts of `--override-kv llama.rope.freq_base=float:1000000`, by their keys."""
     values: MutableValues = {}
     for item in text.split(","):
         match = METADATA.fullmatch(item)
         if match is None:
             rule = "it must be KEY=TYPE:VALUE, TYPE being int, float, bool or str"
             raise _wrong(flag, item, rule)
-        key, type_name, value = match.groups()
-        is_number = type_name in ("int", "float")
-        values[key] = _number(value, flag) if is_number else value
+        key, value = match.groups()
+        values[key] = value
     return values
 
 
@@ -228,7 +231,7 @@ PARSERS: dict[Meaning, Callable[[str, ServerFlag], object]] = {
     Meaning.SCALE: _size,
     Meaning.YARN_FACTOR: _size,
     Meaning.SCALING: _word,
-    Meaning.LOADER: _word,
+    Meaning.LOADER: _loader,
     Meaning.CONTEXT: _parsed_length,
     Meaning.ORIGINAL: _parsed_length,
     Meaning.CONFIG: _parsed_object,

@@ -10,7 +10,7 @@ from pecli.engine.arguments import text_of, within_limits
 from pecli.engine.arrays import Indices, numbers
 from pecli.engine.named_values import NamedValues
 from pecli.errors import ParameterError, quoted
-from pecli.models.data import stored
+from pecli.models.data import object_at, stored
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import Model, describe
 from pecli.models.keys import as_number, as_whole
@@ -43,10 +43,10 @@ class IdRules:
             return diffusion_ids(self.style, prompt)
         if self.mrope is not None:
             return self.mrope.ids(prompt)
-        images = [segment for segment in prompt if segment.is_vision]
-        if images:
-            rule = "no rule is known by which this model numbers images"
-            raise ParameterError("segments", str(images[0]), rule, "its text: text:N")
+        for segment in prompt:
+            if segment.is_vision:
+                rule = "no rule is known by which this model numbers images"
+                raise ParameterError("segments", str(segment), rule, "its text: text:N")
         time_ids, _, _ = TEXT_ONLY.ids(prompt)  # Text has the same ids on all three axes.
         ids: Indices = time_ids
         return ids
@@ -209,12 +209,6 @@ def _style(encodings: ModelEncodings) -> str:
     return ""
 
 
-def _object(values: NamedValues, name: str, default: NamedValues) -> NamedValues:
-    """Return an object of a configuration, or a default if there is none of that name."""
-    value = values.get(name)
-    return value if isinstance(value, dict) else default
-
-
 def _mrope_rules(config: NamedValues, model_type: str | None) -> MropeRules | None:
     """Return the rules by which a family numbers text, images and videos; None without M-RoPE.
 
@@ -229,8 +223,8 @@ def _mrope_rules(config: NamedValues, model_type: str | None) -> MropeRules | No
     if row is None:
         return None
     # The tower may stand in an object that the row names: in `thinker_config` of Qwen2.5-Omni.
-    outer_config = _object(config, row.get("part", ""), default=config)
-    vision = _object(outer_config, "vision_config", default={})
+    outer_config = object_at(config, [row.get("part", "")]) or config
+    vision = object_at(outer_config, ["vision_config"])
     return MropeRules(
         merge=as_whole(vision.get("spatial_merge_size")) or 2,
         temporal_merge=_temporal_merge(row, vision),

@@ -1,8 +1,7 @@
 """Ids of diffusion models, (L, axes): text and the tokens of images, after packing."""
 
 import math
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 
@@ -25,26 +24,29 @@ def _grid(segment: Segment) -> Indices:
     return stacked
 
 
-class PlacedSegment(NamedTuple):
-    """A segment of a prompt, and how many tokens of text and images stand before it."""
+def _joined_ids(
+    prompt: Prompt,
+    ids_of_text: Callable[[Segment, int], Indices],
+    ids_of_image: Callable[[Segment, int], Indices],
+) -> Indices:
+    """Return the ids of a prompt (L, axes), segment by segment.
 
-    segment: Segment
-    tokens_before: int
-    images_before: int
-
-
-def _placed_segments(prompt: Prompt) -> Iterator[PlacedSegment]:
-    """Yield the segments in their order: in «text:5,image:4x4,text:2», 5 tokens and 1 image stand
-    before the last one.
+    Args:
+        prompt: The prompt.
+        ids_of_text: Returns the ids of a text, for the number of tokens of text before it.
+        ids_of_image: Returns the ids of an image, for the number of images before it.
     """
+    ids_by_segment = []
     tokens_before = 0
     images_before = 0
     for segment in prompt:
-        yield PlacedSegment(segment, tokens_before, images_before)
         if segment.is_vision:
+            ids_by_segment.append(ids_of_image(segment, images_before))
             images_before += 1
         else:
+            ids_by_segment.append(ids_of_text(segment, tokens_before))
             tokens_before += segment.count
+    return np.concatenate(ids_by_segment)
 
 
 def _on_first_axis(segment: Segment, numbers: Indices | int) -> Indices:
@@ -54,21 +56,24 @@ def _on_first_axis(segment: Segment, numbers: Indices | int) -> Indices:
     return ids
 
 
+def _numbered_grid(image: Segment, number: int) -> Indices:
+    """Return the ids (L, 3) of an image that has a number on the first axis, and rows and columns."""
+    ids = _grid(image)
+    ids[:, 0] = number
+    return ids
+
+
 def _flux_ids(prompt: Prompt) -> Indices:
     """Return the ids (L, 3) of Flux: a number, a row and a column per token.
 
     Tokens of text have zeros. The image has the number 0; reference images, which Flux Kontext
     edits, have the number 1.
     """
-    ids_by_segment = []
-    for segment, _, images_before in _placed_segments(prompt):
-        if segment.is_vision:
-            ids = _grid(segment)
-            ids[:, 0] = min(images_before, 1)
-        else:
-            ids = _on_first_axis(segment, 0)
-        ids_by_segment.append(ids)
-    return np.concatenate(ids_by_segment)
+    return _joined_ids(
+        prompt,
+        ids_of_text=lambda text, _: _on_first_axis(text, 0),
+        ids_of_image=lambda image, images_before: _numbered_grid(image, min(images_before, 1)),
+    )
 
 
 def _flux2_ids(prompt: Prompt) -> Indices:
@@ -78,17 +83,18 @@ def _flux2_ids(prompt: Prompt) -> Indices:
     every text from 0 on. For 2 tokens of text and two images of one row and two columns, they are
     [0 0 0 0], [0 0 0 1], then [0 0 0 0], [0 0 1 0], then [10 0 0 0], [10 0 1 0].
     """
-    ids_by_segment = []
-    for segment, _, images_before in _placed_segments(prompt):
-        if segment.is_vision:
-            ids = np.zeros((segment.size, 4), np.int64)
-            ids[:, 0] = FLUX2_REFERENCE_STEP * images_before
-            ids[:, 1:3] = _grid(segment)[:, 1:]  # without the frame, which is 0 in an image
-        else:
-            ids = np.zeros((segment.count, 4), np.int64)
-            ids[:, 3] = np.arange(segment.count)
-        ids_by_segment.append(ids)
-    return np.concatenate(ids_by_segment)
+
+    def ids_of_text(text: Segment, _: int) -> Indices:
+        ids = np.zeros((text.count, 4), np.int64)
+        ids[:, 3] = np.arange(text.count)
+        return ids
+
+    def ids_of_image(image: Segment, images_before: int) -> Indices:
+        ids = np.zeros((image.size, 4), np.int64)
+        ids[:, :3] = _numbered_grid(image, FLUX2_REFERENCE_STEP * images_before)
+        return ids
+
+    return _joined_ids(prompt, ids_of_text, ids_of_image)
 
 
 def _qwen_image(prompt: Prompt) -> Indices:
@@ -98,17 +104,13 @@ def _qwen_image(prompt: Prompt) -> Indices:
     number on all three axes. Beside an image of 4 × 4 patches, these numbers are 2, 3, 4, ….
     """
     first_of_text = _number_after_all_images(prompt)
-    ids_by_segment = []
-    for segment, tokens_before, images_before in _placed_segments(prompt):
-        if segment.is_vision:
-            ids = _ids_from_middle(segment, image_number=images_before)
-        else:
-            # A text after an image continues the numbers of the text before it.
-            first = first_of_text + tokens_before
-            numbers = np.arange(first, first + segment.count)
-            ids = np.tile(numbers[:, None], (1, 3))
-        ids_by_segment.append(ids)
-    return np.concatenate(ids_by_segment)
+
+    def ids_of_text(text: Segment, tokens_before: int) -> Indices:
+        # A text after an image continues the numbers of the text before it.
+        numbers = np.arange(text.count) + first_of_text + tokens_before
+        return np.tile(numbers[:, None], (1, 3))
+
+    return _joined_ids(prompt, ids_of_text, _ids_from_middle)
 
 
 def _ids_from_middle(image: Segment, image_number: int) -> Indices:
@@ -165,17 +167,17 @@ def _after_text(prompt: Prompt, first: int, multiple: int) -> Indices:
     """
     text = _only_text_beside_an_image(prompt)
     padded_count = math.ceil(text.count / multiple) * multiple
-    number_of_image = first + padded_count
-    ids_by_segment = []
-    for segment in prompt:
-        if segment.is_vision:
-            ids = _grid(segment)
-            ids[:, 0] += number_of_image
-        else:
-            numbers_of_tokens = first + np.arange(segment.count)
-            ids = _on_first_axis(segment, numbers_of_tokens)
-        ids_by_segment.append(ids)
-    return np.concatenate(ids_by_segment)
+
+    def ids_of_image(image: Segment, _: int) -> Indices:
+        ids = _grid(image)
+        ids[:, 0] += first + padded_count  # The frames of a video follow one another.
+        return ids
+
+    return _joined_ids(
+        prompt,
+        ids_of_text=lambda text, _: _on_first_axis(text, first + np.arange(text.count)),
+        ids_of_image=ids_of_image,
+    )
 
 
 def _only_text_beside_an_image(prompt: Prompt) -> Segment:
@@ -184,13 +186,12 @@ def _only_text_beside_an_image(prompt: Prompt) -> Segment:
     Raises:
         ParameterError: The prompt has other segments.
     """
-    texts = [segment for segment in prompt if segment.kind == TEXT]
-    images = [segment for segment in prompt if segment.is_vision]
-    has_one_of_each = len(texts) == 1 and len(images) == 1
-    if has_one_of_each and len(prompt) == 2:
-        return texts[0]
-    given = ",".join(map(str, prompt))
-    raise ParameterError("segments", given, "this model has one text and one image")
+    text_first = sorted(prompt, key=lambda segment: segment.is_vision)
+    is_vision = [segment.is_vision for segment in text_first]
+    if is_vision != [False, True] or text_first[0].kind != TEXT:
+        given = ",".join(map(str, prompt))
+        raise ParameterError("segments", given, "this model has one text and one image")
+    return text_first[0]
 
 
 def _hidream(prompt: Prompt) -> Indices:

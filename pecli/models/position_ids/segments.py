@@ -104,9 +104,7 @@ def _parse_segment(text: str) -> Segment:
 def _parse_grid(text: str, sizes: str) -> tuple[int, int, int]:
     """Return frames, rows and columns of «4x16x22»; «16x22» is a single frame."""
     sides = [int(side) for side in sizes.split("x")]
-    if len(sides) == 2:
-        sides = [1, *sides]
-    frames, rows, columns = sides
+    frames, rows, columns = [1, *sides][-3:]
     grid = (frames, rows, columns)
     if not all(grid):
         raise ParameterError("segments", quoted(text), "no size may be 0")
