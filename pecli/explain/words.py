@@ -9,7 +9,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from pecli.engine.edits import (
@@ -418,10 +418,7 @@ def _some_rows(edit: SomeRows, _: Context) -> Clause:
     if are_evenly_spaced:
         ordinal = _ordinal(largest_step)
         return Clause(f"only every {ordinal} row is there, from row {rows[0]:,} on")
-    listed_rows = _first_few(_ranges(rows))
-    are_ascending = min(steps, default=1) > 0
-    remark = "" if are_ascending else ", in this order"
-    return Clause(f"only rows {listed_rows} are there{remark}")
+    return Clause(f"only rows {_first_few(_ranges(rows))} are there")
 
 
 def _ordinal(number: int) -> str:
@@ -493,38 +490,34 @@ def _rows_zero(edit: RowsZero, _: Context) -> Clause:
 
 
 def _ranges(places: Sequence[int | tuple[int, ...]]) -> Iterator[str]:
-    """Yield rows, columns or elements as text, with three or more numbers in sequence as a range.
+    """Yield rows, columns or elements as text, with three or more in sequence as a range.
 
-    Elements are tuples of indices; those with one index are written as numbers.
+    Elements are in sequence along the last axis.
 
-    >>> [*_ranges((5, 7, 8, 29, 30, 31, (2,), (1, 2)))]
-    ['5', '7', '8', '29–31', '2', '[1, 2]']
+    >>> [*_ranges((5, 7, 8, 29, 30, 31))], [*_ranges(((0, 9), (1, 2), (1, 3), (1, 4)))]
+    (['5', '7', '8', '29–31'], ['[0, 9]', '[1, 2]–[1, 4]'])
     """
-    consecutive: list[int] = []
-    for place in map(_without_tuple, places):
-        is_next = bool(consecutive) and place == consecutive[-1] + 1
-        if not is_next:
-            yield from _range(consecutive)
-            consecutive = []
-        if isinstance(place, tuple):
-            yield str(list(place))
+    indices = [place if isinstance(place, tuple) else (place,) for place in places]
+    for _, numbered_run in groupby(enumerate(indices), key=_run_of):
+        run = [_place_words(index) for _, index in numbered_run]
+        if len(run) > 2:
+            yield f"{run[0]}–{run[-1]}"
         else:
-            consecutive.append(place)
-    yield from _range(consecutive)
+            yield from run
 
 
-def _without_tuple(place: int | tuple[int, ...]) -> int | tuple[int, ...]:
-    """Return a row or element of a vector as a number, 2 for (2,), and other elements as they are."""
-    if isinstance(place, tuple) and len(place) == 1:
-        return place[0]
-    return place
+def _run_of(numbered: tuple[int, tuple[int, ...]]) -> tuple[int, ...]:
+    """Return what all places of a run have in common, given one of them and its number in a list.
+
+    In 5 7 8 9, the numbers are 0 1 2 3. The difference of both is 5 in the first run, and 6 in 7 8 9.
+    """
+    number, (*axes_before, last) = numbered
+    return (*axes_before, last - number)
 
 
-def _range(run: Sequence[int]) -> list[str]:
-    """Return consecutive numbers as text: 29–31 for three or more, else one by one."""
-    if len(run) > 2:
-        return [f"{run[0]}–{run[-1]}"]
-    return [str(place) for place in run]
+def _place_words(index: tuple[int, ...]) -> str:
+    """Return a row or head as a number, 5 for (5,), and an element as a list, [2, 5]."""
+    return str(index[0]) if len(index) == 1 else str([*index])
 
 
 def _runtime(edit: Runtime, _: Context) -> Clause:
@@ -630,15 +623,13 @@ class Coverage:
     """True if the mistakes name the wrong part: what is covered is the rest."""
 
     def words(self) -> str:
-        """Return the end of a sentence about an explanation; empty if the residual is unknown.
+        """Return the end of a sentence about an explanation.
 
         >>> Coverage(3e-8).words(), Coverage(0.0).words(), Coverage(0.0, is_of_rest=True).words()
         ('explains every element (to 3e-8)', 'exact', 'all others are exact')
         >>> Coverage(0.0, compared=ComparedRows(3, 9)).words()
         'explains what was compared, 3 of 9 rows (to 0)'
         """
-        if not math.isfinite(self.residual):
-            return ""
         residual = number(self.residual, 2)
         if self.compared:
             return f"explains what was compared, {_rows_of(self.compared)} (to {residual})"
@@ -670,30 +661,15 @@ def sentence(explanation: Explanation, reference: Reference = SPEC) -> str:
         is_rotary=scheme is None or scheme.applied_as == "rotation",
         is_sine=explanation.tensors == ("sin",),
     )
-    mistakes = ", and ".join(clause(edit, context) for edit in _wrong(explanation.mistakes))
-    # What a mistake might be expected to change, and does not: «factor is 4, as the spec says».
-    kept = ", and ".join(clause(edit, context) for edit in explanation.mistakes if _is_kept(edit))
+    mistakes = ", and ".join(clause(edit, context) for edit in explanation.mistakes)
     # How numbers were rounded or computed follows the mistakes: «rounded to float16».
-    storage_edits = [edit for edit in _stated(explanation.edits) if edit.storage]
-    storage = ", ".join(clause(edit, context) for edit in storage_edits)
+    stated = _stated(explanation.edits)
+    storage = ", ".join(clause(edit, context) for edit in stated if edit.storage)
     coverage = _coverage(explanation).words()
     doubt = CUT_SHORT if explanation.is_cut_short else ""
-    statements = [text for text in (mistakes, kept, storage, coverage, doubt) if text]
+    statements = [text for text in (mistakes, storage, coverage, doubt) if text]
     names = ", ".join(explanation.tensors)
     return f"{names}: {reference.subject}{'; '.join(statements)}"
-
-
-def _wrong(edits: Sequence[Edit]) -> list[Edit]:
-    """Return the edits that are mistakes, without values that are as expected."""
-    return [edit for edit in edits if not _is_kept(edit)]
-
-
-def _is_kept(edit: Edit) -> bool:
-    """Return True for a value as expected that is stated beside a mistake.
-
-    YaRN's attention factor may be right in a table with another scaling, which has none.
-    """
-    return isinstance(edit, Parameter) and edit.expected == edit.found
 
 
 def _stated(edits: Sequence[Edit]) -> Sequence[Edit]:

@@ -82,7 +82,7 @@ EDITS_AND_THEIR_WORDS: list[tuple[edits.Edit, str]] = [
     ),
     (edits.SomeRows((1, 5, 7)), "only rows 1, 5, 7 are there"),
     (edits.SomeRows((4, 12, 20)), "only every 8th row is there, from row 4 on"),
-    (edits.SomeRows((9, 2, 4)), "only rows 9, 2, 4 are there, in this order"),
+    (edits.SomeRows((9, 2, 4)), "only rows 9, 2, 4 are there"),
     (edits.AddedRows((1, 2, 3, 7)), "rows 1–3, 7 are added"),
     (edits.AddedRows((40,)), "row 40 is added"),
     (
