@@ -274,7 +274,7 @@ def _identify_together_or_apart(
     if len(group) > 1:
         return _identify_one_by_one(group, schedules)
     ((name, array),) = group.items()  # A single tensor has been tried already.
-    return _IdentifiedGroup([], [*describe(name, array)])
+    return _IdentifiedGroup([], [describe(name, array)])
 
 
 def _with_doubt(identified: _IdentifiedGroup) -> _IdentifiedGroup:
@@ -302,7 +302,7 @@ def _identify_one_by_one(
         matches_of_tensor = _find_first_matches({name: array}, schedules)
         matches += matches_of_tensor
         if not matches_of_tensor:
-            description += describe(name, array)
+            description.append(describe(name, array))
     return _IdentifiedGroup(matches, description)
 
 
