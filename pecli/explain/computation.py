@@ -536,39 +536,21 @@ class WaveComputation(Computation):
         return abs(self.amplitude) * np.minimum(angles, 2.0)
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
-        """Measure the frequencies of some rows of a table whose columns are those of this computation.
+        """Measure the frequencies of some rows whose columns are those of this computation.
 
-        If the rows are noisy, their first or last half may hold something else, such as zeros: the half
-        that has less than a tenth of the noise is measured instead.
-
-        Args:
-            sample: Some rows of the table, (rows, columns).
-            rows: Their indices.
-        """
-        of_all_rows = self._frequencies_in(sample, rows)
-        is_noisy = of_all_rows is None or of_all_rows.noise > MAX_TABLE_NOISE
-        has_long_halves = len(sample) >= 2 * MIN_RUN
-        if not is_noisy or not has_long_halves:
-            return of_all_rows
-        middle = len(sample) // 2
-        for half in (slice(None, middle), slice(middle, None)):
-            of_half = self._frequencies_in(sample[half], rows[half])
-            if of_half is not None and _is_less_noisy(of_half, of_all_rows):
-                return of_half
-        return of_all_rows
-
-    def _frequencies_in(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
-        """Measure the frequencies of some rows of a table; None if they cannot be measured.
+        Rows of zeros, such as those of padding and class tokens, show none.
 
         Args:
-            sample: Some rows of the table, (rows, columns).
+            sample: Some rows of a table or of rotated heads, (rows, columns).
             rows: Their indices.
         """
-        if not np.isfinite(sample).all():
+        has_values = sample.any(axis=1)
+        is_measurable = has_values.any() and np.isfinite(sample).all()
+        if not is_measurable:
             return None
         if self._has_one_axis:
-            return self._frequencies_on_line(sample, rows)
-        return self._frequencies_on_grid(sample, rows)
+            return self._frequencies_on_line(sample[has_values], rows[has_values])
+        return self._frequencies_on_grid(sample[has_values], rows[has_values])
 
     @property
     def _has_one_axis(self) -> bool:
@@ -650,11 +632,6 @@ class WaveComputation(Computation):
         angles = np.multiply.outer(positions, self.frequencies)
         phasors = self.amplitude * unit_phasors(angles)
         return self.form.matrix_of(phasors, np.arange(len(positions)))
-
-
-def _is_less_noisy(part: MeasuredFrequencies, whole: MeasuredFrequencies | None) -> bool:
-    """Return True if a part of a table has a fraction of the noise of all, or all of it shows nothing."""
-    return whole is None or part.noise < LESS_NOISE * whole.noise
 
 
 def _positions_on_axis(phasors: Complex, frequencies: Floats, expected: Floats) -> Floats:
