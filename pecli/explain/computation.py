@@ -210,10 +210,9 @@ class Columns(PhasorForm):
         if self.reversed:
             last_pair = self.pairs - 1
             columns = columns._replace(pair=last_pair - columns.pair)
-        if "sin" in self.negated:
-            columns = columns.with_other_sign(columns.is_sine)
-        if "cos" in self.negated:
-            columns = columns.with_other_sign(~columns.is_sine)
+        for function in self.negated:
+            is_of_function = columns.is_sine == (function == "sin")
+            columns = columns.with_other_sign(is_of_function)
         if self.swapped:  # The signs stay in their columns.
             columns = columns._replace(is_sine=~columns.is_sine)
         return columns
@@ -283,10 +282,10 @@ class Columns(PhasorForm):
         They are read off the first column of each cosine and sine; some layouts repeat them. None is
         returned if some pair has no cosine or no sine, as in a table of cosines only.
         """
-        columns_of_functions = self._columns_of_functions
-        if columns_of_functions is None:
+        cosine_columns = self._first_columns(sines=False)
+        sine_columns = self._first_columns(sines=True)
+        if min(len(cosine_columns), len(sine_columns)) < self.pairs:
             return None
-        cosine_columns, sine_columns = columns_of_functions
         sign = self.columns.sign
         cosines = matrix[:, cosine_columns] * sign[cosine_columns]
         sines = matrix[:, sine_columns] * sign[sine_columns]
@@ -297,29 +296,14 @@ class Columns(PhasorForm):
         """True if some columns hold cosines, and others sines."""
         return len(np.unique(self.columns.is_sine)) > 1
 
-    @cached_property
-    def _columns_of_functions(self) -> tuple[Indices, Indices] | None:
-        """The first column of each pair's cosines, and of its sines; None if some pair lacks one.
-
-        In [s0 c0 s1 c1], cosines are in the columns 1 and 3, and sines in 0 and 2.
-        """
-        cosines = self._first_columns(sines=False)
-        sines = self._first_columns(sines=True)
-        if cosines is None or sines is None:
-            return None
-        return cosines, sines
-
-    def _first_columns(self, *, sines: bool) -> Indices | None:
-        """Return the first column that holds the sine (or the cosine) of each pair; None if a pair has none.
+    def _first_columns(self, *, sines: bool) -> Indices:
+        """Return the first column that holds the sine (or the cosine) of each pair that has one.
 
         In [s0 c0 s1 c1] these are the columns 0 and 2 for sines, and 1 and 3 for cosines.
         """
         pair, is_sine, sign = self.columns
-        is_zero = sign == 0
-        columns = np.flatnonzero((is_sine == sines) & ~is_zero)
-        pairs, first = np.unique(pair[columns], return_index=True)
-        if len(pairs) < self.pairs:
-            return None
+        columns = np.flatnonzero((is_sine == sines) & (sign != 0))
+        _, first = np.unique(pair[columns], return_index=True)
         return np.asarray(columns[first], np.intp)
 
     def errors(self, bound: Floats, rows: Indices) -> Floats:
@@ -372,6 +356,11 @@ class Computation(ABC):
     def tensor_count(self) -> int:
         """The tensors whose columns lie side by side in the matrix."""
         return 1
+
+    @property
+    def are_rows_tokens(self) -> bool:
+        """True if rows are tokens, whose positions somebody states, and not rows of a table."""
+        return False
 
     @property
     def column_count(self) -> int:
@@ -460,11 +449,6 @@ class WaveComputation(Computation):
     @property
     def tensor_count(self) -> int:
         return len(self.form.tensors) if isinstance(self.form, Columns) else 1
-
-    @property
-    def are_rows_tokens(self) -> bool:
-        """True if rows are tokens, whose positions somebody states, and not rows of a table."""
-        return False
 
     @property
     def reading(self) -> tuple[object, ...]:

@@ -417,7 +417,7 @@ class Case:
     @property
     def is_made_by_recipe(self) -> bool:
         """True if the numbers are made as a recipe makes them, not as any library may."""
-        return self.waves is not None and self.waves.arithmetic.has_given_frequencies
+        return self.computation.arithmetic.has_given_frequencies
 
     @cached_property
     def mistakes_beside_storage(self) -> list[Mistake]:
@@ -866,8 +866,9 @@ def _with_recipe_of_table(case: Case, edits: tuple[Edit, ...]) -> tuple[Edit, ..
 
     Queries in bfloat16 do not show the dtype of the tables by which they were rotated.
     """
-    holds_tables = case.waves is None or not case.waves.are_rows_tokens
-    return _with_recipe(edits, case.observations.dtype) if holds_tables else edits
+    if case.computation.are_rows_tokens:
+        return edits
+    return _with_recipe(edits, case.observations.dtype)
 
 
 class _StatedArithmetic(NamedTuple):

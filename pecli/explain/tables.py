@@ -256,12 +256,11 @@ def _case_of_alibi(
 
 def _edits_of_sizes(expected: Alibi, resized: Alibi) -> Iterator[Edit]:
     """Yield the number of heads and of keys, and the form, if it is another one than expected."""
-    if resized.heads != expected.heads:
-        yield Parameter("heads", expected.heads, resized.heads)
-    if resized.seq_len != expected.seq_len:
-        yield Parameter("seq_len", expected.seq_len, resized.seq_len)
-    if resized.form != expected.form:
-        yield Parameter("form", expected.form, resized.form)
+    for name in ("heads", "seq_len", "form"):
+        value = getattr(expected, name)
+        resized_value = getattr(resized, name)
+        if resized_value != value:
+            yield Parameter(name, value, resized_value)
 
 
 class ReadBias(NamedTuple):
