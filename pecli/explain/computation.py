@@ -37,13 +37,6 @@ SLOW = 2 * np.pi / 8192
 """Frequency of a pair that turns less than once in 8,192 positions: it distinguishes all of them."""
 
 
-MAX_TABLE_NOISE = 1e-4
-"""Noise of a table, as a share of its amplitude, up to which it is one table: coarse storage or another one beyond."""
-
-LESS_NOISE = 0.1
-"""Share of a table's noise that a half of it has if the other half holds something else."""
-
-
 @dataclass(frozen=True)
 class Arithmetic:
     """Dtypes to which the steps of an implementation round; None means that a step is exact."""

@@ -19,7 +19,6 @@ from pecli.explain.computation import (
     FLOAT32,
     FLOAT32_FUNCTION,
     Computation,
-    SchemeComputation,
     WaveComputation,
 )
 from pecli.explain.explanation import ARRANGED_COST, ComparedRows, Explanation
@@ -711,13 +710,8 @@ class Case:
 
     @property
     def fails_in_few_rows(self) -> bool:
-        """True if a few rows of the data have a wrong element.
-
-        Nearly all wrong cases have one in the two rows that are compared first.
-        """
-        observed = self.observations
-        probed = self._compare_with_prediction(observed.probed, observed.probed_rows)
-        return bool(probed.is_wrong.any() or self.wrong_in_few_rows.any())
+        """True if a few rows of the data have a wrong element, as nearly all wrong cases have."""
+        return bool(self.wrong_in_few_rows.any())
 
     @cached_property
     def is_far_off_near_zero(self) -> bool:
@@ -1035,8 +1029,8 @@ def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> floa
         The difference; infinity if the edits name no recipe, or if the scheme makes no such tables.
     """
     recipe = _recipe_of(edits)
-    if recipe is None or not isinstance(case.computation, (WaveComputation, SchemeComputation)):
-        return math.inf  # Arrays of other files, and biases, have no recipe.
+    if recipe is None:
+        return math.inf
     observations = case.observations
     return difference_from_recipe(case.scheme, observations.tensors, recipe)
 

@@ -285,8 +285,8 @@ def _possible_biases(scheme: Alibi, array: Array) -> Iterator[ReadBias]:
     if bias.ndim != 3:
         return
     yield ReadBias(bias)
-    has_heads_last = bias.shape[2] == heads and bias.shape[0] != heads
-    if has_heads_last:
+    may_have_heads_last = bias.shape[2] == heads
+    if may_have_heads_last:
         heads_first = (2, 0, 1)
         yield ReadBias(bias.transpose(heads_first), (Transposed(heads_first),))
     has_as_many_queries_as_keys = bias.shape[1] == bias.shape[2] > 1

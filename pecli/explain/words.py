@@ -61,6 +61,7 @@ PARAMETERS_WITHOUT_OPTION = ("position_axis", "inv_freq", "distance", "slopes", 
 """Names of edits that look like parameters, and that no option of a command changes."""
 
 CUT_SHORT = "the time limit ended the search: a shorter reason may exist"
+LONG_NUMBER = 10_000  # integers from here on have separators: 131,072
 MAX_LISTED = 8  # rows, columns or channels that a sentence names
 MAX_COMMAND = 200  # letters: nobody reads a longer command, such as one with LongRoPE's lists
 
@@ -93,8 +94,6 @@ class Context:
     reference: Reference = SPEC
     is_rotary: bool = True
     """If false, `dim` is not the rotary dimension of a head."""
-    is_sine: bool = False
-    """True if only sines are at hand: at position 0 they are 0, wherever the cosines are."""
 
 
 BY_SPEC = Context()
@@ -131,11 +130,10 @@ def format_value(value: Any) -> str:
     """
     if value is None:
         return "none"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}" if abs(value) >= 10000 else str(value)
-    if isinstance(value, float):
-        is_whole = value.is_integer() and abs(value) < 1e15
-        return f"{value:.0f}" if is_whole else f"{value:.7g}"
+    if isinstance(value, int) and abs(value) >= LONG_NUMBER:
+        return f"{value:,}"
+    if isinstance(value, float) and not value.is_integer():
+        return f"{value:.7g}"
     return spelled(value)
 
 
@@ -400,10 +398,8 @@ def _memory_order(edit: MemoryOrder, _: Context) -> Clause:
     )
 
 
-def _rows(edit: Rows, context: Context) -> Clause:
+def _rows(edit: Rows, _: Context) -> Clause:
     """Return the words for rows in another order or at other positions: «rows are shifted by 2»."""
-    if edit.order == "constant" and edit.at == 0 and context.is_sine:
-        return Clause("all values are 0")
     if edit.order == "padded at the end" and edit.at == 1:
         return Clause("the last row is padding")
     return Clause(_ROWS[edit.order].format(at=edit.at))
@@ -550,10 +546,9 @@ def _steps(step: float) -> str:
     """Return the words for a step between stored numbers: «integers» for 1, «steps of 1/127» for 0.00787."""
     if step == 1:
         return "integers"
-    if step < 1:
-        count = round(1 / step)
-        if math.isclose(count * step, 1, rel_tol=1e-9):
-            return f"steps of 1/{count:,}"
+    count = round(1 / step)
+    if math.isclose(count * step, 1, rel_tol=1e-9):
+        return f"steps of 1/{count:,}"
     return f"steps of {step:.4g}"
 
 
@@ -659,7 +654,6 @@ def sentence(explanation: Explanation, reference: Reference = SPEC) -> str:
     context = Context(
         reference,
         is_rotary=scheme is None or scheme.applied_as == "rotation",
-        is_sine=explanation.tensors == ("sin",),
     )
     mistakes = ", and ".join(clause(edit, context) for edit in explanation.mistakes)
     # How numbers were rounded or computed follows the mistakes: «rounded to float16».
