@@ -122,6 +122,11 @@ def unit_phasors(angles: Floats) -> Complex:
 class PhasorForm(ABC):
     """An arrangement of phasors (cos + i·sin) in a matrix (rows, columns), and back."""
 
+    @property
+    def tensor_count(self) -> int:
+        """The tensors whose columns lie side by side in the matrix."""
+        return 1
+
     @abstractmethod
     def matrix_of(self, phasors: Complex, rows: Indices) -> Floats:
         """Return the matrix that holds the phasors, cos + i·sin (rows, pairs), of some rows."""
@@ -184,6 +189,10 @@ class Columns(PhasorForm):
     negated: frozenset[str] = frozenset()  # of cos and sin: columns with the other sign
     reversed: bool = False
     has_pair_per_column: bool = False  # of `pe`: each column has a frequency of its own
+
+    @property
+    def tensor_count(self) -> int:
+        return len(self.tensors)
 
     @cached_property
     def columns(self) -> ColumnMap:
@@ -441,7 +450,7 @@ class WaveComputation(Computation):
 
     @property
     def tensor_count(self) -> int:
-        return len(self.form.tensors) if isinstance(self.form, Columns) else 1
+        return self.form.tensor_count
 
     @property
     def reading(self) -> tuple[object, ...]:

@@ -263,7 +263,7 @@ class Search:
         costs_more = any(case.cost > explanation.cost for explanation in self.exact)
         if costs_more and case.mistakes_beside_storage:
             return False
-        return not case.is_far_off and not case.fails_in_few_rows
+        return not case.is_refuted_by_few_rows
 
 
 SMALL_PARTS: tuple[type[Mistake], ...] = (OtherPaddingRow, PaddedRows, ZeroRows, *DAMAGE)

@@ -709,6 +709,11 @@ class Case:
         return bool(largest > FAR_OFF * self.observations.size + self.tolerance)
 
     @property
+    def is_refuted_by_few_rows(self) -> bool:
+        """True if a few rows of the data are wrong, or so far off that no rounding explains it."""
+        return self.is_far_off or self.fails_in_few_rows
+
+    @property
     def fails_in_few_rows(self) -> bool:
         """True if a few rows of the data have a wrong element, as nearly all wrong cases have."""
         return bool(self.wrong_in_few_rows.any())
@@ -791,7 +796,7 @@ def accept(case: Case) -> Explanation | None:
             difference_from_recipe = _largest_difference_from_recipe(case, edits)
         nearest = min(unexplained.largest, difference_from_recipe)
         unexplained = unexplained._replace(largest=nearest)
-    elif case.waves is not None and case.computation.arithmetic == FLOAT32:
+    elif case.computation.arithmetic == FLOAT32:
         edits, unexplained = _with_stated_arithmetic(case, edits, differences.exact)
     return Explanation(
         edits=edits,
@@ -832,7 +837,7 @@ def _is_refuted_soon(case: Case) -> bool:
     """
     if case.tolerance >= case.observations.size > 0:
         return True  # Within such a tolerance anything explains the data.
-    return case.is_far_off or case.frequencies_are_refuted or case.fails_in_few_rows
+    return case.is_refuted_by_few_rows or case.frequencies_are_refuted
 
 
 class EditsAndCost(NamedTuple):
