@@ -217,8 +217,6 @@ class ArrayPair:
         yield from arrangements
         for arrangement in arrangements:
             yield from self._with_other_values(arrangement)
-        if self.is_complex:
-            return
         # To look for an order takes long, so that it is done in two arrays only: in the expected one as
         # it is, and in the likeliest arrangement of it if that is another one.
         unchanged = Candidate((), self.expected)

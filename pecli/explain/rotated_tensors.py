@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -591,17 +592,21 @@ def _explain_by_float32(tensor: RotatedTensor, tolerance: float) -> list[Explana
 def _explain_by_positions(case: Case) -> list[Explanation]:
     """Return the explanation that rows are rotated by other positions, if it explains every element.
 
-    The position of each row can be solved, so this is tried before anything is searched. Positions that
-    no known mistake leads to, such as 0 3 1 2, count only if somebody stated the right ones.
+    The position of each row can be solved, so this is tried before anything is searched.
     """
-    for positions in OtherTokenPositions.proposals(case):
-        reason = positions.mistake
-        has_known_reason = reason is not None and reason.kind not in OF_FORMULA
-        if has_known_reason or positions.are_stated:
-            explanation = accept(case.supposing(positions))
-            if explanation is not None:
-                return [explanation]
-    return []
+    proposals = OtherTokenPositions.proposals(case)
+    reasons = [positions for positions in proposals if _may_be_reason(positions)]
+    return [*islice(accepted(map(case.supposing, reasons)), 1)]
+
+
+def _may_be_reason(positions: OtherTokenPositions) -> bool:
+    """Return True if other positions are a mistake of positions, and not of the formula of the rotation.
+
+    Positions that no known mistake leads to, such as 0 3 1 2, count only if somebody stated the right ones.
+    """
+    mistake = positions.mistake
+    has_known_reason = mistake is not None and mistake.kind not in OF_FORMULA
+    return has_known_reason or positions.are_stated
 
 
 def _are_wrong(tensor: RotatedTensor, sequence: int, tolerance: float) -> Flags:

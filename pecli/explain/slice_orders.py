@@ -68,7 +68,7 @@ def reordered_as_found(candidate: Candidate, found: Array) -> Iterator[Candidate
     expected = squeezed(candidate.array)
     squeezed_found = squeezed(found)
     has_same_axes = expected.ndim == squeezed_found.ndim and expected.ndim in (2, 3)
-    if not has_same_axes or expected.dtype.kind == "c":
+    if not has_same_axes or "c" in {expected.dtype.kind, found.dtype.kind}:
         return
     for axis in range(expected.ndim):
         for reordered in _reordered_along(axis, expected, squeezed_found):
