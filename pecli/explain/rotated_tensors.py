@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pecli.compare.factors import without_ones
 from pecli.compare.tolerance import FREQ_RTOL
 from pecli.engine.arrays import Array, Flags, Floats, Indices
 from pecli.engine.edits import (
@@ -316,10 +317,8 @@ class RotatedTensor:
 
     def _edit_of_memory_order(self, which: str) -> MemoryOrder:
         """Return the edit that states the order of axes in memory; a single sequence has no axis."""
-        sequences = () if self.sequences == 1 else (self.sequences,)
-        channels = self.after.shape[-1]
-        heads_first = (*sequences, self.heads, self.rows, channels)
-        rows_first = (*sequences, self.rows, self.heads, channels)
+        heads_first = without_ones(self.after.shape)
+        rows_first = without_ones(self.after.swapaxes(1, 2).shape)
         if self.plan.axis == -2:
             return MemoryOrder(expected=heads_first, found=rows_first, which=which)
         return MemoryOrder(expected=rows_first, found=heads_first, which=which)

@@ -111,12 +111,11 @@ def _schemes_of_shapes(
                 yield resized, (Parameter(name, expected, size),)
 
 
-def _whole_numbers(scheme: Scheme) -> Iterator[tuple[str, int]]:
-    """Yield the name and the value of each whole-numbered parameter that the scheme has a value of."""
+def _whole_numbers(scheme: Scheme) -> Iterator[tuple[str, int | None]]:
+    """Yield the name and the value of each whole-numbered parameter of a scheme."""
     for name, parameter in scheme.parameters().items():
-        value = getattr(scheme, name)
-        if isinstance(parameter, Whole) and value is not None:
-            yield name, value
+        if isinstance(parameter, Whole):
+            yield name, getattr(scheme, name)
 
 
 def _has_shapes(scheme: Scheme, tensors: Mapping[str, Array]) -> bool:

@@ -53,7 +53,7 @@ from pecli.engine.edits import (
     applied_twice,
 )
 from pecli.engine.schemes.command_options import options
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme, tensors_by_name
 from pecli.errors import bracketed, number, spelled
 from pecli.explain.explanation import ComparedRows, Explanation
 
@@ -830,8 +830,7 @@ def command_of(scheme: Scheme, tensors: int = 1, output: bool = True) -> str:
     """
     words = ["pecli", scheme.name, *options(scheme)]
     if output:
-        names = [tensor.name for tensor in scheme.tensors()]
-        is_one_tensor = tensors == 1 and scheme.single_array().name in names
+        is_one_tensor = tensors == 1 and scheme.single_array().name in tensors_by_name(scheme)
         fits_npy = is_one_tensor and scheme.dtype != "bfloat16"
         words += ["-o", "again.npy" if fits_npy else "again.safetensors"]
     return shlex.join(words)
