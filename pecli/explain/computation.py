@@ -524,19 +524,20 @@ class WaveComputation(Computation):
     def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
         """Measure the frequencies of some rows whose columns are those of this computation.
 
-        Rows of zeros, such as those of padding and class tokens, show none.
+        Rows of zeros, such as those of padding and class tokens, show none, nor do rows with NaN.
 
         Args:
             sample: Some rows of a table or of rotated heads, (rows, columns).
             rows: Their indices.
         """
-        has_values = sample.any(axis=1)
-        is_measurable = has_values.any() and np.isfinite(sample).all()
-        if not is_measurable:
+        shows_frequencies = sample.any(axis=1) & np.isfinite(sample).all(axis=1)
+        if not shows_frequencies.any():
             return None
+        telling_sample = sample[shows_frequencies]
+        telling_rows = rows[shows_frequencies]
         if self._has_one_axis:
-            return self._frequencies_on_line(sample[has_values], rows[has_values])
-        return self._frequencies_on_grid(sample[has_values], rows[has_values])
+            return self._frequencies_on_line(telling_sample, telling_rows)
+        return self._frequencies_on_grid(telling_sample, telling_rows)
 
     @property
     def _has_one_axis(self) -> bool:
