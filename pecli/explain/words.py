@@ -493,13 +493,18 @@ def _ranges(places: Sequence[int | tuple[int, ...]]) -> Iterator[str]:
     >>> [*_ranges((5, 7, 8, 29, 30, 31))], [*_ranges(((0, 9), (1, 2), (1, 3), (1, 4)))]
     (['5', '7', '8', '29–31'], ['[0, 9]', '[1, 2]–[1, 4]'])
     """
-    indices = [place if isinstance(place, tuple) else (place,) for place in places]
+    indices = map(_index_of, places)
     for _, numbered_run in groupby(enumerate(indices), key=_run_of):
         run = [_place_words(index) for _, index in numbered_run]
         if len(run) > 2:
             yield f"{run[0]}–{run[-1]}"
         else:
             yield from run
+
+
+def _index_of(place: int | tuple[int, ...]) -> tuple[int, ...]:
+    """Return the indices of an element as they are, and a number of a row or head as a single one."""
+    return place if isinstance(place, tuple) else (place,)
 
 
 def _run_of(numbered: tuple[int, tuple[int, ...]]) -> tuple[int, ...]:
