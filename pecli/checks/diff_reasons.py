@@ -180,9 +180,7 @@ def _without_names(transforms: Iterable[Explanation], names: set[str]) -> list[E
 def _find_transforms(pairs: Iterable[TablePair], atol: float) -> Iterator[Explanation]:
     """Yield, for each table that has one, the transform that turns A's values into B's."""
     for pair in pairs:
-        transform = array_transforms.explain_pair(pair.name, pair.a, pair.b, atol)
-        if transform is not None:
-            yield transform
+        yield from array_transforms.explain_pair(pair.name, pair.a, pair.b, atol)
 
 
 def _may_be_parameter(transform: Explanation) -> bool:

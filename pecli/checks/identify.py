@@ -278,7 +278,7 @@ def _identify_together_or_apart(
         return identified
     if len(group) == 1:
         ((name, array),) = group.items()
-        identified.description.extend(describe(name, array))
+        identified.description.append(describe(name, array))
         return identified
     for name, array in group.items():
         matches, description = _identify_together_or_apart({name: array}, schedules)

@@ -29,12 +29,12 @@ class Agreement(NamedTuple):
         odd_heads: The heads that were rotated by other angles.
     """
 
-    mistake: RotationMistake | None
-    odd_heads: list[int]
+    mistake: RotationMistake | None = None
+    odd_heads: tuple[int, ...] = ()
 
 
-def find_agreement(case: Case) -> Agreement | None:
-    """Return how most heads were rotated by the same angles; None if no known way is that of most heads.
+def find_agreement(case: Case) -> Agreement:
+    """Return how most heads were rotated by the same angles: as expected if no known way is that of most heads.
 
     If all heads were rotated in interleaved pairs instead of halves, and head 7 at other positions, it
     is interleaved pairs with head 7 as an odd one. Two heads are the fewest that can agree.
@@ -45,13 +45,13 @@ def find_agreement(case: Case) -> Agreement | None:
     rotated = case.computation
     assert isinstance(rotated, RotatedComputation)
     if rotated.heads.before.count < 2:
-        return None
+        return Agreement()
     for mistake in _possible_mistakes(rotated):
         supposed = rotated if mistake is None else mistake.plant_in_rotation(rotated)
         is_alike = _find_most_alike(case, supposed)
         if is_alike.mean() >= MIN_AGREEING_SHARE:
-            return Agreement(mistake, odd_heads=np.flatnonzero(~is_alike).tolist())
-    return None
+            return Agreement(mistake, odd_heads=tuple(np.flatnonzero(~is_alike).tolist()))
+    return Agreement()
 
 
 def _possible_mistakes(rotated: RotatedComputation) -> Iterator[RotationMistake | None]:

@@ -76,7 +76,7 @@ def _repeated_along_new_axis(table: Array, wanted_shape: tuple[int, ...]) -> Ite
 def _repeated_below_each_other(table: Array, wanted_shape: tuple[int, ...]) -> Iterator[Candidate]:
     """Yield whole copies of a table one below the other: 8 of (64, 32) are (512, 32)."""
     copy_count = wanted_shape[0] // len(table)
-    has_same_columns = len(wanted_shape) > 1 and wanted_shape[1:] == table.shape[1:]
+    has_same_columns = wanted_shape[1:] == table.shape[1:]
     if has_same_columns and copy_count > 1:
         yield Candidate((Repeated(0, copy_count),), np.concatenate([table] * copy_count))
 

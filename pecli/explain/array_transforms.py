@@ -15,7 +15,7 @@ from pecli.explain.array_values import scaled, with_mask_value_of, with_row_cons
 from pecli.explain.catalogue import DAMAGE
 from pecli.explain.explanation import Explanation, best
 from pecli.explain.first_choice import explain_by_first
-from pecli.explain.hypotheses import explain_by_kind, explain_cases, with_storages
+from pecli.explain.hypotheses import accepted, explain_by_kind, explain_cases, with_storages
 from pecli.explain.hypothesis import Case, accept
 from pecli.explain.slice_orders import reordered_as_found
 from pecli.explain.storage import SIGNIFICANT_BITS, FloatStorage, Storage, storages_of
@@ -34,11 +34,15 @@ MIN_CHANGED_BY_ROUNDING = 0.25
 ones, which are in all tables of cosines and sines, are never changed.
 """
 
+BITS_OF_INTEGERS = 64
+"""Bits of whole numbers, which no rounding to a floating-point dtype is finer than."""
 
-def explain_pair(name: str, expected: Array, found: Array, atol: float) -> Explanation | None:
+
+def explain_pair(name: str, expected: Array, found: Array, atol: float) -> list[Explanation]:
     """Return how an array differs from the expected one: stored coarsely, damaged, or changed as a whole.
 
-    None is returned if one of the arrays is empty or too large, or if nothing is found in time.
+    The list has one explanation at most. It is empty if one of the arrays is empty or too large, or if
+    nothing is found in time.
 
     Args:
         name: The name of both.
@@ -48,20 +52,11 @@ def explain_pair(name: str, expected: Array, found: Array, atol: float) -> Expla
     """
     smaller, larger = sorted((expected.size, found.size))
     if larger > MAX_COMPARED or smaller == 0:
-        return None
-    explanation: Explanation | None = None
+        return []
+    explanations: list[Explanation] = []
     with limited():  # It ends the block without an error if the time is up.
-        pair = ArrayPair(name, expected, found, atol)
-        # Of numbers that are only rounded, any tiny change would be confirmed: none is tried.
-        if pair.differs_by_rounding_only():
-            explanation = pair.explain_by_dtype()
-        else:
-            explanation = (
-                pair.explain_by_dtype_of_expected()
-                or pair.explain_by_damage()
-                or pair.explain_by_change()
-            )
-    return explanation
+        explanations = ArrayPair(name, expected, found, atol).explanations()
+    return explanations[:1]
 
 
 def explain_rounding(name: str, exact: Array, rounded: Array) -> Explanation | None:
@@ -76,12 +71,13 @@ def explain_rounding(name: str, exact: Array, rounded: Array) -> Explanation | N
         exact: The array before it was rounded.
         rounded: The array that is to be explained.
     """
-    dtype = dtype_name(rounded.dtype)
-    can_be_compared = exact.shape == rounded.shape and not _is_complex(exact)
-    if not can_be_compared or dtype not in SIGNIFICANT_BITS:
+    exact = _in_real_numbers(exact)
+    rounded = _in_real_numbers(rounded)
+    if exact.shape != rounded.shape or not _has_fewer_bits(rounded, than=exact):
         return None
     explanation: Explanation | None = None
     with limited():  # It ends the block without an error if the time is up.
+        dtype = dtype_name(rounded.dtype)
         explanation = accept(_case_of_rounding(name, exact, rounded, Dtype(dtype)))
     return explanation
 
@@ -128,83 +124,70 @@ class ArrayPair:
             case_of_arrays(computation, self.observed, candidate.edits), measured=self.kept
         )
 
-    def differs_by_rounding_only(self) -> bool:
-        """Return True if every number is as expected, within the tolerance and half a ULP of its dtype.
-
-        Whatever else is supposed, such as a constant in each row, would then be confirmed as well.
-        """
-        case = self._case_without_change()
-        return case is not None and accept(case.within(self.atol)) is not None
-
-    def explain_by_dtype(self) -> Explanation | None:
-        """Return the explanation «stored in float16», or another dtype with fewer bits than expected.
-
-        None is returned if the dtype has as many bits as the expected one, or if it leaves a part of
-        the differences.
-        """
-        case = self._case_without_change()
-        if case is None or not _has_fewer_bits(self.found, than=self.expected):
-            return None
-        dtype = dtype_name(self.found.dtype)
-        return accept(replace(case, arranged=(Dtype(dtype),)).within(self.atol))
-
-    def explain_by_dtype_of_expected(self) -> Explanation | None:
-        """Return the explanation that the expected array is the found one, rounded to fewer bits.
-
-        If A holds cosines in float32 and B those in float64, A is the one that was rounded. None is
-        returned unless each expected number is the nearest one of a dtype with fewer bits: that of
-        the array, or another one whose numbers it holds.
-        """
-        if self.expected.shape != self.found.shape:
-            return None
-        return self._explain_by_coarser_array() or self._explain_by_coarser_numbers()
-
-    def _explain_by_coarser_array(self) -> Explanation | None:
-        """Return the explanation that the expected array has the found numbers, rounded to its dtype."""
-        expected = self.expected
-        if not _has_fewer_bits(expected, than=self.found):
-            return None
-        edit = ExpectedDtype(dtype_name(expected.dtype))
-        # The sides are exchanged: the found numbers are exact, and the expected ones were rounded.
-        return accept(_case_of_rounding(self.name, self.found, expected, edit))
-
-    def _explain_by_coarser_numbers(self) -> Explanation | None:
-        """Return the explanation that the expected array holds the found one, rounded to another dtype.
-
-        An array of float64 may hold numbers that were in float32 before: 0.10000000149011612 for
-        0.1. None is returned if its numbers are of no coarser dtype, or if the rounding to it is not
-        visible.
-        """
-        if self.is_complex or _is_complex(self.expected):
-            return None
-        expected = widened(self.expected)
-        coarser = _find_coarser_dtype(expected, dtype_name(self.expected.dtype))
-        if coarser is None or not _is_rounding_visible(expected, widened(self.found), coarser):
-            return None
-        rounded = ArrayComputation((self.found,), storage=coarser)
-        observations = ArrayObservations({self.name: self.expected})
-        return accept(case_of_arrays(rounded, observations, (ExpectedDtype(coarser.dtype),)))
-
-    def _case_without_change(self) -> Case | None:
-        """Return the supposition that the numbers are those expected; None if the shapes differ."""
+    def explanations(self) -> list[Explanation]:
+        """Return why the arrays differ, the likeliest reason first; an empty list if none is found."""
         expected = _in_real_numbers(self.expected)
         found = _in_real_numbers(self.found)
         if expected.shape != found.shape:
-            return None
-        return case_of_arrays(
+            return self.explain_by_change()
+        unchanged = case_of_arrays(
             ArrayComputation((expected,)), ArrayObservations({self.name: found}), ()
         )
+        # Of numbers that are only rounded, any tiny change would be confirmed, such as a constant in
+        # each row: none is tried.
+        if accept(unchanged.within(self.atol)) is not None:
+            return self._explain_by_dtype(unchanged)
+        return (
+            self._explain_by_coarser_array(expected, found)
+            or self._explain_by_coarser_numbers(expected, found)
+            or self._explain_storage(unchanged)
+            or self._explain_damaged_part(unchanged)
+            or self.explain_by_change()
+        )
 
-    def explain_by_change(self) -> Explanation | None:
+    def _explain_by_dtype(self, unchanged: Case) -> list[Explanation]:
+        """Return the explanation «stored in float16», or another dtype with fewer bits than expected."""
+        if not _has_fewer_bits(self.found, than=self.expected):
+            return []
+        rounded = replace(unchanged, arranged=(Dtype(dtype_name(self.found.dtype)),))
+        return [*accepted([rounded.within(self.atol)])]
+
+    def _explain_by_coarser_array(self, expected: Array, found: Array) -> list[Explanation]:
+        """Return the explanation that the expected array has the found numbers, rounded to its dtype.
+
+        If A holds cosines in float32 and B those in float64, A is the one that was rounded.
+        """
+        if not _has_fewer_bits(expected, than=found):
+            return []
+        edit = ExpectedDtype(dtype_name(expected.dtype))
+        # The sides are exchanged: the found numbers are exact, and the expected ones were rounded.
+        return [*accepted([_case_of_rounding(self.name, found, expected, edit)])]
+
+    def _explain_by_coarser_numbers(self, expected: Array, found: Array) -> list[Explanation]:
+        """Return the explanation that the expected array holds the found one, rounded to another dtype.
+
+        An array of float64 may hold numbers that were in float32 before: 0.10000000149011612 for 0.1.
+        """
+        rounded = widened(expected)
+        exact = widened(found)
+        cases = []
+        for storage in storages_of(rounded, dtype_name(expected.dtype)):
+            if isinstance(storage, FloatStorage) and _is_rounded_to(storage, rounded, exact):
+                computation = ArrayComputation((found,), storage=storage)
+                observations = ArrayObservations({self.name: expected})
+                edit = ExpectedDtype(storage.dtype)
+                cases.append(case_of_arrays(computation, observations, (edit,)))
+        return [*accepted(cases)]
+
+    def explain_by_change(self) -> list[Explanation]:
         """Return the explanation by the first change of the expected array that makes the found one.
 
         A change is a transposition, another layout, a factor, another order of rows, and so on;
-        those that need fewer edits come first. None is returned if no change does.
+        those that need fewer edits come first.
         """
         if min(self.expected.size, self.found.size) < MIN_ELEMENTS:
-            return None
-        explanations = explain_by_first(self._changed_arrays(), self._explain_change, most=1)
-        return next(iter(explanations), None)
+            return []
+        return explain_by_first(self._changed_arrays(), self._explain_change)
 
     def _explain_change(self, candidate: Candidate) -> list[Explanation]:
         """Return the explanation by one change; an array without a change explains nothing."""
@@ -212,28 +195,16 @@ class ArrayPair:
             return []
         return explain_cases([self.case(candidate)], self.atol, most_mistakes=0)
 
-    def explain_by_damage(self) -> Explanation | None:
-        """Return how the expected array was stored, or else the small part of it that is wrong.
-
-        A table that was printed with four decimals is stored coarsely; one whose rows 5 and 6 hold
-        zeros is damaged. None is returned if it is neither, or if the shapes differ.
-        """
-        case = self._case_without_change()
-        if case is None:
-            return None
-        explanations = self._explain_storage(case) or self._explain_damaged_part(case)
-        return next(iter(best(explanations)), None)
-
     def _explain_storage(self, case: Case) -> list[Explanation]:
         """Return the explanations by storage: rounded to decimals, to steps or to 16 bits."""
         explanations = explain_cases([case], self.atol, most_mistakes=0)
         # Without an edit, the arrays are equal within the tolerance, which explains nothing.
-        return [explanation for explanation in explanations if explanation.edits]
+        return [explanation for explanation in best(explanations) if explanation.edits]
 
     def _explain_damaged_part(self, case: Case) -> list[Explanation]:
         """Return the parts that may be wrong, if the rest is exact, or else within the tolerance."""
         tolerances = dict.fromkeys((0.0, self.atol))  # only 0.0 if the user states none
-        return explain_by_first(tolerances, partial(_explain_damage, case))
+        return best(explain_by_first(tolerances, partial(_explain_damage, case)))
 
     def _changed_arrays(self) -> Iterator[Candidate]:
         """Yield the expected array, changed in every way in which it may be the found one.
@@ -246,8 +217,6 @@ class ArrayPair:
         yield from arrangements
         for arrangement in arrangements:
             yield from self._with_other_values(arrangement)
-        if self.is_complex:
-            return
         # To look for an order takes long, so that it is done in two arrays only: in the expected one as
         # it is, and in the likeliest arrangement of it if that is another one.
         unchanged = Candidate((), self.expected)
@@ -282,41 +251,34 @@ def _is_complex(array: Array) -> bool:
 
 
 def _has_fewer_bits(array: Array, *, than: Array) -> bool:
-    """Return True if both arrays hold floating-point numbers, and those of the first have fewer bits."""
-    bits = SIGNIFICANT_BITS.get(dtype_name(array.dtype))
-    bits_of_other = SIGNIFICANT_BITS.get(dtype_name(than.dtype))
-    if bits is None or bits_of_other is None:
-        return False
-    return bits < bits_of_other
+    """Return True if an array holds floating-point numbers, and the other one numbers with more bits."""
+    return _significant_bits(array) < _significant_bits(than)
 
 
-def _find_coarser_dtype(values: Floats, dtype: str) -> FloatStorage | None:
-    """Return the coarsest dtype that holds all values, which are stored in a finer one; None if none does."""
-    for storage in storages_of(values, dtype):
-        if isinstance(storage, FloatStorage) and storage.holds(values):
-            return storage
-    return None
+def _significant_bits(array: Array) -> int:
+    """Return the bits of an array's numbers: 11 of float16. Integers have more than any other dtype."""
+    return SIGNIFICANT_BITS.get(dtype_name(array.dtype), BITS_OF_INTEGERS)
 
 
-def _is_rounding_visible(rounded: Floats, exact: Floats, storage: Storage) -> bool:
-    """Return True if numbers differ as rounding makes them differ: many of them, some by nearly half a unit.
+def _is_rounded_to(storage: Storage, rounded: Floats, exact: Floats) -> bool:
+    """Return True if a storage holds numbers, and rounding to it shows: in many of them, some by nearly half a unit.
 
     With one decimal, 0.54 and 0.38 became 0.5 and 0.4: they are off by 0.04 and 0.02 of at most 0.05.
     If all numbers of a table are equal except for one, or are off by 0.001 at most, it has another
     reason that half of the numbers have one decimal.
 
     Args:
+        storage: That to which they may have been rounded.
         rounded: The numbers that may have been rounded.
         exact: The numbers from which they may have been made.
-        storage: That to which they may have been rounded.
     """
     errors = np.abs(
         np.where(rounded == exact, 0.0, rounded - exact)
     )  # Equal masks of −∞ have none.
-    share_of_changed = np.mean(errors > 0)
+    are_many_changed = np.mean(errors > 0) >= MIN_CHANGED_BY_ROUNDING
     # To round to one bit more would be enough for smaller errors.
-    is_half_unit_needed = bool((errors > storage.half_unit(rounded) / 2).any())
-    return bool(share_of_changed >= MIN_CHANGED_BY_ROUNDING) and is_half_unit_needed
+    is_half_unit_needed = (errors > storage.half_unit(rounded) / 2).any()
+    return bool(are_many_changed and is_half_unit_needed and storage.holds(rounded))
 
 
 def _in_real_numbers(array: Array) -> Array:
@@ -354,20 +316,25 @@ def explain_exchanged_names(
     Returns:
         One explanation, for the first two names that were exchanged; an empty list if none were.
     """
-    for name, other_name in combinations(pairs, 2):
-        expected, found = pairs[name]
-        expected_of_other, found_of_other = pairs[other_name]
-        if not _can_be_compared((expected, expected_of_other, found, found_of_other)):
-            continue
-        # `name` comes first in both. After an exchange, it has the array of the other name.
-        expected_if_exchanged = ArrayComputation((expected_of_other, expected))
-        found_arrays = ArrayObservations({name: found, other_name: found_of_other})
-        case = case_of_arrays(expected_if_exchanged, found_arrays, (Swapped(),))
-        # No further mistake is tried: the exchange has to explain every number.
-        explanations = explain_cases([case], atol, most_mistakes=0)
-        if explanations:
-            return explanations[:1]
-    return []
+    explain = partial(_explain_exchange, pairs, atol)
+    return explain_by_first(combinations(pairs, 2), explain)[:1]
+
+
+def _explain_exchange(
+    pairs: Mapping[str, tuple[Array, Array]], atol: float, names: tuple[str, str]
+) -> list[Explanation]:
+    """Return the explanations by an exchange of two names; an empty list if they were not exchanged."""
+    name, other_name = names
+    expected, found = pairs[name]
+    expected_of_other, found_of_other = pairs[other_name]
+    if not _can_be_compared((expected, expected_of_other, found, found_of_other)):
+        return []
+    # `name` comes first in both. After an exchange, it has the array of the other name.
+    expected_if_exchanged = ArrayComputation((expected_of_other, expected))
+    found_arrays = ArrayObservations({name: found, other_name: found_of_other})
+    case = case_of_arrays(expected_if_exchanged, found_arrays, (Swapped(),))
+    # No further mistake is tried: the exchange has to explain every number.
+    return explain_cases([case], atol, most_mistakes=0)
 
 
 def _can_be_compared(arrays: Sequence[Array]) -> bool:

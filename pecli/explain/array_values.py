@@ -167,8 +167,8 @@ def _may_be_biases(expected: Array, found: Array) -> bool:
     Those are floating-point numbers: integers are indices, and complex numbers cos + i·sin.
     """
     has_rows_of_keys = expected.ndim > 1 and expected.shape[-1] > 2
-    are_real = expected.dtype.kind not in "ciu" and found.dtype.kind not in "ciu"
-    return has_rows_of_keys and are_real
+    are_floating = {expected.dtype.kind, found.dtype.kind}.isdisjoint("ciu")
+    return has_rows_of_keys and are_floating
 
 
 def _sample_differs_by_row_constants(expected: Array, found: Array) -> bool:
@@ -225,19 +225,15 @@ def with_mask_value_of(candidate: Candidate, found: Array) -> Iterator[Candidate
         found: The array of the file, of real numbers.
     """
     expected = widened(candidate.array)
-    is_masked = _is_masked(expected)
-    if not is_masked.any():
-        return
     found_values = widened(found)
+    is_masked = _is_masked(expected)
     hides_same_keys = np.array_equal(is_masked, _is_masked(found_values))
-    if not hides_same_keys:
-        return
-    found_mask_values = found_values[is_masked]
-    if np.array_equal(expected[is_masked], found_mask_values):
-        return
-    with_found_mask = np.where(is_masked, found_values, expected)
-    edit = Mask(f"{found_mask_values[0]:.2g}")
-    yield Candidate((*candidate.edits, edit), with_found_mask)
+    has_same_masks = np.array_equal(expected[is_masked], found_values[is_masked])
+    if hides_same_keys and not has_same_masks:
+        first_mask, *_ = found_values[is_masked].tolist()
+        with_found_mask = np.where(is_masked, found_values, expected)
+        edits = (*candidate.edits, Mask(f"{first_mask:.2g}"))
+        yield Candidate(edits, with_found_mask)
 
 
 def _is_masked(biases: Floats) -> Flags:

@@ -37,13 +37,6 @@ SLOW = 2 * np.pi / 8192
 """Frequency of a pair that turns less than once in 8,192 positions: it distinguishes all of them."""
 
 
-MAX_TABLE_NOISE = 1e-4
-"""Noise of a table, as a share of its amplitude, up to which it is one table: coarse storage or another one beyond."""
-
-LESS_NOISE = 0.1
-"""Share of a table's noise that a half of it has if the other half holds something else."""
-
-
 @dataclass(frozen=True)
 class Arithmetic:
     """Dtypes to which the steps of an implementation round; None means that a step is exact."""
@@ -129,6 +122,11 @@ def unit_phasors(angles: Floats) -> Complex:
 class PhasorForm(ABC):
     """An arrangement of phasors (cos + i·sin) in a matrix (rows, columns), and back."""
 
+    @property
+    def tensor_count(self) -> int:
+        """The tensors whose columns lie side by side in the matrix."""
+        return 1
+
     @abstractmethod
     def matrix_of(self, phasors: Complex, rows: Indices) -> Floats:
         """Return the matrix that holds the phasors, cos + i·sin (rows, pairs), of some rows."""
@@ -192,6 +190,10 @@ class Columns(PhasorForm):
     reversed: bool = False
     has_pair_per_column: bool = False  # of `pe`: each column has a frequency of its own
 
+    @property
+    def tensor_count(self) -> int:
+        return len(self.tensors)
+
     @cached_property
     def columns(self) -> ColumnMap:
         """The number that each column of a table holds: the cosine or the sine of a pair, with a sign.
@@ -210,10 +212,9 @@ class Columns(PhasorForm):
         if self.reversed:
             last_pair = self.pairs - 1
             columns = columns._replace(pair=last_pair - columns.pair)
-        if "sin" in self.negated:
-            columns = columns.with_other_sign(columns.is_sine)
-        if "cos" in self.negated:
-            columns = columns.with_other_sign(~columns.is_sine)
+        for function in self.negated:
+            is_of_function = columns.is_sine == (function == "sin")
+            columns = columns.with_other_sign(is_of_function)
         if self.swapped:  # The signs stay in their columns.
             columns = columns._replace(is_sine=~columns.is_sine)
         return columns
@@ -283,10 +284,10 @@ class Columns(PhasorForm):
         They are read off the first column of each cosine and sine; some layouts repeat them. None is
         returned if some pair has no cosine or no sine, as in a table of cosines only.
         """
-        columns_of_functions = self._columns_of_functions
-        if columns_of_functions is None:
+        cosine_columns = self._first_columns(sines=False)
+        sine_columns = self._first_columns(sines=True)
+        if min(len(cosine_columns), len(sine_columns)) < self.pairs:
             return None
-        cosine_columns, sine_columns = columns_of_functions
         sign = self.columns.sign
         cosines = matrix[:, cosine_columns] * sign[cosine_columns]
         sines = matrix[:, sine_columns] * sign[sine_columns]
@@ -297,29 +298,14 @@ class Columns(PhasorForm):
         """True if some columns hold cosines, and others sines."""
         return len(np.unique(self.columns.is_sine)) > 1
 
-    @cached_property
-    def _columns_of_functions(self) -> tuple[Indices, Indices] | None:
-        """The first column of each pair's cosines, and of its sines; None if some pair lacks one.
-
-        In [s0 c0 s1 c1], cosines are in the columns 1 and 3, and sines in 0 and 2.
-        """
-        cosines = self._first_columns(sines=False)
-        sines = self._first_columns(sines=True)
-        if cosines is None or sines is None:
-            return None
-        return cosines, sines
-
-    def _first_columns(self, *, sines: bool) -> Indices | None:
-        """Return the first column that holds the sine (or the cosine) of each pair; None if a pair has none.
+    def _first_columns(self, *, sines: bool) -> Indices:
+        """Return the first column that holds the sine (or the cosine) of each pair that has one.
 
         In [s0 c0 s1 c1] these are the columns 0 and 2 for sines, and 1 and 3 for cosines.
         """
         pair, is_sine, sign = self.columns
-        is_zero = sign == 0
-        columns = np.flatnonzero((is_sine == sines) & ~is_zero)
-        pairs, first = np.unique(pair[columns], return_index=True)
-        if len(pairs) < self.pairs:
-            return None
+        columns = np.flatnonzero((is_sine == sines) & (sign != 0))
+        _, first = np.unique(pair[columns], return_index=True)
         return np.asarray(columns[first], np.intp)
 
     def errors(self, bound: Floats, rows: Indices) -> Floats:
@@ -372,6 +358,11 @@ class Computation(ABC):
     def tensor_count(self) -> int:
         """The tensors whose columns lie side by side in the matrix."""
         return 1
+
+    @property
+    def are_rows_tokens(self) -> bool:
+        """True if rows are tokens, whose positions somebody states, and not rows of a table."""
+        return False
 
     @property
     def column_count(self) -> int:
@@ -459,12 +450,7 @@ class WaveComputation(Computation):
 
     @property
     def tensor_count(self) -> int:
-        return len(self.form.tensors) if isinstance(self.form, Columns) else 1
-
-    @property
-    def are_rows_tokens(self) -> bool:
-        """True if rows are tokens, whose positions somebody states, and not rows of a table."""
-        return False
+        return self.form.tensor_count
 
     @property
     def reading(self) -> tuple[object, ...]:
@@ -536,39 +522,22 @@ class WaveComputation(Computation):
         return abs(self.amplitude) * np.minimum(angles, 2.0)
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
-        """Measure the frequencies of some rows of a table whose columns are those of this computation.
+        """Measure the frequencies of some rows whose columns are those of this computation.
 
-        If the rows are noisy, their first or last half may hold something else, such as zeros: the half
-        that has less than a tenth of the noise is measured instead.
-
-        Args:
-            sample: Some rows of the table, (rows, columns).
-            rows: Their indices.
-        """
-        of_all_rows = self._frequencies_in(sample, rows)
-        is_noisy = of_all_rows is None or of_all_rows.noise > MAX_TABLE_NOISE
-        has_long_halves = len(sample) >= 2 * MIN_RUN
-        if not is_noisy or not has_long_halves:
-            return of_all_rows
-        middle = len(sample) // 2
-        for half in (slice(None, middle), slice(middle, None)):
-            of_half = self._frequencies_in(sample[half], rows[half])
-            if of_half is not None and _is_less_noisy(of_half, of_all_rows):
-                return of_half
-        return of_all_rows
-
-    def _frequencies_in(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
-        """Measure the frequencies of some rows of a table; None if they cannot be measured.
+        Rows of zeros, such as those of padding and class tokens, show none, nor do rows with NaN.
 
         Args:
-            sample: Some rows of the table, (rows, columns).
+            sample: Some rows of a table or of rotated heads, (rows, columns).
             rows: Their indices.
         """
-        if not np.isfinite(sample).all():
+        shows_frequencies = sample.any(axis=1) & np.isfinite(sample).all(axis=1)
+        if not shows_frequencies.any():
             return None
+        telling_sample = sample[shows_frequencies]
+        telling_rows = rows[shows_frequencies]
         if self._has_one_axis:
-            return self._frequencies_on_line(sample, rows)
-        return self._frequencies_on_grid(sample, rows)
+            return self._frequencies_on_line(telling_sample, telling_rows)
+        return self._frequencies_on_grid(telling_sample, telling_rows)
 
     @property
     def _has_one_axis(self) -> bool:
@@ -650,11 +619,6 @@ class WaveComputation(Computation):
         angles = np.multiply.outer(positions, self.frequencies)
         phasors = self.amplitude * unit_phasors(angles)
         return self.form.matrix_of(phasors, np.arange(len(positions)))
-
-
-def _is_less_noisy(part: MeasuredFrequencies, whole: MeasuredFrequencies | None) -> bool:
-    """Return True if a part of a table has a fraction of the noise of all, or all of it shows nothing."""
-    return whole is None or part.noise < LESS_NOISE * whole.noise
 
 
 def _positions_on_axis(phasors: Complex, frequencies: Floats, expected: Floats) -> Floats:

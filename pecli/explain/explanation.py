@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pecli.engine.edits import Edit, Parameter, Recipe, Runtime
+from pecli.engine.edits import Edit, Recipe, Runtime
 from pecli.engine.schemes.scheme import Scheme
 
 ARRANGED_COST = 0.9
@@ -105,11 +105,7 @@ class Explanation:
 
     def without_parameter(self, name: str) -> "Explanation":
         """Return the explanation without an edit of a parameter that nobody stated."""
-        others = []
-        for edit in self.edits:
-            if not isinstance(edit, Parameter) or edit.name != name:
-                others.append(edit)
-        return replace(self, edits=tuple(others))
+        return replace(self, edits=tuple(edit for edit in self.edits if edit.subject != name))
 
     def beside(self, damage: Edit) -> "Explanation":
         """Return the explanation of the rest, with an edit that names the part that was left out."""

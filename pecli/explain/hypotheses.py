@@ -1,7 +1,7 @@
 """The order of the search: storage, a damaged part, one mistake, two, three, until time is up."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import product
+from itertools import chain, product
 
 import numpy as np
 
@@ -227,32 +227,30 @@ class Search:
             count: The number of mistakes that are supposed at once.
         """
         for case in cases_with_mistakes(self.cases, count):
-            explanation = self._test(case)
-            if explanation is not None and count > 1 and explanation.cost <= PLAIN * count:
+            explanations = self._test(case)
+            is_plain = any(explanation.cost <= PLAIN * count for explanation in explanations)
+            if is_plain and count > 1:
                 return True
         if count <= 1 and not self.explanations:
             for case in cases_with_mistakes(self.cut_off_cases, count):
                 self._test(case)
         return False
 
-    def _test(self, case: Case) -> Explanation | None:
+    def _test(self, case: Case) -> list[Explanation]:
         """Add the explanation to those found if the supposed mistakes make the data, and return it.
 
         It is tested without a tolerance first, and added to `exact` if it holds. One that holds
-        only within the user's tolerance, such as 1e-4, is added to `within_tolerance`. None is
+        only within the user's tolerance, such as 1e-4, is added to `within_tolerance`. An empty list is
         returned if neither holds, or if a few rows already reject the case.
         """
         if not self._is_worth_comparing(case):
-            return None
-        exact = accept(case.within(0.0))
-        if exact is not None:
-            self.exact.append(exact)
+            return []
+        exact = [*accepted([case.within(0.0)])]
+        self.exact += exact
+        if exact or not self.tolerance:
             return exact
-        if not self.tolerance:
-            return None
-        tolerable = accept(case.within(self.tolerance))
-        if tolerable is not None:
-            self.within_tolerance.append(tolerable)
+        tolerable = [*accepted([case.within(self.tolerance)])]
+        self.within_tolerance += tolerable
         return tolerable
 
     def _is_worth_comparing(self, case: Case) -> bool:
@@ -265,7 +263,7 @@ class Search:
         costs_more = any(case.cost > explanation.cost for explanation in self.exact)
         if costs_more and case.mistakes_beside_storage:
             return False
-        return not case.is_far_off and not case.fails_in_few_rows
+        return not case.is_refuted_by_few_rows
 
 
 SMALL_PARTS: tuple[type[Mistake], ...] = (OtherPaddingRow, PaddedRows, ZeroRows, *DAMAGE)
@@ -347,9 +345,7 @@ def _with_each(
 
     Exact numbers are not supposed to be computed in float32: see `with_exact_angles_if_shown`.
     """
-    stored: list[Case] = []
-    for case in cases:
-        stored += ways_to_store(case)
+    stored = chain.from_iterable(map(ways_to_store, cases))
     return [case.with_exact_angles_if_shown() for case in stored]
 
 

@@ -19,7 +19,6 @@ from pecli.explain.computation import (
     FLOAT32,
     FLOAT32_FUNCTION,
     Computation,
-    SchemeComputation,
     WaveComputation,
 )
 from pecli.explain.explanation import ARRANGED_COST, ComparedRows, Explanation
@@ -363,7 +362,7 @@ class Case:
         An angle is position · frequency. Float32 rounds 4000 radians by up to 1.2e-4, which moves
         cosines by as much. If a file has exact angles, this tolerance would hide small mistakes.
         """
-        if not self._shows_exact_angles:
+        if not self._do_rows_show_exact_angles(self.observations.sampled_rows):
             return self
         exact_without_mistakes = replace(
             self,
@@ -375,17 +374,6 @@ class Case:
         )
         # A mistake changes the computation, so that the supposed ones are made in the exact one again.
         return exact_without_mistakes._with_mistakes(self.mistakes)
-
-    @property
-    def _shows_exact_angles(self) -> bool:
-        """True if the sampled rows show that angles were not rounded to float32.
-
-        A few of these rows are compared first: they already show that most files do not have them.
-        """
-        observed = self.observations
-        if not self._do_rows_show_exact_angles(observed.tested_rows):
-            return False
-        return self._do_rows_show_exact_angles(observed.sampled_rows)
 
     def _do_rows_show_exact_angles(self, rows: Indices) -> bool:
         """Return True if these rows of the file show that its angles were exact, not rounded to float32.
@@ -428,7 +416,7 @@ class Case:
     @property
     def is_made_by_recipe(self) -> bool:
         """True if the numbers are made as a recipe makes them, not as any library may."""
-        return self.waves is not None and self.waves.arithmetic.has_given_frequencies
+        return self.computation.arithmetic.has_given_frequencies
 
     @cached_property
     def mistakes_beside_storage(self) -> list[Mistake]:
@@ -721,14 +709,14 @@ class Case:
         return bool(largest > FAR_OFF * self.observations.size + self.tolerance)
 
     @property
-    def fails_in_few_rows(self) -> bool:
-        """True if a few rows of the data have a wrong element.
+    def is_refuted_by_few_rows(self) -> bool:
+        """True if a few rows of the data are wrong, or so far off that no rounding explains it."""
+        return self.is_far_off or self.fails_in_few_rows
 
-        Nearly all wrong cases have one in the two rows that are compared first.
-        """
-        observed = self.observations
-        probed = self._compare_with_prediction(observed.probed, observed.probed_rows)
-        return bool(probed.is_wrong.any() or self.wrong_in_few_rows.any())
+    @property
+    def fails_in_few_rows(self) -> bool:
+        """True if a few rows of the data have a wrong element, as nearly all wrong cases have."""
+        return bool(self.wrong_in_few_rows.any())
 
     @cached_property
     def is_far_off_near_zero(self) -> bool:
@@ -808,7 +796,7 @@ def accept(case: Case) -> Explanation | None:
             difference_from_recipe = _largest_difference_from_recipe(case, edits)
         nearest = min(unexplained.largest, difference_from_recipe)
         unexplained = unexplained._replace(largest=nearest)
-    elif case.waves is not None and case.computation.arithmetic == FLOAT32:
+    elif case.computation.arithmetic == FLOAT32:
         edits, unexplained = _with_stated_arithmetic(case, edits, differences.exact)
     return Explanation(
         edits=edits,
@@ -849,7 +837,7 @@ def _is_refuted_soon(case: Case) -> bool:
     """
     if case.tolerance >= case.observations.size > 0:
         return True  # Within such a tolerance anything explains the data.
-    return case.is_far_off or case.frequencies_are_refuted or case.fails_in_few_rows
+    return case.is_refuted_by_few_rows or case.frequencies_are_refuted
 
 
 class EditsAndCost(NamedTuple):
@@ -877,8 +865,9 @@ def _with_recipe_of_table(case: Case, edits: tuple[Edit, ...]) -> tuple[Edit, ..
 
     Queries in bfloat16 do not show the dtype of the tables by which they were rotated.
     """
-    holds_tables = case.waves is None or not case.waves.are_rows_tokens
-    return _with_recipe(edits, case.observations.dtype) if holds_tables else edits
+    if case.computation.are_rows_tokens:
+        return edits
+    return _with_recipe(edits, case.observations.dtype)
 
 
 class _StatedArithmetic(NamedTuple):
@@ -1045,8 +1034,8 @@ def _largest_difference_from_recipe(case: Case, edits: tuple[Edit, ...]) -> floa
         The difference; infinity if the edits name no recipe, or if the scheme makes no such tables.
     """
     recipe = _recipe_of(edits)
-    if recipe is None or not isinstance(case.computation, (WaveComputation, SchemeComputation)):
-        return math.inf  # Arrays of other files, and biases, have no recipe.
+    if recipe is None:
+        return math.inf
     observations = case.observations
     return difference_from_recipe(case.scheme, observations.tensors, recipe)
 

@@ -673,13 +673,14 @@ class _FitOfOneNumber(NamedTuple):
         is_wrong = ~is_noise(np.abs(predictions[0] - self.logs), self.errors)
         return not (is_unchanged & is_wrong).any()
 
-    def weighted_squares(self, predicted: Floats) -> float:
-        """Return the weighted sum of the squares by which predicted logarithms miss the measured ones.
+    def weighted_squares(self, predicted: Floats) -> Floats:
+        """Return the weighted sum of the squares by which predicted logarithms (…, pairs) miss the measured ones.
 
         A pair that is far off counts no more for being farther: it may follow something else.
         """
         squares = np.minimum((predicted - self.logs) ** 2, 1.0)
-        return float(np.nan_to_num(np.sum(self.weights * squares), nan=np.inf, posinf=np.inf))
+        sums = np.sum(self.weights * squares, axis=-1)
+        return np.asarray(np.nan_to_num(sums, nan=np.inf, posinf=np.inf))
 
 
 def fit_number(
@@ -723,8 +724,7 @@ def _fit_from_nearest(fit: _FitOfOneNumber, log_starts: Sequence[float]) -> Fit 
     predictions = np.array([fit.predicted(log) for log in log_starts])  # (starts, known pairs)
     if not fit.may_explain(predictions):
         return None  # A frequency is wrong that does not depend on the number.
-    misses = [fit.weighted_squares(predicted) for predicted in predictions]
-    nearest_start = log_starts[int(np.argmin(misses))]
+    nearest_start = log_starts[int(np.argmin(fit.weighted_squares(predictions)))]
     return _fit_by_gauss_newton(fit, nearest_start)
 
 
@@ -790,7 +790,8 @@ def _fit_by_scanning(fit: _FitOfOneNumber, log_start: float) -> Fit:
         log_start: The logarithm of the first guess.
     """
     tried_logs = log_start + np.linspace(-SCANNED, SCANNED, SCAN_STEPS)
-    chi_squares = np.array([fit.weighted_squares(fit.predicted(log)) for log in tried_logs])
+    predictions = np.array([fit.predicted(log) for log in tried_logs])  # (numbers, known pairs)
+    chi_squares = fit.weighted_squares(predictions)
     # A number that is off by one standard error has a sum of weighted squares that is larger by 1.
     fits_best = chi_squares <= chi_squares.min() + 1.0
     # There is hardly ever more than one interval. The number is only a guess, which is tested later.

@@ -53,31 +53,24 @@ def _run_at(positions: Floats, start: int) -> Run:
     padding, and the last zero is the first position of 0 1 2.
     """
     first = positions[start]
-    is_last = start + 1 == len(positions)
-    if is_last or positions[start + 1] - first not in (0, 1):
+    # No step leads on from the last position: NaN is neither 0 nor 1.
+    steps = np.append(np.diff(positions[start:]), np.nan)
+    step = steps[0]  # 1 for counting, 0 for repeating
+    if step not in (0, 1):
         return Run(first, length=1, step=0)
-    steps = np.diff(positions[start:])
-    step = int(steps[0])  # 1 for counting, 0 for repeating
-    equal_steps = _count_equal_to_first(steps)
+    equal_steps = int((steps != step).argmax())
     length = equal_steps + 1  # The two steps 1 1 lead through three positions, 5 6 7.
-    is_counting_next = equal_steps < len(steps) and steps[equal_steps] == 1
-    is_padding = first == 0 and step == 0 and is_counting_next
+    is_padding = first == 0 and step == 0 and steps[equal_steps] == 1
     if is_padding:
         length -= 1
-    return Run(first, length, step)
-
-
-def _count_equal_to_first(numbers: Floats) -> int:
-    """Return how many numbers at the beginning equal the first one: 2 of 1 1 0 1."""
-    is_different = numbers != numbers[0]
-    return int(is_different.argmax()) if is_different.any() else len(numbers)
+    return Run(first, length, int(step))
 
 
 def _written(run: Run) -> str:
     """Return a run in words: «0 … 14» if it counts, «0 × 9» if it repeats, «7» if it is one position."""
     if np.isnan(run.first):
         return "unknown"
-    first = f"{run.first:,.6g}" if run.first % 1 else f"{int(run.first):,}"
+    first = f"{round(run.first, 6):,.15g}"
     if run.step == 1:
         return f"{first} … {int(run.first) + run.length - 1:,}"
     if run.length > 1:

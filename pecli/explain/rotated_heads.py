@@ -301,8 +301,7 @@ class RotatedHeads(PhasorForm):
         heads = self.before.at(rows)  # (rows, heads, channels)
         if self.formula != NOT_ROTATED:
             heads = self._with_rotated_channels(heads, phasors)
-        matrix = heads.reshape(len(heads), -1)
-        return matrix if self.scale == 1 else self.scale * matrix
+        return self.scale * heads.reshape(len(heads), -1)
 
     def _with_rotated_channels(self, heads: Floats, phasors: Complex) -> Floats:
         """Return heads (rows, heads, channels) with their rotary channels rotated, and all others as they are.

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
+from pecli.compare.factors import without_ones
 from pecli.compare.tolerance import FREQ_RTOL
 from pecli.engine.arrays import Array, Flags, Floats, Indices
 from pecli.engine.edits import (
@@ -17,7 +19,6 @@ from pecli.engine.edits import (
     Misplacement,
     Parameter,
     Recipe,
-    Rows,
     RowsWrong,
 )
 from pecli.explain.agreeing_heads import Agreement, find_agreement
@@ -58,14 +59,11 @@ SAMPLES = (2, 16)
 UNSEEN = (Stage.ARITHMETIC, Stage.DAMAGE, Stage.STORAGE)
 """Stages of mistakes that a tolerance is meant to allow, or that need no known mistake to be seen."""
 
-MOVED_SHARE = 0.9
-"""Share of rows that are moved by one number; the others may be damaged."""
-
-NORM_RTOL = 0.01
-"""Relative difference of norms before and after a rotation in bfloat16; those of random rows differ by more."""
-
 OF_FORMULA = (Misplacement.REVERSED, Misplacement.NOT_ROTATED)
 """Mistakes of positions that are those of the formula as well, unless the right positions are stated."""
+
+EXCHANGED_AXES = {-2: -3, -3: -2}
+"""The other axis of positions: of (8, 32, 128), the last axis holds channels, and heads and positions the others."""
 
 Passes = Callable[[Array, Array], bool]
 
@@ -251,7 +249,7 @@ class RotatedTensor:
         return Case.of(self.plan.rope, computation, observations)
 
     def possible_cases(self) -> Iterator[Case]:
-        """Yield what is to be explained: the tensor as it is expected, then with its axes or rows rearranged.
+        """Yield what is to be explained: the tensor as it is expected, then with its axes rearranged.
 
         A dump (8, 32, 128) should be 8 heads of 32 positions, but may be 32 heads of 8 positions. The
         model's number of heads does not decide it, since a shard of the model has fewer. It is
@@ -265,8 +263,8 @@ class RotatedTensor:
                 yield replace(case, arranged=(rearranged.edit,))
 
     @cached_property
-    def agreement(self) -> Agreement | None:
-        """The way in which most heads were rotated alike; None if no known way is that of most heads."""
+    def agreement(self) -> Agreement:
+        """The way in which most heads were rotated alike."""
         return find_agreement(self.case)
 
     @property
@@ -277,70 +275,37 @@ class RotatedTensor:
         Once the pairs are supposed, two mistakes are left to be searched. A formula is not supposed:
         one with a wrong sign and one with another wrong sign differ only in the direction of angles.
         """
-        agreement = self.agreement
-        if agreement is None or agreement.odd_heads:
-            return self.case
-        if not isinstance(agreement.mistake, OtherPairs):
-            return self.case
-        return self.case.supposing(agreement.mistake)
+        mistake = self.agreement.mistake
+        if isinstance(mistake, OtherPairs) and not self.agreement.odd_heads:
+            return self.case.supposing(mistake)
+        return self.case
 
     def _rearrangements(self) -> Iterator["RearrangedTensor"]:
-        """Yield the tensor with other axes, another order in memory, and rows moved back."""
-        if self._may_have_exchanged_axes:
-            yield RearrangedTensor(self._with_heads_as_rows(), self._edit_of_exchanged_axes)
-        if self.places.have_head_axis and min(self.heads, self.rows) > 1:
-            for which in self._tensors_in_memory_order():
-                yield RearrangedTensor(
-                    self._with_other_memory_order(which), self._edit_of_memory_order(which)
-                )
-        moved_by = find_moved_rows(self.before, self.after)
-        if moved_by:
-            yield RearrangedTensor(self._with_rows_moved_back(moved_by), Rows("shifted", moved_by))
-
-    def _tensors_in_memory_order(self) -> Iterator[str]:
-        """Yield the tensors that may have another order in memory: after, before, or both.
-
-        If all rows have one position, as those of a cache that is shifted, the order of both is of no
-        effect: every row rotates by the same angles.
-        """
-        yield "after"
-        yield "before"
-        have_one_position = bool((self.positions == self.positions[:, :, :1]).all())
-        if not have_one_position:
-            yield "both"
-
-    @property
-    def _may_have_exchanged_axes(self) -> bool:
-        """True if there are several heads and rows, and nobody stated the positions of the rows."""
-        return self.places.have_head_axis and not self.are_stated and min(self.heads, self.rows) > 1
-
-    @property
-    def _edit_of_exchanged_axes(self) -> Parameter:
-        """The edit that states the other axis of positions.
-
-        Of (8, 32, 128), the last axis holds channels. Positions are along −2 or −3, and heads along the
-        other of the two.
-        """
-        expected_axis = self.plan.axis
-        other_axis = -3 if expected_axis == -2 else -2
-        return Parameter("position_axis", expected_axis, other_axis)
-
-    def _with_other_memory_order(self, which: str) -> "RotatedTensor":
-        """Return the tensor if its numbers lie in memory with heads and rows in the other order.
+        """Yield the tensor with its axes exchanged, and in another order in memory.
 
         A kernel writes 40 rows of 8 heads, (40, 8, 128), and the dump is labelled (8, 40, 128). Both
-        have as many numbers, so that only values show it.
-
-        Args:
-            which: The tensor that lies so: the one before the rotation, the one after it, or both.
+        have as many numbers, so that only values show it. It may be the dump before the rotation, the
+        one after it, or both.
         """
-        before = self.before
-        after = self.after
-        if which != "after":
-            before = self._in_other_memory_order(before)
-        if which != "before":
-            after = self._in_other_memory_order(after)
-        return replace(self, before=before, after=after)
+        has_heads_and_rows = self.places.have_head_axis and min(self.heads, self.rows) > 1
+        if not has_heads_and_rows:
+            return
+        if not self.are_stated:
+            other_axis = EXCHANGED_AXES[self.plan.axis]
+            edit = Parameter("position_axis", self.plan.axis, other_axis)
+            yield RearrangedTensor(self._with_heads_as_rows(), edit)
+        before = self._in_other_memory_order(self.before)
+        after = self._in_other_memory_order(self.after)
+        rearranged = {
+            "after": replace(self, after=after),
+            "before": replace(self, before=before),
+            "both": replace(self, before=before, after=after),
+        }
+        if (self.positions == self.positions[:, :, :1]).all():
+            # All rows of a cache that is shifted rotate by the same angles, in whichever order.
+            del rearranged["both"]
+        for which, tensor in rearranged.items():
+            yield RearrangedTensor(tensor, self._edit_of_memory_order(which))
 
     def _in_other_memory_order(self, tensor: Array) -> Array:
         """Return (sequences, heads, rows, channels), which lies in memory with rows before heads, or the reverse."""
@@ -352,22 +317,11 @@ class RotatedTensor:
 
     def _edit_of_memory_order(self, which: str) -> MemoryOrder:
         """Return the edit that states the order of axes in memory; a single sequence has no axis."""
-        sequences = () if self.sequences == 1 else (self.sequences,)
-        channels = self.after.shape[-1]
-        heads_first = (*sequences, self.heads, self.rows, channels)
-        rows_first = (*sequences, self.rows, self.heads, channels)
+        heads_first = without_ones(self.after.shape)
+        rows_first = without_ones(self.after.swapaxes(1, 2).shape)
         if self.plan.axis == -2:
             return MemoryOrder(expected=heads_first, found=rows_first, which=which)
         return MemoryOrder(expected=rows_first, found=heads_first, which=which)
-
-    def _with_rows_moved_back(self, by: int) -> "RotatedTensor":
-        """Return the tensor with rows that were moved down, the last ones to the top, where they were."""
-        order = np.roll(np.arange(self.rows), -by)
-        return replace(
-            self,
-            after=self.after[:, :, order],
-            places=replace(self.places, rows=[self.places.rows[row] for row in order.tolist()]),
-        )
 
     def _with_heads_as_rows(self) -> "RotatedTensor":
         """Return the tensor with the axes of heads and rows exchanged, since a file may have them in either order.
@@ -390,37 +344,10 @@ class RotatedTensor:
 
 
 class RearrangedTensor(NamedTuple):
-    """A tensor with its axes or rows in another order, and the edit that states the order it has."""
+    """A tensor with its axes in another order, and the edit that states the order it has."""
 
     tensor: RotatedTensor
     edit: Edit
-
-
-def find_moved_rows(before: Array, after: Array) -> int:
-    """Return by how many rows all rows were moved down, the last ones to the top; 0 if by none.
-
-    A rotation keeps the norm of each head in each row. If row 0 of the first heads had the norms
-    8, 11 and 10, and row 1 has these after the rotation, rows were moved by 1.
-
-    Args:
-        before: Queries or keys before the rotation, (sequences, heads, rows, channels).
-        after: Queries or keys after it.
-    """
-    norms_before = _norms_of_rows(before)
-    norms_after = _norms_of_rows(after)
-    is_first_row = np.isclose(norms_after, norms_before[0], rtol=NORM_RTOL, atol=0).all(axis=1)
-    for moved_by in np.flatnonzero(is_first_row).tolist():
-        moved_norms = np.roll(norms_before, moved_by, axis=0)
-        is_row_alike = np.isclose(norms_after, moved_norms, rtol=NORM_RTOL, atol=0).all(axis=1)
-        if is_row_alike.mean() >= MOVED_SHARE:
-            return int(moved_by)
-    return 0
-
-
-def _norms_of_rows(heads: Array) -> Floats:
-    """Return the norm of each row of the first few heads, (rows, heads)."""
-    first_heads = ConvertedHeads(heads).first_few.at(slice(None))
-    return np.asarray(np.linalg.norm(first_heads, axis=-1))
 
 
 def _are_heads_rotated_alike(case: Case) -> bool:
@@ -505,46 +432,67 @@ def _explain_finite(tensor: RotatedTensor, tolerance: float) -> list[Explanation
 
     1. Only some heads are wrong, since a kernel skips them, say.
     2. All sequences of the batch have the same mistake.
-    3. Each sequence has mistakes of its own.
+    3. Each sequence has mistakes of its own. Those of a single one are the mistakes of the whole batch.
     """
     of_wrong_heads = _explain_wrong_heads(tensor, tolerance)
-    if of_wrong_heads:
-        return of_wrong_heads
-    is_one_sequence = tensor.sequences == 1
-    if tensor.has_common_positions:
-        most_mistakes = MAX_MISTAKES if is_one_sequence else BATCH_MISTAKES
-        of_all_sequences = _likeliest_explanation(tensor, tolerance, most_mistakes)
-        if of_all_sequences is not None:
-            return [of_all_sequences]
-    if is_one_sequence:
-        return []  # Its own mistakes are those of the whole batch, which were tried.
-    return _explain_each_sequence(tensor, tolerance)
+    if tensor.sequences == 1:
+        return of_wrong_heads or _likeliest_explanation(tensor, tolerance, MAX_MISTAKES)
+    return (
+        of_wrong_heads
+        or _explain_batch(tensor, tolerance)
+        or _explain_each_sequence(tensor, tolerance)
+    )
+
+
+def _explain_batch(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
+    """Return the mistake of all sequences of a batch; none can be found if they have different positions."""
+    if not tensor.has_common_positions:
+        return []
+    return _likeliest_explanation(tensor, tolerance, BATCH_MISTAKES)
 
 
 def _explain_wrong_heads(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
     """Return why some heads are wrong, and others right: one explanation per sequence that has wrong heads.
 
-    An empty list is returned unless the wrong heads of all these sequences are explained, and all
-    other heads are right.
+    Of two sequences of four heads, heads 2 and 3 of sequence 1 may be wrong. An empty list is returned
+    unless the wrong heads of all these sequences are explained, and all other heads are right.
     """
-    wrong_parts = [*_find_wrong_heads(tensor, tolerance)]
-    if not wrong_parts or not _are_other_sequences_right(tensor, wrong_parts, tolerance):
+    by_sequence = [_are_wrong(tensor, sequence, tolerance) for sequence in range(tensor.sequences)]
+    is_wrong = np.stack(by_sequence)  # (sequences, heads), from a few rows
+    are_some_wrong = is_wrong.any() and not is_wrong.all()
+    if not are_some_wrong or not _are_right(tensor, _parts(~is_wrong), tolerance):
         return []
     explanations: list[Explanation] = []
-    for wrong_heads in wrong_parts:
-        explanation = _explain_heads(tensor, wrong_heads, tolerance)
-        if explanation is None:
+    for part in _parts(is_wrong):
+        of_part = _explain_part(tensor, part, tolerance, PART_MISTAKES)
+        if not of_part:
             return []  # A mistake of the whole tensor is likelier, and is searched for by the caller.
-        explanations.append(explanation)
+        explanations += of_part
     return explanations
+
+
+def _parts(is_selected: Flags) -> list[SomeHeads]:
+    """Return the selected heads (sequences, heads) of each sequence that has any."""
+    return [
+        SomeHeads(sequence, np.flatnonzero(heads).tolist())
+        for sequence, heads in enumerate(is_selected)
+        if heads.any()
+    ]
+
+
+def _explain_part(
+    tensor: RotatedTensor, part: SomeHeads, tolerance: float, most_mistakes: int
+) -> list[Explanation]:
+    """Return the likeliest explanation of a part, named after its heads: «sequence 1, heads 0, 1»."""
+    explanations = _likeliest_explanation(tensor.with_only(part), tolerance, most_mistakes)
+    return [explanation.renamed([_name_of(part, tensor)]) for explanation in explanations]
 
 
 def _likeliest_explanation(
     tensor: RotatedTensor, tolerance: float, most_mistakes: int
-) -> Explanation | None:
-    """Return the likeliest explanation of sequences whose rows have the same positions; None if there is none.
-
-    «Computed in float32» is one only if nothing else is, since nearly every model rotates in it.
+) -> list[Explanation]:
+    """Return the likeliest explanation of sequences whose rows have the same positions; an empty list if
+    there is none.
 
     Args:
         tensor: The sequences, before and after their rotation.
@@ -552,38 +500,51 @@ def _likeliest_explanation(
         most_mistakes: The number of mistakes that are supposed at once.
     """
     if not tensor.is_token.any():  # All rows are padding.
-        return None
-    of_most_heads = _explain_most_heads(tensor, tolerance, most_mistakes)
-    if of_most_heads is not None:
-        return of_most_heads
-    likeliest_first = _explanations_of_rotation(tensor, tolerance, most_mistakes)
-    likeliest = _first_beside_float32(likeliest_first)
-    if likeliest is None:
-        likeliest = _explain_by_float32(tensor, likeliest_first, tolerance)
-    if likeliest is None or not tensor.are_stated:
-        return likeliest
-    # `pecli apply` has no options for stated positions: without a scheme, no command is printed.
-    return likeliest.without_command()
+        return []
+    likeliest_first = _explain_most_heads(
+        tensor, tolerance, most_mistakes
+    ) or _explain_beside_float32(tensor, tolerance, most_mistakes)
+    likeliest = likeliest_first[:1]
+    if tensor.are_stated:
+        # `pecli apply` has no options for stated positions: without a scheme, no command is printed.
+        return [explanation.without_command() for explanation in likeliest]
+    return likeliest
 
 
 def _explain_most_heads(
     tensor: RotatedTensor, tolerance: float, most_mistakes: int
-) -> Explanation | None:
+) -> list[Explanation]:
     """Return why most heads of a sequence are wrong, with an edit that names the others.
 
     If all heads lack the scaling, and head 3 is not rotated, it is «the llama3 scaling is missing, and
-    only head 3 differs». None is returned if no head is rotated differently than most, or if nothing
-    explains these.
+    only head 3 differs». An empty list is returned if no head is rotated differently than most, or if
+    nothing explains these.
     """
-    if tensor.sequences != 1 or tensor.agreement is None or not tensor.agreement.odd_heads:
-        return None
+    if tensor.sequences != 1 or not tensor.agreement.odd_heads:
+        return []
     odd_heads = tensor.agreement.odd_heads
     most_heads = [head for head in range(tensor.heads) if head not in odd_heads]
     part = tensor.with_only(SomeHeads(0, most_heads))
-    explanation = _likeliest_explanation(part, tolerance, most_mistakes)
-    if explanation is None:
-        return None
-    return explanation.beside(HeadsWrong(tuple(map(tensor.places.head, odd_heads))))
+    heads_wrong = HeadsWrong(tuple(map(tensor.places.head, odd_heads)))
+    explanations = _likeliest_explanation(part, tolerance, most_mistakes)
+    return [explanation.beside(heads_wrong) for explanation in explanations]
+
+
+def _explain_beside_float32(
+    tensor: RotatedTensor, tolerance: float, most_mistakes: int
+) -> list[Explanation]:
+    """Return the explanations that name more than float32 arithmetic, without naming that.
+
+    Nearly every model rotates in float32, so that this is not a mistake worth reporting: it is an
+    explanation only if nothing else is.
+    """
+    explanations = _explanations_of_rotation(tensor, tolerance, most_mistakes)
+    beside_float32 = [explanation.without(Recipe("float32")) for explanation in explanations]
+    with_mistakes = [explanation for explanation in beside_float32 if explanation.edits]
+    may_be_float32 = any(explanation.edits == IN_FLOAT32 for explanation in explanations)
+    if with_mistakes or not may_be_float32:
+        return with_mistakes
+    return _explain_by_float32(tensor, tolerance)
 
 
 def _explanations_of_rotation(
@@ -609,71 +570,42 @@ def _has_unknown_indices(explanation: Explanation) -> bool:
     return explanation.has_edit(MemoryOrder) and explanation.has_edit(ElementsWrong)
 
 
-def _first_beside_float32(explanations: Sequence[Explanation]) -> Explanation | None:
-    """Return the first explanation that names more than float32 arithmetic, without naming that.
-
-    Nearly every model rotates in float32, so that this is not a mistake worth reporting. None is
-    returned if there is no such explanation.
-    """
-    for explanation in explanations:
-        beside_float32 = explanation.without(Recipe("float32"))
-        if beside_float32.edits:
-            return beside_float32
-    return None
-
-
-def _explain_by_float32(
-    tensor: RotatedTensor, explanations: Sequence[Explanation], tolerance: float
-) -> Explanation | None:
+def _explain_by_float32(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
     """Return the explanation «computed by the recipe float32» if this recipe makes every element.
 
     The search has accepted float32 if some library could compute the elements in it. Far from position
     0, that allows much: at 70,000, angles may be off by 0.025. So the elements are now compared with
-    those of the recipe. None is returned if one is wrong, or if no option of `verify` makes them.
+    those of the recipe. An empty list is returned if one is wrong, or if no option of `verify` makes them.
 
     Args:
         tensor: The tensor before and after its rotation.
-        explanations: What the search has accepted.
         tolerance: The largest error of an element that is right.
     """
-    may_be_float32 = any(explanation.edits == IN_FLOAT32 for explanation in explanations)
-    # `verify --shift` computes exactly, whatever the recipe is.
-    if not may_be_float32 or tensor.is_shifted:
-        return None
     by_recipe = Float32Recipe.of_scheme(tensor.plan.rope)
-    if by_recipe is None:
-        return None
-    return accept(tensor.case.supposing(by_recipe).within(tolerance))
+    # `verify --shift` computes exactly, whatever the recipe is.
+    if tensor.is_shifted or by_recipe is None:
+        return []
+    return [*accepted([tensor.case.supposing(by_recipe).within(tolerance)])]
 
 
 def _explain_by_positions(case: Case) -> list[Explanation]:
     """Return the explanation that rows are rotated by other positions, if it explains every element.
 
-    The position of each row can be solved, so this is tried before anything is searched. Positions that
-    no known mistake leads to, such as 0 3 1 2, count only if somebody stated the right ones.
+    The position of each row can be solved, so this is tried before anything is searched.
     """
-    for positions in OtherTokenPositions.proposals(case):
-        reason = positions.mistake
-        has_known_reason = reason is not None and reason.kind not in OF_FORMULA
-        if has_known_reason or positions.are_stated:
-            explanation = accept(case.supposing(positions))
-            if explanation is not None:
-                return [explanation]
-    return []
+    proposals = OtherTokenPositions.proposals(case)
+    reasons = [positions for positions in proposals if _may_be_reason(positions)]
+    return [*islice(accepted(map(case.supposing, reasons)), 1)]
 
 
-def _find_wrong_heads(tensor: RotatedTensor, tolerance: float) -> Iterator[SomeHeads]:
-    """Yield the wrong heads of each sequence, if other heads are right.
+def _may_be_reason(positions: OtherTokenPositions) -> bool:
+    """Return True if other positions are a mistake of positions, and not of the formula of the rotation.
 
-    Of two sequences of four heads, heads 2 and 3 of sequence 1 may be wrong. Nothing is yielded if all are.
+    Positions that no known mistake leads to, such as 0 3 1 2, count only if somebody stated the right ones.
     """
-    by_sequence = [_are_wrong(tensor, sequence, tolerance) for sequence in range(tensor.sequences)]
-    is_wrong = np.stack(by_sequence)  # (sequences, heads)
-    if is_wrong.all():
-        return
-    for sequence, heads in enumerate(is_wrong):
-        if heads.any():
-            yield SomeHeads(sequence, np.flatnonzero(heads).tolist())
+    mistake = positions.mistake
+    has_known_reason = mistake is not None and mistake.kind not in OF_FORMULA
+    return has_known_reason or positions.are_stated
 
 
 def _are_wrong(tensor: RotatedTensor, sequence: int, tolerance: float) -> Flags:
@@ -685,55 +617,15 @@ def _are_wrong(tensor: RotatedTensor, sequence: int, tolerance: float) -> Flags:
     return np.asarray(case.computation.by_head(case.wrong_in_few_rows).any(axis=(1, 2)))
 
 
-def _explain_heads(
-    tensor: RotatedTensor, wrong_heads: SomeHeads, tolerance: float
-) -> Explanation | None:
-    """Return why some heads of a sequence are wrong; None if nothing explains it, or if others are wrong too.
+def _are_right(tensor: RotatedTensor, parts: Sequence[SomeHeads], tolerance: float) -> bool:
+    """Return True if every element of some heads is right; padding is not compared.
 
-    The explanation is named after these heads: «sequence 1, heads 0, 1».
-
-    Args:
-        tensor: The heads of all sequences.
-        wrong_heads: The heads of one sequence that are wrong in a few rows.
-        tolerance: The largest error of an element that is right.
+    Only a few rows may have been compared before, and others may be wrong.
     """
-    # Only a few rows were compared until now. The other heads may be wrong elsewhere.
-    if not _are_other_heads_right(tensor, wrong_heads, tolerance):
-        return None
-    part = tensor.with_only(wrong_heads)
-    explanation = _likeliest_explanation(part, tolerance, PART_MISTAKES)
-    if explanation is None:
-        return None
-    return explanation.renamed([_name_of(wrong_heads, tensor)])
-
-
-def _are_other_heads_right(tensor: RotatedTensor, wrong_heads: SomeHeads, tolerance: float) -> bool:
-    """Return True if every element of the other heads of a sequence is right, or if there are none."""
-    other_heads = [head for head in range(tensor.heads) if head not in wrong_heads.heads]
-    if not other_heads:
-        return True
-    return _are_right(tensor, SomeHeads(wrong_heads.sequence, other_heads), tolerance)
-
-
-def _are_other_sequences_right(
-    tensor: RotatedTensor, wrong_parts: Sequence[SomeHeads], tolerance: float
-) -> bool:
-    """Return True if every element of the sequences without wrong heads is right.
-
-    Only a few rows were compared until now, and they may be wrong in others.
-    """
-    sequences_with_wrong_heads = {part.sequence for part in wrong_parts}
-    for sequence in range(tensor.sequences):
-        is_other = sequence not in sequences_with_wrong_heads
-        if is_other and not _are_right(tensor, tensor.all_heads(sequence), tolerance):
+    for part in map(tensor.with_only, parts):
+        if part.is_token.any() and accept(part.case.within(tolerance)) is None:
             return False
     return True
-
-
-def _are_right(tensor: RotatedTensor, selection: SomeHeads, tolerance: float) -> bool:
-    """Return True if every element of some heads is right; padding is not compared."""
-    part = tensor.with_only(selection)
-    return not part.is_token.any() or accept(part.case.within(tolerance)) is not None
 
 
 def _name_of(selection: SomeHeads, tensor: RotatedTensor) -> str:
@@ -820,11 +712,9 @@ def _explain_each_sequence(tensor: RotatedTensor, tolerance: float) -> list[Expl
     has other positions than sequence 2, each has an explanation of its own.
     """
     explanations: list[Explanation] = []
-    for index in range(tensor.sequences):
-        sequence = tensor.all_heads(index)
-        explanation = _likeliest_explanation(tensor.with_only(sequence), tolerance, MAX_MISTAKES)
-        if explanation is not None:
-            explanations.append(explanation.renamed([_name_of(sequence, tensor)]))
+    for sequence in range(tensor.sequences):
+        part = tensor.all_heads(sequence)
+        explanations += _explain_part(tensor, part, tolerance, MAX_MISTAKES)
     different_mistakes = {explanation.mistakes for explanation in explanations}
     are_all_explained = len(explanations) == tensor.sequences
     if are_all_explained and len(different_mistakes) == 1:

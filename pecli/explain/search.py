@@ -1,6 +1,7 @@
 """Reasons for tensors that differ from those of a scheme: the best explanation of each group of tensors."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,12 +12,13 @@ from pecli.engine.edits import Bits, Dtype, Edit, Incomplete, Parameter, Recipe,
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
-from pecli.explain.array_transforms import MAX_COMPARED, explain_pair
+from pecli.explain.array_transforms import explain_pair
 from pecli.explain.explanation import Explanation, merged
+from pecli.explain.first_choice import explain_by_first
 from pecli.explain.hypotheses import CHEAP, MAX_MISTAKES
 from pecli.explain.storage import SIGNIFICANT_BITS, half_ulp
-from pecli.explain.tables import WAVES, explain_tables
-from pecli.explain.time_limit import check_time, limited
+from pecli.explain.tables import explain_tables
+from pecli.explain.time_limit import limited
 from pecli.explain.unfinished import completions
 
 BITS = {
@@ -93,14 +95,12 @@ def _explanations(scheme: Scheme, tensors: Tensors, atol: float) -> Iterator[Exp
 
     If `cos` and `sin` differ in shape, they are explained one by one as well.
     """
-    cos_and_sin = {name: tensors[name] for name in WAVES if name in tensors}
-    shapes = {array.shape for array in cos_and_sin.values()}
-    others = dict(tensors)
-    if len(cos_and_sin) > 1 and len(shapes) == 1:
+    are_both_there = {"cos", "sin"} <= tensors.keys()
+    if are_both_there and tensors["cos"].shape == tensors["sin"].shape:
+        cos_and_sin = {"cos": tensors["cos"], "sin": tensors["sin"]}
         yield from _explain_cos_and_sin(scheme, cos_and_sin, atol)
-        for name in cos_and_sin:
-            others.pop(name)
-    yield from _explain_each(scheme, others, atol, MAX_MISTAKES)
+        tensors = {name: array for name, array in tensors.items() if name not in cos_and_sin}
+    yield from _explain_each(scheme, tensors, atol, MAX_MISTAKES)
 
 
 def _explain_each(
@@ -116,30 +116,34 @@ def _explain_each(
             are right are explained.
     """
     for name, array in tensors.items():
-        explanation = _best_explanation(scheme, {name: array}, atol, most_mistakes)
-        if explanation is None:
-            explanation = _transformed(scheme, name, array, atol)
-        if explanation is not None:
-            yield explanation
+        yield from (
+            _shortest_explanation(scheme, {name: array}, atol, most_mistakes)
+            or _explain_integers(scheme, name, array, atol)
+        )
 
 
-def _transformed(scheme: Scheme, name: str, array: Array, atol: float) -> Explanation | None:
+def _explain_integers(
+    scheme: Scheme, name: str, array: Array, atol: float
+) -> Sequence[Explanation]:
     """Return how a table of integers was transposed, negated or reordered.
 
     Integers, such as buckets of distances, have no computation in which mistakes could be planted, so
-    the two tables are compared as arrays. None is returned for other tensors, and for those that are
-    too large or have another shape than expected.
+    the two tables are compared as arrays. Nothing is returned for other tensors, and for those that
+    have another shape than expected.
     """
     table = named_tensors(scheme).get(name)
     if table is None or table.dtype in SIGNIFICANT_BITS or table.shape != array.shape:
-        return None
-    if array.size > MAX_COMPARED:
-        return None
+        return []
     return explain_pair(name, table.array(), array, atol)
 
 
-def _explain_cos_and_sin(scheme: Scheme, waves: Tensors, atol: float) -> list[Explanation]:
+def _explain_cos_and_sin(scheme: Scheme, waves: Tensors, atol: float) -> Sequence[Explanation]:
     """Return the explanations of `cos` and `sin`: one for both, or else one for each.
+
+    If one of the two is right, a cheap mistake, such as «sin is negated», is first looked for in both
+    together: it leaves the cosines right. Any other mistake is one of the wrong table only. If both are
+    wrong, another base, say, is wrong in both together. If nothing explains both, each has one mistake
+    of its own: more are not looked for, since several would explain nearly any table.
 
     Args:
         scheme: What should have made the tables.
@@ -148,39 +152,18 @@ def _explain_cos_and_sin(scheme: Scheme, waves: Tensors, atol: float) -> list[Ex
     """
     # An explanation without a mistake is found only for a table that is right.
     is_one_right = any(_explain_each(scheme, waves, atol, most_mistakes=0))
-    if is_one_right:
-        return _explain_beside_right(scheme, waves, atol)
-    return _explain_both_wrong(scheme, waves, atol)
+    if not is_one_right:
+        in_both = _shortest_explanation(scheme, waves, atol, MAX_MISTAKES)
+        return in_both or [*_explain_each(scheme, waves, atol, most_mistakes=1)]
+    in_both = _shortest_explanation(scheme, waves, atol, most_mistakes=1)
+    cheap = [explanation for explanation in in_both if explanation.cost <= CHEAP]
+    return cheap or [*_explain_each(scheme, waves, atol, MAX_MISTAKES)]
 
 
-def _explain_beside_right(scheme: Scheme, waves: Tensors, atol: float) -> list[Explanation]:
-    """Return the explanations of `cos` and `sin` if one of the two is right.
-
-    A cheap mistake, such as «sin is negated», is first looked for in both together: it leaves the
-    cosines right. Any other mistake is one of the wrong table only.
-    """
-    in_both = _best_explanation(scheme, waves, atol, most_mistakes=1)
-    if in_both is not None and in_both.cost <= CHEAP:
-        return [in_both]
-    return [*_explain_each(scheme, waves, atol, MAX_MISTAKES)]
-
-
-def _explain_both_wrong(scheme: Scheme, waves: Tensors, atol: float) -> list[Explanation]:
-    """Return the explanations of `cos` and `sin` if both are wrong.
-
-    Another base, say, is wrong in both together. If nothing explains both, each has one mistake of its
-    own: more are not looked for, since several would explain nearly any table.
-    """
-    in_both = _best_explanation(scheme, waves, atol, MAX_MISTAKES)
-    if in_both is not None:
-        return [in_both]
-    return [*_explain_each(scheme, waves, atol, most_mistakes=1)]
-
-
-def _best_explanation(
+def _shortest_explanation(
     scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int
-) -> Explanation | None:
-    """Return the shortest explanation of why tensors differ from a scheme's; None if none is found.
+) -> list[Explanation]:
+    """Return the shortest explanation of why tensors differ from a scheme's; an empty list if none is found.
 
     An explanation is a list of differences, such as «base is 10000». The arrays of a file may stand for
     other numbers: uint16 may hold the bits of bfloat16. So several ways to read them are tried, until one
@@ -195,16 +178,17 @@ def _best_explanation(
     # A sinusoidal table may be given where a rotary one is expected. This is tried first, since some
     # mistakes together may turn one into the other.
     sinusoidal = _explain_sinusoidal_for_rotary(scheme, tensors, atol)
-    if sinusoidal is not None:
+    if sinusoidal:
         return sinusoidal
-    for way_to_read in _ways_to_read(tensors):
-        check_time()  # It raises an error if the time limit of the search is over.
-        shortest_first = _explain_numbers(way_to_read, scheme, atol, most_mistakes)
-        if shortest_first:
-            # If the scheme has the dtype bfloat16, «stored in bfloat16» is no difference from it.
-            shortest = _first_with_a_difference(shortest_first, scheme)
-            return _with_names_in_file(shortest, tensors)
-    return None
+    explain_numbers = partial(
+        _explain_numbers, scheme=scheme, atol=atol, most_mistakes=most_mistakes
+    )
+    shortest_first = explain_by_first(_ways_to_read(tensors), explain_numbers)
+    # If the scheme has the dtype bfloat16, «stored in bfloat16» is no difference from it.
+    differences_first = sorted(
+        shortest_first, key=lambda explanation: not _names_a_difference(explanation, scheme)
+    )
+    return [_with_names_in_file(explanation, tensors) for explanation in differences_first[:1]]
 
 
 def _with_names_in_file(explanation: Explanation, tensors: Tensors) -> Explanation:
@@ -238,38 +222,28 @@ def _explain_numbers(
     )
 
 
-def _first_with_a_difference(explanations: Sequence[Explanation], scheme: Scheme) -> Explanation:
-    """Return the first explanation that names a difference from the scheme; the very first if none does."""
-    for explanation in explanations:
-        if _names_a_difference(explanation, scheme):
-            return explanation
-    return explanations[0]
-
-
 def _explain_sinusoidal_for_rotary(
     scheme: Scheme, tensors: Tensors, atol: float
-) -> Explanation | None:
+) -> list[Explanation]:
     """Return the explanation that a table is sinusoidal although a rotary one was expected.
 
     Both may have cosines and sines side by side in one matrix, so that a user may give the wrong file.
-    To report that is more useful than the edits that would turn one table into the other.
-
-    Returns:
-        The explanation; None if no rotary matrix «cos_sin» is expected, or if the matrix is not sinusoidal.
+    To report that is more useful than the edits that would turn one table into the other. Nothing is
+    returned unless a rotary matrix «cos_sin» is expected, and the matrix is sinusoidal.
     """
     table = tensors.get("cos_sin")
     if table is None or table.ndim != 2 or scheme.applied_as != "rotation":
-        return None
+        return []
     rows, columns = table.shape
     try:
         sinusoidal = Sinusoidal(seq_len=rows, dim=columns, dtype=scheme.dtype)
     except ParameterError:  # A scheme refuses too many columns, as logits (512, 262144) have.
-        return None
+        return []
     is_sinusoidal = Parameter("scheme", scheme.name, "sinusoidal")
     explanations = explain_tables(
         sinusoidal, {"pe": table}, atol, (is_sinusoidal,), most_mistakes=1
     )
-    return explanations[0].renamed(["cos_sin"]) if explanations else None
+    return [explanation.renamed(["cos_sin"]) for explanation in explanations[:1]]
 
 
 def _ways_to_read(tensors: Tensors) -> Iterator[WayToRead]:

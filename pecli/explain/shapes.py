@@ -186,12 +186,11 @@ def _layouts_of_width(scheme: Positioned, name: str, width: int) -> Iterator[Pos
 @_layouts_of_width.register
 def _rotary_layouts_of_width(scheme: Rope, name: str, width: int) -> Iterator[Positioned]:
     """Yield a rotary scheme in each other layout of so many columns: compact has half of the others' columns."""
-    if name == "inv_freq":  # The vector is the same in all layouts.
-        return
     for layout in LAYOUTS:
-        columns = scheme.rotary_dim // 2 if layout == "compact" else scheme.rotary_dim
-        if layout != scheme.layout and columns == width:
-            yield from _changed(scheme, layout=layout)
+        for other in _changed(scheme, layout=layout):
+            columns = named_tensors(other)[name].shape[-1]
+            if layout != scheme.layout and columns == width:
+                yield other
 
 
 def _with_another_dim(tables: SchemeTables) -> Iterator[SchemeTables]:

@@ -1,13 +1,14 @@
 """Rows, channels or heads of an array in the order that they have in another one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
 from pecli.engine.arrays import Array, Floats, Indices, widened
-from pecli.engine.edits import AddedRows, Channels, Edit, Heads, Negated, Rows, SomeRows
+from pecli.engine.edits import AddedRows, Channels, Edit, Heads, Rows, SomeRows
 from pecli.explain.array_arrangements import Candidate, squeezed
 
 MAX_MATCHED = 4096
@@ -46,6 +47,13 @@ class SliceKind(Enum):
         return (cls.CHANNELS, cls.ROWS, cls.HEADS)[axis_from_the_last]
 
 
+PERMUTED: Mapping[SliceKind, type[Channels | Heads]] = {
+    SliceKind.CHANNELS: Channels,
+    SliceKind.HEADS: Heads,
+}
+"""The edits that name another order of slices, except for rows, whose orders have names of their own."""
+
+
 def reordered_as_found(candidate: Candidate, found: Array) -> Iterator[Candidate]:
     """Yield the array of a candidate with its rows, columns or heads reordered as those of a found array.
 
@@ -60,7 +68,7 @@ def reordered_as_found(candidate: Candidate, found: Array) -> Iterator[Candidate
     expected = squeezed(candidate.array)
     squeezed_found = squeezed(found)
     has_same_axes = expected.ndim == squeezed_found.ndim and expected.ndim in (2, 3)
-    if not has_same_axes or expected.dtype.kind == "c":
+    if not has_same_axes or "c" in {expected.dtype.kind, found.dtype.kind}:
         return
     for axis in range(expected.ndim):
         for reordered in _reordered_along(axis, expected, squeezed_found):
@@ -101,50 +109,25 @@ def _can_be_matched(sources: Array, targets: Array) -> bool:
 
 
 def _in_found_order(expected: Array, found: Array, kind: SliceKind) -> Iterator[Candidate]:
-    """Yield the expected slices in the order in which they were found, as they are or all negated.
+    """Yield the expected slices in the order of the found ones, once per edit that may name this order.
 
-    Of expected rows a b c d, the found rows d c b a are «reversed», and −d −c −b −a also «negated».
+    Of the rows a b c d, the order d c b a is «reversed», and 0 0 a b c d is «padded». Nothing is yielded
+    if the found slices have the expected order, which needs no name, or if too few were recognised.
 
     Args:
         expected: The slices along the first axis, in their right order.
         found: Those of the other array, whose number may differ.
         kind: What they are: rows, channels or heads.
     """
-    not_negated = _in_named_order(expected, found, kind, sign=1)
-    if not_negated is not None:
-        yield not_negated
-    negated = _in_named_order(expected, found, kind, sign=-1)
-    if negated is not None:
-        yield negated._replace(edits=(Negated("all"), *negated.edits))
-
-
-def _in_named_order(expected: Array, found: Array, kind: SliceKind, sign: int) -> Candidate | None:
-    """Return the expected slices in the order of the found ones, with the edit that names this order.
-
-    Of the rows a b c d, the order d c b a is «reversed», and 0 0 a b c d is «padded». None is returned if
-    the found slices have the expected order, or one without a name.
-
-    Args:
-        expected: The slices along the first axis, in their right order.
-        found: Those of the other array, whose number may differ.
-        kind: What they are: rows, channels or heads.
-        sign: −1 if the found slices are supposed to be negated, or else 1.
-    """
-    indices = _indices_of_matches(expected, found, sign)  # 3 2 1 0, or −1 −1 0 1 2 3
-    name_of_order = _name_of_order(indices, len(expected), kind)
-    if name_of_order is None:
-        return None
-    is_without_match = indices < 0
-    padding = widened(found[is_without_match])
-    if not _are_one_number(padding):  # Padding is one number, usually 0.
-        return None
-    reordered = _slices_at(indices, sign * widened(expected), padding)
-    return Candidate((name_of_order,), reordered)
-
-
-def _are_one_number(values: Floats) -> bool:
-    """Return True if all values are equal, or if there are none."""
-    return values.size == 0 or bool(np.ptp(values) == 0)
+    indices = _indices_of_matches(expected, found)  # 3 2 1 0, or −1 −1 0 1 2 3
+    padding = widened(found[indices < 0])
+    is_expected_order = np.array_equal(indices, np.arange(len(expected)))
+    has_one_padding = len(np.unique(padding)) <= 1  # Padding is one number, usually 0.
+    if is_expected_order or not has_one_padding or not _are_enough(indices, len(expected)):
+        return
+    reordered = _slices_at(indices, widened(expected), padding)
+    for name_of_order in _names_of_order(indices, len(expected), kind):
+        yield Candidate((name_of_order,), reordered)
 
 
 def _slices_at(indices: Indices, slices: Floats, padding: Floats) -> Floats:
@@ -174,10 +157,10 @@ def _with_added_rows(expected: Array, found: Array, kind: SliceKind) -> Iterator
     if kind is not SliceKind.ROWS or not may_have_added_rows:
         return
     # The place of each expected row among the found ones, 0 2 3 4; −1 for a row that is not there.
-    places = _indices_of_matches(found, expected, sign=1)  # as they are, not negated
-    are_all_found = places.min() >= 0
-    are_in_order = (np.diff(places) > 0).all()
-    if not (are_all_found and are_in_order):
+    places = _indices_of_matches(found, expected)
+    # After −1, a first row that is not there is no step up either.
+    are_all_in_order = (np.diff(places, prepend=-1) > 0).all()
+    if not are_all_in_order:
         return
     with_added_rows = widened(found).copy()
     with_added_rows[places] = widened(expected)
@@ -185,7 +168,7 @@ def _with_added_rows(expected: Array, found: Array, kind: SliceKind) -> Iterator
     yield Candidate((AddedRows(tuple(added.tolist())),), with_added_rows)
 
 
-def _indices_of_matches(expected: Array, found: Array, sign: int) -> Indices:
+def _indices_of_matches(expected: Array, found: Array) -> Indices:
     """Return for each found slice the index of the nearest expected slice; −1 if none is near.
 
     If the rows of a table are reversed, the indices of four rows are 3 2 1 0. Comparing thousands
@@ -195,9 +178,8 @@ def _indices_of_matches(expected: Array, found: Array, sign: int) -> Indices:
     Args:
         expected: The slices along the first axis that are looked for.
         found: The slices that should be some of them.
-        sign: −1 if the found slices are supposed to be negated, or else 1.
     """
-    expected_rows = sign * _as_rows(expected)
+    expected_rows = _as_rows(expected)
     found_rows = _as_rows(found)
     weights = np.random.default_rng(0).normal(size=(expected_rows.shape[1], PROJECTIONS))
     expected_sums = expected_rows @ weights  # (slices, PROJECTIONS)
@@ -232,22 +214,28 @@ def _nearest(sources: Floats, targets: Floats) -> Indices:
     return np.where(is_near, nearest, -1)
 
 
-def _name_of_order(indices: Indices, count: int, kind: SliceKind) -> Edit | None:
-    """Return the edit that names the order in which slices were found, such as «reversed» for 3 2 1 0.
+def _names_of_order(indices: Indices, count: int, kind: SliceKind) -> Iterator[Edit]:
+    """Yield the edits that name the order in which slices were found, the most special name first.
 
-    None is returned if the order has no name, and if too few slices were recognised.
+    The order 3 2 1 0 of four rows is «reversed», and also «permuted». Nothing is yielded for an order
+    without a name.
 
     Args:
         indices: The index of the expected slice that each found one equals; −1 for none.
         count: The number of expected slices.
         kind: What they are: rows, channels or heads.
     """
-    is_expected_order = np.array_equal(indices, np.arange(count))  # It needs no name.
-    if is_expected_order or not _are_enough(indices, count):
-        return None
-    if kind is SliceKind.ROWS:
-        return _order_of_rows(indices, count)
-    return _permutation(indices, count, kind)
+    if kind in PERMUTED:
+        permuted_edit = PERMUTED[kind]
+        if np.array_equal(indices, np.arange(count)[::-1]):
+            yield permuted_edit("reversed")
+        if np.array_equal(np.sort(indices), np.arange(count)):
+            yield permuted_edit(tuple(indices.tolist()))
+        return
+    for regular in _regular_orders(indices, count):
+        if np.array_equal(indices, regular.indices):
+            yield regular.name
+    yield from _listed_orders(indices, count)
 
 
 def _are_enough(indices: Indices, count: int) -> bool:
@@ -265,74 +253,48 @@ def _are_enough(indices: Indices, count: int) -> bool:
     return are_several and len(matched) >= (1 - MAX_PADDING) * len(indices)
 
 
-def _permutation(indices: Indices, count: int, kind: SliceKind) -> Channels | Heads | None:
-    """Return the order of channels or heads, (1, 0, 2) if 0 and 1 are exchanged; None if some are missing."""
-    if not np.array_equal(np.sort(indices), np.arange(count)):
-        return None
-    is_reversed = np.array_equal(indices, np.arange(count)[::-1])
-    order = "reversed" if is_reversed else tuple(indices.tolist())
-    return Channels(order) if kind is SliceKind.CHANNELS else Heads(order)
-
-
-def _order_of_rows(indices: Indices, count: int) -> Rows | SomeRows | None:
-    """Return the edit that names the order in which rows were found; None if the order has no name.
-
-    Orders such as 3 2 1 0 are «reversed», «cut» and so on. Any other order of all rows is «permuted», as
-    0 2 1 3 is. If only some are there, each once, they are listed: 4 1 2.
-
-    Args:
-        indices: The index of the expected row that each found row equals; −1 for padding.
-        count: The number of expected rows.
-    """
-    regular_order = _regular_order(indices, count)
-    if regular_order is not None:
-        return regular_order
-    has_padding = (indices < 0).any()
-    is_each_there_once = not has_padding and len(np.unique(indices)) == len(indices)
-    if not is_each_there_once:
-        return None
+def _listed_orders(indices: Indices, count: int) -> Iterator[Rows | SomeRows]:
+    """Yield the order in which rows were found if each is there once: of all, or of some, 4 1 2."""
+    has_padding = indices.min() < 0
+    is_some_repeated = len(np.unique(indices)) < len(indices)
+    if has_padding or is_some_repeated:
+        return
     are_all_there = len(indices) == count
-    return Rows("permuted") if are_all_there else SomeRows(tuple(indices.tolist()))
+    yield Rows("permuted") if are_all_there else SomeRows(tuple(indices.tolist()))
 
 
-def _regular_order(indices: Indices, count: int) -> Rows | None:
-    """Return the name of a regular order of rows, such as «reversed» for 3 2 1 0; None for any other order.
+class RegularOrder(NamedTuple):
+    """The name of a regular order of rows, and the index of the expected row in each place."""
 
-    Some names have a number, such as that of the rows of padding.
+    name: Rows
+    indices: Indices
+
+
+def _regular_orders(indices: Indices, count: int) -> Iterator[RegularOrder]:
+    """Yield each regular order in which rows may have been found, as far as they have its numbers.
+
+    If the first found row is row 2, it may be repeated in all of them. If two found rows are padding,
+    these may be the first two, or the last two.
 
     Args:
         indices: The index of the expected row that each found row equals; −1 for padding.
         count: The number of expected rows.
     """
     length = len(indices)
-    if np.array_equal(indices, np.arange(length)):  # 0 1 2 3 of six rows: four are left.
-        return Rows("cut", length)
+    first_index = max(int(indices[0]), 0)  # Padding (−1) begins none of the orders that need it.
     padding_rows = int(np.count_nonzero(indices < 0))
     padding = np.full(padding_rows, -1)
     rows_in_order = np.arange(length - padding_rows)
-    if np.array_equal(indices, np.append(padding, rows_in_order)):  # −1 −1 0 1 2 3: two of padding.
-        return Rows("padded", padding_rows)
-    if np.array_equal(indices, np.append(rows_in_order, padding)):  # 0 1 2 3 −1 −1
-        return Rows("padded at the end", padding_rows)
-    first_index = int(indices[0])
-    if (indices == first_index).all():  # 2 2 2 2: row 2 is repeated.
-        return Rows("constant", first_index)
     period = _period_of(indices)
-    wrapped_rows = _wrapped_rows(first_index, period, length)
-    if np.array_equal(indices, wrapped_rows):  # 0 1 2 0 1 2: they begin again after three rows.
-        return Rows("wrapped", period)
-    if np.array_equal(indices, np.arange(count)[::-1]):  # 3 2 1 0
-        return Rows("reversed")
-    return None
-
-
-def _wrapped_rows(first: int, period: int, length: int) -> Indices:
-    """Return the indices of rows that begin again after a period: 2 3 4 2 3 4 2 for 2, 3 and 7.
-
-    Wrapped rows do not begin with padding (−1). If the found ones do, 0 stands in its place, so that
-    they differ from these.
-    """
-    return max(first, 0) + np.arange(length) % period
+    yield RegularOrder(
+        Rows("cut", length), np.arange(length)
+    )  # 0 1 2 3 of six rows: four are left.
+    yield RegularOrder(Rows("padded", padding_rows), np.append(padding, rows_in_order))  # −1 −1 0 1
+    yield RegularOrder(Rows("padded at the end", padding_rows), np.append(rows_in_order, padding))
+    yield RegularOrder(Rows("constant", first_index), np.full(length, first_index))  # 2 2 2 2
+    # 2 3 4 2 3 4: rows begin again after three.
+    yield RegularOrder(Rows("wrapped", period), first_index + np.arange(length) % period)
+    yield RegularOrder(Rows("reversed"), np.arange(count)[::-1])  # 3 2 1 0
 
 
 def _period_of(indices: Indices) -> int:

@@ -111,12 +111,11 @@ def _schemes_of_shapes(
                 yield resized, (Parameter(name, expected, size),)
 
 
-def _whole_numbers(scheme: Scheme) -> Iterator[tuple[str, int]]:
-    """Yield the name and the value of each whole-numbered parameter that the scheme has a value of."""
+def _whole_numbers(scheme: Scheme) -> Iterator[tuple[str, int | None]]:
+    """Yield the name and the value of each whole-numbered parameter of a scheme."""
     for name, parameter in scheme.parameters().items():
-        value = getattr(scheme, name)
-        if isinstance(parameter, Whole) and value is not None:
-            yield name, value
+        if isinstance(parameter, Whole):
+            yield name, getattr(scheme, name)
 
 
 def _has_shapes(scheme: Scheme, tensors: Mapping[str, Array]) -> bool:
@@ -256,12 +255,11 @@ def _case_of_alibi(
 
 def _edits_of_sizes(expected: Alibi, resized: Alibi) -> Iterator[Edit]:
     """Yield the number of heads and of keys, and the form, if it is another one than expected."""
-    if resized.heads != expected.heads:
-        yield Parameter("heads", expected.heads, resized.heads)
-    if resized.seq_len != expected.seq_len:
-        yield Parameter("seq_len", expected.seq_len, resized.seq_len)
-    if resized.form != expected.form:
-        yield Parameter("form", expected.form, resized.form)
+    for name in ("heads", "seq_len", "form"):
+        value = getattr(expected, name)
+        resized_value = getattr(resized, name)
+        if resized_value != value:
+            yield Parameter(name, value, resized_value)
 
 
 class ReadBias(NamedTuple):
@@ -286,8 +284,8 @@ def _possible_biases(scheme: Alibi, array: Array) -> Iterator[ReadBias]:
     if bias.ndim != 3:
         return
     yield ReadBias(bias)
-    has_heads_last = bias.shape[2] == heads and bias.shape[0] != heads
-    if has_heads_last:
+    may_have_heads_last = bias.shape[2] == heads
+    if may_have_heads_last:
         heads_first = (2, 0, 1)
         yield ReadBias(bias.transpose(heads_first), (Transposed(heads_first),))
     has_as_many_queries_as_keys = bias.shape[1] == bias.shape[2] > 1

@@ -122,29 +122,29 @@ def are_angles(values: Array) -> bool:
     """
     if len(values) < 3 or values.shape[1] == 0:
         return False
-    block_rows = max(1, SCANNED_ELEMENTS // values.shape[1])
-    lowest, highest = _ranges_of_columns(values, block_rows)
-    largest_of_columns = np.maximum(highest, -lowest)  # absolute values
-    largest = largest_of_columns.max()
+    # Angles that grow in equal steps are largest in the first row or in the last one.
+    first_row = widened(values[0])
+    last_row = widened(values[-1])
+    largest_of_columns = np.maximum(np.abs(first_row), np.abs(last_row))
     # If the table holds NaN, the largest value is NaN, and both comparisons are False.
-    if not LARGEST_COSINE < largest <= LARGEST_ANGLE:
+    if not LARGEST_COSINE < largest_of_columns.max() <= LARGEST_ANGLE:
         return False
-    is_growing = lowest < highest
-    return _has_equal_steps(values, largest_of_columns, block_rows) and bool(is_growing.any())
+    is_some_growing = bool((first_row != last_row).any())
+    return is_some_growing and _has_equal_steps(values, largest_of_columns)
 
 
-def _has_equal_steps(values: Array, largest: Floats, block_rows: int) -> bool:
+def _has_equal_steps(values: Array, largest: Floats) -> bool:
     """Return True if each column of a table grows in equal steps from row to row: 0 1.2 2.4 3.6.
 
     Args:
         values: The table, (rows, columns).
         largest: The largest absolute value of each column.
-        block_rows: The number of steps that are looked at together.
     """
     first_row, second_row = widened(values[:2])
     first_step = second_row - first_row
     # Errors of float32 grow with the angle, and small angles may have the absolute error.
     tolerance = STEP_ERROR * largest + STEP_ERROR
+    block_rows = max(1, SCANNED_ELEMENTS // values.shape[1])
     step_count = len(values) - 1
     # Tables that are not angles are often large, and end here with their first block.
     for start in range(0, step_count, block_rows):
@@ -155,14 +155,3 @@ def _has_equal_steps(values: Array, largest: Floats, block_rows: int) -> bool:
         if not is_like_first_step.all():
             return False
     return True
-
-
-def _ranges_of_columns(values: Array, block_rows: int) -> tuple[Floats, Floats]:
-    """Return the least and the largest number of every column; NaN if one of them is."""
-    lowest = np.full(values.shape[1], np.inf)
-    highest = np.full(values.shape[1], -np.inf)
-    for start in range(0, len(values), block_rows):
-        block = widened(values[start : start + block_rows])
-        np.minimum(lowest, block.min(axis=0), out=lowest)
-        np.maximum(highest, block.max(axis=0), out=highest)
-    return lowest, highest

@@ -9,7 +9,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from pecli.engine.edits import (
@@ -53,7 +53,7 @@ from pecli.engine.edits import (
     applied_twice,
 )
 from pecli.engine.schemes.command_options import options
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme, tensors_by_name
 from pecli.errors import bracketed, number, spelled
 from pecli.explain.explanation import ComparedRows, Explanation
 
@@ -61,6 +61,7 @@ PARAMETERS_WITHOUT_OPTION = ("position_axis", "inv_freq", "distance", "slopes", 
 """Names of edits that look like parameters, and that no option of a command changes."""
 
 CUT_SHORT = "the time limit ended the search: a shorter reason may exist"
+LONG_NUMBER = 10_000  # integers from here on have separators: 131,072
 MAX_LISTED = 8  # rows, columns or channels that a sentence names
 MAX_COMMAND = 200  # letters: nobody reads a longer command, such as one with LongRoPE's lists
 
@@ -93,8 +94,6 @@ class Context:
     reference: Reference = SPEC
     is_rotary: bool = True
     """If false, `dim` is not the rotary dimension of a head."""
-    is_sine: bool = False
-    """True if only sines are at hand: at position 0 they are 0, wherever the cosines are."""
 
 
 BY_SPEC = Context()
@@ -131,11 +130,10 @@ def format_value(value: Any) -> str:
     """
     if value is None:
         return "none"
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}" if abs(value) >= 10000 else str(value)
-    if isinstance(value, float):
-        is_whole = value.is_integer() and abs(value) < 1e15
-        return f"{value:.0f}" if is_whole else f"{value:.7g}"
+    if isinstance(value, int) and abs(value) >= LONG_NUMBER:
+        return f"{value:,}"
+    if isinstance(value, float) and not value.is_integer():
+        return f"{value:.7g}"
     return spelled(value)
 
 
@@ -400,10 +398,8 @@ def _memory_order(edit: MemoryOrder, _: Context) -> Clause:
     )
 
 
-def _rows(edit: Rows, context: Context) -> Clause:
+def _rows(edit: Rows, _: Context) -> Clause:
     """Return the words for rows in another order or at other positions: «rows are shifted by 2»."""
-    if edit.order == "constant" and edit.at == 0 and context.is_sine:
-        return Clause("all values are 0")
     if edit.order == "padded at the end" and edit.at == 1:
         return Clause("the last row is padding")
     return Clause(_ROWS[edit.order].format(at=edit.at))
@@ -418,10 +414,7 @@ def _some_rows(edit: SomeRows, _: Context) -> Clause:
     if are_evenly_spaced:
         ordinal = _ordinal(largest_step)
         return Clause(f"only every {ordinal} row is there, from row {rows[0]:,} on")
-    listed_rows = _first_few(_ranges(rows))
-    are_ascending = min(steps, default=1) > 0
-    remark = "" if are_ascending else ", in this order"
-    return Clause(f"only rows {listed_rows} are there{remark}")
+    return Clause(f"only rows {_first_few(_ranges(rows))} are there")
 
 
 def _ordinal(number: int) -> str:
@@ -493,38 +486,39 @@ def _rows_zero(edit: RowsZero, _: Context) -> Clause:
 
 
 def _ranges(places: Sequence[int | tuple[int, ...]]) -> Iterator[str]:
-    """Yield rows, columns or elements as text, with three or more numbers in sequence as a range.
+    """Yield rows, columns or elements as text, with three or more in sequence as a range.
 
-    Elements are tuples of indices; those with one index are written as numbers.
+    Elements are in sequence along the last axis.
 
-    >>> [*_ranges((5, 7, 8, 29, 30, 31, (2,), (1, 2)))]
-    ['5', '7', '8', '29–31', '2', '[1, 2]']
+    >>> [*_ranges((5, 7, 8, 29, 30, 31))], [*_ranges(((0, 9), (1, 2), (1, 3), (1, 4)))]
+    (['5', '7', '8', '29–31'], ['[0, 9]', '[1, 2]–[1, 4]'])
     """
-    consecutive: list[int] = []
-    for place in map(_without_tuple, places):
-        is_next = bool(consecutive) and place == consecutive[-1] + 1
-        if not is_next:
-            yield from _range(consecutive)
-            consecutive = []
-        if isinstance(place, tuple):
-            yield str(list(place))
+    indices = map(_index_of, places)
+    for _, numbered_run in groupby(enumerate(indices), key=_run_of):
+        run = [_place_words(index) for _, index in numbered_run]
+        if len(run) > 2:
+            yield f"{run[0]}–{run[-1]}"
         else:
-            consecutive.append(place)
-    yield from _range(consecutive)
+            yield from run
 
 
-def _without_tuple(place: int | tuple[int, ...]) -> int | tuple[int, ...]:
-    """Return a row or element of a vector as a number, 2 for (2,), and other elements as they are."""
-    if isinstance(place, tuple) and len(place) == 1:
-        return place[0]
-    return place
+def _index_of(place: int | tuple[int, ...]) -> tuple[int, ...]:
+    """Return the indices of an element as they are, and a number of a row or head as a single one."""
+    return place if isinstance(place, tuple) else (place,)
 
 
-def _range(run: Sequence[int]) -> list[str]:
-    """Return consecutive numbers as text: 29–31 for three or more, else one by one."""
-    if len(run) > 2:
-        return [f"{run[0]}–{run[-1]}"]
-    return [str(place) for place in run]
+def _run_of(numbered: tuple[int, tuple[int, ...]]) -> tuple[int, ...]:
+    """Return what all places of a run have in common, given one of them and its number in a list.
+
+    In 5 7 8 9, the numbers are 0 1 2 3. The difference of both is 5 in the first run, and 6 in 7 8 9.
+    """
+    number, (*axes_before, last) = numbered
+    return (*axes_before, last - number)
+
+
+def _place_words(index: tuple[int, ...]) -> str:
+    """Return a row or head as a number, 5 for (5,), and an element as a list, [2, 5]."""
+    return str(index[0]) if len(index) == 1 else str([*index])
 
 
 def _runtime(edit: Runtime, _: Context) -> Clause:
@@ -557,10 +551,9 @@ def _steps(step: float) -> str:
     """Return the words for a step between stored numbers: «integers» for 1, «steps of 1/127» for 0.00787."""
     if step == 1:
         return "integers"
-    if step < 1:
-        count = round(1 / step)
-        if math.isclose(count * step, 1, rel_tol=1e-9):
-            return f"steps of 1/{count:,}"
+    count = round(1 / step)
+    if math.isclose(count * step, 1, rel_tol=1e-9):
+        return f"steps of 1/{count:,}"
     return f"steps of {step:.4g}"
 
 
@@ -630,15 +623,13 @@ class Coverage:
     """True if the mistakes name the wrong part: what is covered is the rest."""
 
     def words(self) -> str:
-        """Return the end of a sentence about an explanation; empty if the residual is unknown.
+        """Return the end of a sentence about an explanation.
 
         >>> Coverage(3e-8).words(), Coverage(0.0).words(), Coverage(0.0, is_of_rest=True).words()
         ('explains every element (to 3e-8)', 'exact', 'all others are exact')
         >>> Coverage(0.0, compared=ComparedRows(3, 9)).words()
         'explains what was compared, 3 of 9 rows (to 0)'
         """
-        if not math.isfinite(self.residual):
-            return ""
         residual = number(self.residual, 2)
         if self.compared:
             return f"explains what was compared, {_rows_of(self.compared)} (to {residual})"
@@ -668,32 +659,16 @@ def sentence(explanation: Explanation, reference: Reference = SPEC) -> str:
     context = Context(
         reference,
         is_rotary=scheme is None or scheme.applied_as == "rotation",
-        is_sine=explanation.tensors == ("sin",),
     )
-    mistakes = ", and ".join(clause(edit, context) for edit in _wrong(explanation.mistakes))
-    # What a mistake might be expected to change, and does not: «factor is 4, as the spec says».
-    kept = ", and ".join(clause(edit, context) for edit in explanation.mistakes if _is_kept(edit))
+    mistakes = ", and ".join(clause(edit, context) for edit in explanation.mistakes)
     # How numbers were rounded or computed follows the mistakes: «rounded to float16».
-    storage_edits = [edit for edit in _stated(explanation.edits) if edit.storage]
-    storage = ", ".join(clause(edit, context) for edit in storage_edits)
+    stated = _stated(explanation.edits)
+    storage = ", ".join(clause(edit, context) for edit in stated if edit.storage)
     coverage = _coverage(explanation).words()
     doubt = CUT_SHORT if explanation.is_cut_short else ""
-    statements = [text for text in (mistakes, kept, storage, coverage, doubt) if text]
+    statements = [text for text in (mistakes, storage, coverage, doubt) if text]
     names = ", ".join(explanation.tensors)
     return f"{names}: {reference.subject}{'; '.join(statements)}"
-
-
-def _wrong(edits: Sequence[Edit]) -> list[Edit]:
-    """Return the edits that are mistakes, without values that are as expected."""
-    return [edit for edit in edits if not _is_kept(edit)]
-
-
-def _is_kept(edit: Edit) -> bool:
-    """Return True for a value as expected that is stated beside a mistake.
-
-    YaRN's attention factor may be right in a table with another scaling, which has none.
-    """
-    return isinstance(edit, Parameter) and edit.expected == edit.found
 
 
 def _stated(edits: Sequence[Edit]) -> Sequence[Edit]:
@@ -860,8 +835,7 @@ def command_of(scheme: Scheme, tensors: int = 1, output: bool = True) -> str:
     """
     words = ["pecli", scheme.name, *options(scheme)]
     if output:
-        names = [tensor.name for tensor in scheme.tensors()]
-        is_one_tensor = tensors == 1 and scheme.single_array().name in names
+        is_one_tensor = tensors == 1 and scheme.single_array().name in tensors_by_name(scheme)
         fits_npy = is_one_tensor and scheme.dtype != "bfloat16"
         words += ["-o", "again.npy" if fits_npy else "again.safetensors"]
     return shlex.join(words)

@@ -121,12 +121,6 @@ def test_heads_channels_and_axes_of_a_small_array_in_another_order_are_named(
             id="minus three times",
         ),
         pytest.param(
-            DRAWN,
-            -DRAWN[::-1],
-            "the sign is flipped, and rows are in reverse order",
-            id="negated and reversed",
-        ),
-        pytest.param(
             np.arange(1.0, 9), 2 * np.arange(1.0, 9), "values are scaled by 2", id="eight numbers"
         ),
         pytest.param(

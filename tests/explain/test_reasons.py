@@ -534,7 +534,7 @@ def test_an_attention_factor_without_its_scaling_is_stated_before_the_command() 
     tables = short_rotary_tables(frequencies, height=0.1 * math.log(32) + 1)
     reason, command = diagnosis_of(tables, SHORT_YARN)
 
-    assert "; attention factor is 1.346574, as the spec says; exact" in reason
+    assert "attention factor is 1.346574, as the spec says; exact" in reason
     assert "apart from that (attention factor is 1.346574), reproduce with" in command
 
 

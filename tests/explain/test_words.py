@@ -20,7 +20,6 @@ from pecli.engine.edits import (
     Parameter,
     Recipe,
     Rotation,
-    Rows,
     RowsWrong,
     Runtime,
     Scaled,
@@ -101,28 +100,12 @@ def test_a_recipe_is_named_unless_a_runtime_implies_it(edits: tuple[Edit, ...], 
     assert sentence(explanation_with(*edits)) == words
 
 
-def test_an_unknown_residual_is_not_mentioned() -> None:
-    """`sentence` writes an explanation in words, and normally adds the residual, the largest
-    difference that it leaves. Infinity stands for an unknown one, which is left out.
-    """
-    explanation = explanation_with(Parameter("dim", 8, 6), residual=math.inf)
-    assert sentence(explanation) == "x: rotary dimension is 6 (the spec says 8)"
-
-
 def test_the_dim_of_a_sinusoidal_table_is_not_called_a_rotary_dimension() -> None:
     """The edit Parameter("dim", 8, 6), expected and found, of a sinusoidal scheme. Of a rotary one it
     is «rotary dimension is 6», in the test above.
     """
     explanation = explanation_with(Parameter("dim", 8, 6), scheme=SINUSOIDAL_4_BY_8)
     assert sentence(explanation) == "x: dim is 6 (the spec says 8); exact"
-
-
-def test_sines_that_are_all_at_position_0_are_called_zeros() -> None:
-    """Rows("constant", 0) is «all rows are at position 0» otherwise. Of a table of sines that means
-    zeros, since sin 0 = 0 at every frequency.
-    """
-    explanation = Explanation((Rows("constant", 0),), None, ("sin",))
-    assert sentence(explanation) == "sin: all values are 0; exact"
 
 
 def test_rows_that_were_not_compared_are_mentioned() -> None:

@@ -262,7 +262,6 @@ def test_matrices_of_no_scheme_are_not_identified(name: str) -> None:
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        pytest.param(TABLES_OF_NO_SCHEME["low rank"], "of rank 3, not 64", id="low rank"),
         pytest.param(np.full((64, 16), 0.7), "all 0.7", id="a constant"),
         pytest.param(np.zeros((0, 16)), "empty", id="nothing"),
         pytest.param(
@@ -273,7 +272,7 @@ def test_matrices_of_no_scheme_are_not_identified(name: str) -> None:
     ],
 )
 def test_a_table_of_no_scheme_is_described(table: np.ndarray, words: str) -> None:
-    """The first table is the product of a (200, 3) and a (3, 64) matrix of noise, so its rank is 3."""
+    """A constant, an empty table and one without a number."""
     assert words in "\n".join(pecli.identify(table).description)
 
 
