@@ -19,6 +19,7 @@ from pecli.engine.edits import (
     Misplacement,
     Parameter,
     Recipe,
+    Rows,
     RowsWrong,
 )
 from pecli.explain.agreeing_heads import Agreement, find_agreement
@@ -58,6 +59,12 @@ SAMPLES = (2, 16)
 
 UNSEEN = (Stage.ARITHMETIC, Stage.DAMAGE, Stage.STORAGE)
 """Stages of mistakes that a tolerance is meant to allow, or that need no known mistake to be seen."""
+
+MOVED_SHARE = 0.9
+"""Share of rows that are moved by one number; the others may be damaged."""
+
+NORM_RTOL = 0.01
+"""Relative difference of norms before and after a rotation in bfloat16; those of random rows differ by more."""
 
 OF_FORMULA = (Misplacement.REVERSED, Misplacement.NOT_ROTATED)
 """Mistakes of positions that are those of the formula as well, unless the right positions are stated."""
@@ -281,6 +288,13 @@ class RotatedTensor:
         return self.case
 
     def _rearrangements(self) -> Iterator["RearrangedTensor"]:
+        """Yield the tensor with other axes, another order in memory, and rows moved back."""
+        yield from self._with_other_axes()
+        moved_by = find_moved_rows(self.before, self.after)
+        if moved_by:
+            yield RearrangedTensor(self._with_rows_moved_back(moved_by), Rows("shifted", moved_by))
+
+    def _with_other_axes(self) -> Iterator["RearrangedTensor"]:
         """Yield the tensor with its axes exchanged, and in another order in memory.
 
         A kernel writes 40 rows of 8 heads, (40, 8, 128), and the dump is labelled (8, 40, 128). Both
@@ -323,6 +337,15 @@ class RotatedTensor:
             return MemoryOrder(expected=heads_first, found=rows_first, which=which)
         return MemoryOrder(expected=rows_first, found=heads_first, which=which)
 
+    def _with_rows_moved_back(self, by: int) -> "RotatedTensor":
+        """Return the tensor with rows that were moved down, the last ones to the top, where they were."""
+        order = np.roll(np.arange(self.rows), -by)
+        return replace(
+            self,
+            after=self.after[:, :, order],
+            places=replace(self.places, rows=[self.places.rows[row] for row in order.tolist()]),
+        )
+
     def _with_heads_as_rows(self) -> "RotatedTensor":
         """Return the tensor with the axes of heads and rows exchanged, since a file may have them in either order.
 
@@ -348,6 +371,33 @@ class RearrangedTensor(NamedTuple):
 
     tensor: RotatedTensor
     edit: Edit
+
+
+def find_moved_rows(before: Array, after: Array) -> int:
+    """Return by how many rows all rows were moved down, the last ones to the top; 0 if by none.
+
+    A rotation keeps the norm of each head in each row. If row 0 of the first heads had the norms
+    8, 11 and 10, and row 1 has these after the rotation, rows were moved by 1.
+
+    Args:
+        before: Queries or keys before the rotation, (sequences, heads, rows, channels).
+        after: Queries or keys after it.
+    """
+    norms_before = _norms_of_rows(before)
+    norms_after = _norms_of_rows(after)
+    is_first_row = np.isclose(norms_after, norms_before[0], rtol=NORM_RTOL, atol=0).all(axis=1)
+    for moved_by in np.flatnonzero(is_first_row).tolist():
+        moved_norms = np.roll(norms_before, moved_by, axis=0)
+        is_row_alike = np.isclose(norms_after, moved_norms, rtol=NORM_RTOL, atol=0).all(axis=1)
+        if is_row_alike.mean() >= MOVED_SHARE:
+            return int(moved_by)
+    return 0
+
+
+def _norms_of_rows(heads: Array) -> Floats:
+    """Return the norm of each row of the first few heads, (rows, heads)."""
+    first_heads = ConvertedHeads(heads).first_few.at(slice(None))
+    return np.asarray(np.linalg.norm(first_heads, axis=-1))
 
 
 def _are_heads_rotated_alike(case: Case) -> bool:

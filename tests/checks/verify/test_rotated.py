@@ -345,6 +345,20 @@ def test_an_element_of_a_tensor_in_another_memory_order_is_not_named() -> None:
     assert result.explanations == ()
 
 
+@pytest.mark.parametrize("by", [1, 20, 63])
+def test_rows_that_are_moved_down_after_the_rotation_are_named(by: int) -> None:
+    """Rows are rotated rightly; then all are moved down, the last ones to the top."""
+    after = np.roll(ROTATED_8_HEADS, by, axis=1)
+    assert edits_of_only_reason(after, QUERIES_OF_8_HEADS) == (Rows("shifted", by),)
+
+
+def test_a_row_that_is_wrong_beside_moved_rows_has_its_number_in_the_dump() -> None:
+    """All rows are moved down by 1, and row 30 of the dump is overwritten."""
+    after = np.roll(ROTATED_8_HEADS, 1, axis=1)
+    after[:, 30] *= 3
+    assert edits_of_only_reason(after, QUERIES_OF_8_HEADS) == (Rows("shifted", 1), RowsWrong((30,)))
+
+
 def edits_of_only_reason(after: np.ndarray, before: np.ndarray, **options: Any) -> Any:
     """Return the edits of the only explanation of wrong queries of Llama 3.1."""
     after = after.astype(np.float32)
