@@ -1,18 +1,20 @@
 """Identification of ALiBi's biases: slopes are measured, a rule supposed, and the bias made again."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
-from itertools import chain, product
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Floats, widened
+from pecli.engine.arrays import Array, Floats, dtype_name, widened
 from pecli.engine.edits import Edit, Repeated, Transposed
 from pecli.engine.schemes.alibi import Alibi
+from pecli.errors import ParameterError
 from pecli.explain.bias_computation import BiasComputation, multiples_of
 from pecli.explain.catalogue.biases import (
-    USUAL_MAX_BIAS,
+    BiasMistake,
     NegatedBias,
     OtherMask,
     RoundedSlopes,
@@ -22,10 +24,11 @@ from pecli.explain.catalogue.biases import (
 from pecli.explain.computation import TINY
 from pecli.explain.explanation import Explanation
 from pecli.explain.first_choice import explain_by_first
-from pecli.explain.hypotheses import accepted, explain_by_kind, explain_cases
-from pecli.explain.hypothesis import Case, Mistake
+from pecli.explain.hypotheses import accepted, explain_cases
+from pecli.explain.hypothesis import Case
 from pecli.explain.numbers import digits
-from pecli.explain.observations import Observations, finest_dtype
+from pecli.explain.observations import Observations
+from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.tables import observed_dtype
 
 FORMS_OF_MATRICES = ("causal", "symmetric")
@@ -34,16 +37,14 @@ FORMS_OF_ROWS = ("key", "key-last")
 
 RULES = ("paper", "naive")
 
-MASK_MISTAKES: tuple[type[Mistake], ...] = (OtherMask, Unmasked)
-
 MIN_HEADS = 3
 """Heads of a bias: two slopes follow some rule by chance."""
 
 MAX_HEADS = 512
 """Heads of a bias: slopes of more differ by less than they are rounded by."""
 
-FEW_HEADS = 16
-"""Heads that are looked at to see the form of a bias: copies of 65,536 keys take 8 MB each."""
+HEADS_AT_ONCE = 16
+"""Heads that are looked at together: copies of 65,536 keys take 8 MB each."""
 
 MAX_WRITTEN_DIGITS = 3
 """Digits of a max_bias that somebody wrote, as in 12.5."""
@@ -105,6 +106,8 @@ def recognise_bias(tensors: Mapping[str, Array]) -> list[Explanation]:
 def _with_forms(biases: Iterable[HeadBias]) -> Iterator[HeadBias]:
     """Yield biases with each form of ALiBi that they may have, such as causal."""
     for bias in biases:
+        if not MIN_HEADS <= len(bias.values) <= MAX_HEADS:
+            continue  # A table of 65,536 rows is not a bias, and would be copied ten times below.
         for form in _possible_forms(bias.values):
             yield bias._replace(form=form)
 
@@ -175,6 +178,43 @@ def _repeats_after(heads: int, values: Array) -> bool:
     return bool((copies == values[:heads]).all())
 
 
+class _LastQuery(NamedTuple):
+    """The biases of the last query, which sees all keys: −3/2, −1, −1/2, 0 for a slope of 1/2 and four keys."""
+
+    blocks_of_heads: list[Array]
+    """The biases (heads, keys) of HEADS_AT_ONCE heads each."""
+    largest: float
+    """The largest absolute bias of all heads; 0 if there is none."""
+
+    @classmethod
+    def of(cls, values: Array) -> "_LastQuery":
+        """Return the last query of a bias (heads, queries, keys)."""
+        starts = range(0, len(values), HEADS_AT_ONCE)
+        blocks = [values[start : start + HEADS_AT_ONCE, -1] for start in starts]
+        return cls(blocks, largest=max(_largest(_biases(block)) for block in blocks))
+
+    @property
+    def keys(self) -> int:
+        return int(self.blocks_of_heads[0].shape[1])
+
+    @property
+    def distinguishes_forms(self) -> bool:
+        """True if there are two distances, and a slope: one key or only zeros agree with any form."""
+        return self.keys > 1 and self.largest > 0
+
+    def agrees_with(self, form: str) -> bool:
+        """Return True if the biases of every head are nearly a slope times the distances of a form.
+
+        Of 2.9, 2, 1.1, 0 the best slope for the distances 3, 2, 1, 0 is 0.99, which misses a bias by
+        0.11 at most. That is less than MAX_MISS_OF_FORM of the largest bias, 0.05 · 2.9 = 0.145.
+        """
+        distances = multiples_of(form, queries=1, keys=self.keys).values[0]
+        limit = MAX_MISS_OF_FORM * self.largest
+        return all(
+            _largest_residual(_biases(block), distances) <= limit for block in self.blocks_of_heads
+        )
+
+
 def _possible_forms(values: Array) -> Iterator[str]:
     """Yield the forms of ALiBi that agree with the last query of every head.
 
@@ -185,16 +225,12 @@ def _possible_forms(values: Array) -> Iterator[str]:
     Args:
         values: The bias, (heads, queries, keys).
     """
-    # A form that does not fit these heads fits no bias: every element is compared later.
-    biases = _biases(values[:FEW_HEADS, -1])  # (heads, keys)
-    if not np.nan_to_num(biases).any():
-        return  # Any form would agree with zeros, so that none can be recognised.
-    keys = values.shape[2]
-    limit = MAX_MISS_OF_FORM * _largest(biases)
-    for form in FORMS_OF_MATRICES if values.shape[1] > 1 else FORMS_OF_ROWS:
-        distances = multiples_of(form, queries=1, keys=keys).values[0]
-        if _largest_residual(biases, distances) <= limit:
-            yield form
+    last_query = _LastQuery.of(values)
+    if not last_query.distinguishes_forms:
+        return  # Any form would agree, so that none can be recognised.
+    queries = values.shape[1]
+    forms = FORMS_OF_MATRICES if queries > 1 else FORMS_OF_ROWS
+    yield from filter(last_query.agrees_with, forms)
 
 
 def _largest_residual(biases: Floats, distances: Floats) -> float:
@@ -232,8 +268,26 @@ def _fit_slopes(biases: Floats, distances: Floats) -> Floats:
 def _schemes_of_rule(rule: str, bias: HeadBias) -> Iterator[Alibi]:
     """Yield ALiBi schemes that may have made a bias: with the usual max_bias of 8, then with others.
 
-    The slopes of 8 heads are 1/2, 1/4, … 1/256 = 2^−8. If the last one is 2^−16, max_bias is 16. Slopes of
-    any other origin also have a max_bias that fits best, but it has many digits, as 9.8731.
+    The slopes of 8 heads are 1/2, 1/4, … 1/256 = 2^−8. If the last one is 2^−16, max_bias is 16.
+
+    Args:
+        rule: The rule for numbers of heads that are no powers of two: paper or naive.
+        bias: The tensor, (heads, queries, keys).
+    """
+    usual = _usual_scheme(rule, bias)
+    if usual is None:
+        return
+    yield usual
+    slopes = np.abs(bias.measured_slopes())
+    for max_bias in near_max_bias(slopes, rule):
+        if max_bias != usual.max_bias and _may_be_written(max_bias):
+            yield replace(usual, max_bias=max_bias)
+
+
+def _usual_scheme(rule: str, bias: HeadBias) -> Alibi | None:
+    """Return ALiBi as nearly all models have it, with the shape and dtype of a bias; None if it cannot have these.
+
+    The last of its slopes is 2^−8, as its max_bias of 8 states.
 
     Args:
         rule: The rule for numbers of heads that are no powers of two: paper or naive.
@@ -241,13 +295,19 @@ def _schemes_of_rule(rule: str, bias: HeadBias) -> Iterator[Alibi]:
     """
     heads = len(bias.values)
     if not MIN_HEADS <= heads <= MAX_HEADS:
-        return
-    near_measured = near_max_bias(np.abs(bias.measured_slopes()), rule)
-    written = [
-        value for value in near_measured if value >= 1 and digits(value) <= MAX_WRITTEN_DIGITS
-    ]
-    for max_bias in dict.fromkeys((USUAL_MAX_BIAS[0], *written)):
-        yield Alibi(heads, rule=rule, max_bias=max_bias, **_options_of(bias))
+        return None
+    try:
+        return Alibi(heads, rule=rule, **_options_of(bias))
+    except ParameterError:
+        return None
+
+
+def _may_be_written(max_bias: float) -> bool:
+    """Return True if somebody may have chosen a max_bias, such as 10 or 12.5.
+
+    Slopes of any other origin also have a max_bias that fits best, but it has more digits, as 9.8731.
+    """
+    return max_bias >= 1 and digits(max_bias) <= MAX_WRITTEN_DIGITS
 
 
 def _options_of(bias: HeadBias) -> dict[str, Any]:
@@ -255,10 +315,13 @@ def _options_of(bias: HeadBias) -> dict[str, Any]:
 
     A bias (8, 64, 64) has 64 keys: `seq_len` is 64. A vector of slopes has none.
     """
-    dtype = finest_dtype([bias.values], default="float32")
-    if bias.name == "slopes":
-        return {"slopes": True, "dtype": dtype}
-    return {"seq_len": bias.keys, "form": bias.form, "dtype": dtype}
+    options: dict[str, Any] = {"slopes": True}
+    if bias.name == "bias":
+        options = {"seq_len": bias.keys, "form": bias.form}
+    dtype = dtype_name(bias.values.dtype)
+    if dtype in SIGNIFICANT_BITS:
+        options["dtype"] = dtype
+    return options
 
 
 def _explain_by_scheme(bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
@@ -279,26 +342,53 @@ def _explain_by_scheme(bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
     observations = Observations(tensors, observed_dtype(tensors))
     case = Case.of(scheme, right_bias, observations, bias.shape_edits)
     without_mistake = explain_cases([case], tolerance=0.0, most_mistakes=0)
-    for explanation in chain(without_mistake, _explain_by_mistakes(case)):
+    # Only mistakes with which every number of the bias is made again are accepted.
+    with_one_mistake = accepted(_cases_with_mistakes(case, bias, right_bias))
+    for explanation in chain(without_mistake, with_one_mistake):
         # The command of the answer makes the right bias; a mistake is named beside it.
         yield explanation.with_scheme_of_command(scheme)
 
 
-def _explain_by_mistakes(case: Case) -> Iterator[Explanation]:
-    """Yield explanations of a bias by the mistakes with which every number of it is made again.
+def _cases_with_mistakes(case: Case, bias: HeadBias, right_bias: BiasComputation) -> Iterator[Case]:
+    """Yield the comparison of a file with a wrong bias, for each known mistake that may be in it.
 
     A right bias is slope · distance, such as 0.5 · −3 for a key three tokens back, and −∞ for masked
-    keys. The mistakes are another mask (−65504 instead of −∞) or none, the wrong sign (0.5 · 3), both of
-    these, and slopes that were rounded to 16 bits.
+    keys. The mistakes are another mask (−65504 instead of −∞), the wrong sign (0.5 · 3), both of these,
+    and slopes that were rounded to 16 bits.
 
     Args:
         case: The comparison of the file with the right bias.
+        bias: The bias of the file.
+        right_bias: The steps that make a right bias.
     """
-    if "slopes" in case.observations.tensors:
+    if bias.name == "slopes":
         return  # A vector of slopes has no mask and no distances that could be wrong.
+    first_head = widened(bias.values[0])  # All heads have the same mask.
+    other_masks = [*_mask_mistakes(first_head, right_bias)]
+    for other_mask in other_masks:
+        yield case.supposing(other_mask)
     with_wrong_sign = case.supposing(NegatedBias())
-    yield from accepted([with_wrong_sign])
-    for supposed, kind in product((case, with_wrong_sign), MASK_MISTAKES):
-        yield from explain_by_kind(supposed, kind)
+    yield with_wrong_sign
+    for other_mask in other_masks:
+        yield with_wrong_sign.supposing(other_mask)
     # Rounding explains small differences, so that it is supposed without another mistake.
-    yield from explain_by_kind(case, RoundedSlopes)
+    for dtype in ("bfloat16", "float16"):
+        yield case.supposing(RoundedSlopes(dtype))
+
+
+def _mask_mistakes(values: Floats, computation: BiasComputation) -> Iterator[BiasMistake]:
+    """Yield the mistakes of another number for the mask, and of no mask at all.
+
+    The mask is above the diagonal: if −1e9 is everywhere there, it may be the number.
+
+    Args:
+        values: The bias of one head, (queries, keys).
+        computation: How a right bias is made, with its mask.
+    """
+    above = computation.masked
+    if not above.any():
+        return
+    numbers = np.unique(values[above])
+    if len(numbers) == 1:
+        yield OtherMask(float(numbers[0]), above)
+    yield Unmasked()

@@ -4,8 +4,8 @@ On a grid a column depends on one axis only. So the sizes show without any frequ
 ones, all rows at the same place of a column's axis are equal.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, product
 from typing import Any, NamedTuple
 
@@ -40,9 +40,12 @@ SLACK = 1e-5
 SLACK_UNITS = 32
 """Half units of the last place by which equal rows may differ."""
 
-MIN_EQUAL = 0.15
-"""Share of rows that equal the one before in some column: along a slow axis, rows repeat until the
-next place. Rows beside the grid are among them.
+MIN_STEP = 0.02
+"""Largest step of a column along a slow axis, at least."""
+
+MIN_EQUAL = 0.3
+"""Share of rows that equal the one before in such a column: along a slow axis, rows repeat until
+the next place.
 """
 
 ROWS_ELEMENTS = 1 << 20
@@ -51,21 +54,15 @@ ROWS_ELEMENTS = 1 << 20
 KNOWN_AXES = ((16, 56, 56), (32, 48, 48), (32, 112, 112), (16, 24, 24), (8, 28, 28))
 """Channels of time, height and width in models that do not take the shares of their style."""
 
+StyleAndChannels = tuple[GridStyle, tuple[int, ...] | None]
+"""A style, and the channels per axis if they are not the style's own."""
 
-class StyleAndChannels(NamedTuple):
-    """A style, and the channels per axis if they are not the style's own."""
-
-    style: GridStyle
-    channels: tuple[int, ...] | None = None
-
-
-STYLES_OF_ADDED = tuple(map(StyleAndChannels, ADDED.values()))
-
-STYLES_OF_ROTARY = (
-    *map(StyleAndChannels, ROTARY.values()),
-    *(StyleAndChannels(ROTARY["flux"], channels) for channels in KNOWN_AXES),
+STYLES_OF_ROTARY: tuple[StyleAndChannels, ...] = (
+    *((style, None) for style in ROTARY.values()),
+    *(
+        (ROTARY["flux"], channels) for channels in KNOWN_AXES
+    ),  # These models lay them out as Flux does.
 )
-"""Styles of rotary tables; models with channels of their own lay them out as Flux does."""
 
 OTHER_NUMBERS: tuple[type[Mistake], ...] = (OtherGridBase, OtherGridSpan, OtherAxisFactors)
 """Numbers of a style that are solved from the data."""
@@ -93,6 +90,13 @@ class GridPrior(NamedTuple):
         pair_count = self.phasors.shape[1]  # An odd width lacks the last pair.
         return np.concatenate(axes_of_blocks)[:pair_count]
 
+    @property
+    def phasors_of_image(self) -> Complex:
+        """The phasors of the pairs that follow the height or the width, (rows, pairs)."""
+        axes = self.style.sorted_axes
+        axes_of_image = [number for number, axis in enumerate(axes) if axis in "hw"]
+        return self.phasors[:, np.isin(self.axis_of_pair, axes_of_image)]
+
 
 def recognise_grid(tensors: Mapping[str, Array]) -> list[Explanation]:
     """Return the first scheme on a grid of image patches or video that makes the tables.
@@ -113,12 +117,14 @@ def _explain_on_grids(reading: WaveReading) -> list[Explanation]:
     if not MIN_POINTS <= reading.rows <= MAX_POINTS or not _may_be_on_grid(reading):
         return []
     schemes = list(_possible_schemes(reading))
-    attempts = product((_explain_by_style, _explain_by_style_with_other_numbers), schemes)
-    return explain_by_first(attempts, lambda attempt: attempt[0](reading, attempt[1]), most=1)
+    by_style = explain_by_first(schemes, partial(_explain_by_style, reading), most=1)
+    if by_style:
+        return by_style
+    return explain_by_first(schemes, partial(_explain_by_style_with_other_numbers, reading), most=1)
 
 
 def _may_be_on_grid(reading: WaveReading) -> bool:
-    """Return True if some column often has the same value in the next row and then another, as on a grid.
+    """Return True if some column often has the same value in the next row, as on a grid.
 
     Row by row through an image of 4×4 patches, the columns of the height change only after every
     fourth row. This rules out most large files, before pairs of columns are made of all their numbers.
@@ -126,8 +132,8 @@ def _may_be_on_grid(reading: WaveReading) -> bool:
     limit = _largest_difference_of_equals(reading)
     for table in reading.tensors.values():
         equal_steps = _count_equal_steps(table, limit)
-        stays_and_moves = (equal_steps > MIN_EQUAL * len(table)) & (equal_steps < len(table) - 1)
-        if stays_and_moves.any():
+        # Rows beside the grid are left out later: then more than MIN_EQUAL of the others must be equal.
+        if (equal_steps > MIN_EQUAL / 2 * len(table)).any():
             return True
     return False
 
@@ -220,6 +226,8 @@ def _possible_grids(prior: GridPrior, keep: int, limit: float) -> Iterator[tuple
         limit: How much equal numbers may differ.
     """
     phasors = _phasors_of_points(prior, keep)
+    if len(phasors) < MIN_POINTS or not _has_slow_axis(phasors, limit):
+        return
     for grid in _grids_of(len(phasors), prior.style):
         check_time()
         if _may_lie_on_grid(prior, grid, keep, limit):
@@ -257,9 +265,7 @@ def _scheme_on_grid(
 def _styles_of_tables(reading: WaveReading) -> Iterator[GridPrior]:
     """Yield the styles that have tables of this width, with cos + i·sin of all rows as each reads them.
 
-    It depends on the style which columns of an added table are sines, and which are cosines. Some models
-    have the rotary style of Flux with channels per axis of their own, such as 16 56 56 for time, height
-    and width. Nothing is yielded if a number is NaN or infinite, which no style makes.
+    Nothing is yielded if a number is NaN or infinite, which no style makes.
 
     Args:
         reading: A table that is added to embeddings, or a pair of rotary tables.
@@ -269,22 +275,53 @@ def _styles_of_tables(reading: WaveReading) -> Iterator[GridPrior]:
     if not np.isfinite(values).all():
         return
     if reading.is_added:
-        for style, blocks in _styles_of_width(STYLES_OF_ADDED, reading.width):
-            phasors = _phasors_of_added_table(values, style.style, blocks)
-            yield GridPrior(*style, blocks, phasors)
+        yield from _styles_of_added_table(values)
     else:
-        phasors = _phasors_of_rotary_tables(values, reading)
-        for style, blocks in _styles_of_width(STYLES_OF_ROTARY, 2 * reading.pairs):
-            yield GridPrior(*style, blocks, phasors)
+        yield from _styles_of_rotary_tables(_phasors_of_rotary_tables(values, reading))
 
 
-def _styles_of_width(
-    styles: Iterable[StyleAndChannels], dim: int
-) -> Iterator[tuple[StyleAndChannels, Sequence[AxisBlock]]]:
-    """Yield the styles that have tables of a width, and how each divides `dim` channels among the axes."""
-    for style in styles:
-        with suppress(ParameterError):  # The style has tables of other widths.
-            yield style, style.style.blocks(dim, style.channels)
+def _styles_of_added_table(values: Floats) -> Iterator[GridPrior]:
+    """Yield the styles of a table that is added to embeddings, (rows, columns).
+
+    It depends on the style which columns are sines, and which are cosines.
+    """
+    dim = values.shape[1]
+    for style in ADDED.values():
+        blocks = _blocks_of_style(style, dim)
+        if blocks is not None:
+            yield GridPrior(style, None, blocks, _phasors_of_added_table(values, style, blocks))
+
+
+def _styles_of_rotary_tables(phasors: Complex) -> Iterator[GridPrior]:
+    """Yield the styles that have rotary tables with so many pairs.
+
+    Some models have the style of Flux with channels per axis of their own, such as 16 56 56 for time,
+    height and width, which are yielded as well.
+
+    Args:
+        phasors: cos + i·sin of each row and pair, (rows, pairs).
+    """
+    dim = 2 * phasors.shape[1]
+    for style, channels in STYLES_OF_ROTARY:
+        blocks = _blocks_of_style(style, dim, channels)
+        if blocks is not None:
+            yield GridPrior(style, channels, blocks, phasors)
+
+
+def _blocks_of_style(
+    style: GridStyle, dim: int, channels: tuple[int, ...] | None = None
+) -> tuple[AxisBlock, ...] | None:
+    """Return how a style divides `dim` channels among the axes; None if it has tables of other widths.
+
+    Args:
+        style: The style.
+        dim: The channels of all axes.
+        channels: The channels of each axis, if they are not the style's own.
+    """
+    try:
+        return style.blocks(dim, channels)
+    except ParameterError:
+        return None
 
 
 def _phasors_of_rotary_tables(values: Floats, reading: WaveReading) -> Complex:
@@ -367,8 +404,9 @@ def _count_edge_rows_without_place(prior: GridPrior, limit: float) -> int:
         prior: The style, and cos + i·sin of all rows, (rows, pairs).
         limit: How much cos + i·sin may differ from 1 if the angle is 0.
     """
-    is_zeros = ~prior.phasors.any(axis=1)
-    distance_from_1 = np.abs(prior.phasors - 1).max(axis=1, initial=0.0)
+    phasors = prior.phasors_of_image  # of height and width; small tables may have no pair for these
+    is_zeros = ~phasors.any(axis=1)
+    distance_from_1 = np.abs(phasors - 1).max(axis=1, initial=0.0)
     has_place = (distance_from_1 > limit) & ~is_zeros
     if prior.style.keep_last:
         has_place = has_place[::-1]
@@ -382,14 +420,17 @@ def _count_before_first_true(flags: Flags) -> int:
 
 def _phasors_of_points(prior: GridPrior, keep: int) -> Complex:
     """Return the phasors of the grid's points, without the `keep` rows beside the grid."""
-    return prior.phasors[_rows_of_points(prior.style, len(prior.phasors), keep)]
+    if prior.style.keep_last:
+        return prior.phasors[: len(prior.phasors) - keep]
+    return prior.phasors[keep:]
 
 
-def _rows_of_points(style: GridStyle, rows: int, keep: int) -> slice:
-    """Return the rows of a grid's points: 1 to 12 of 13 rows, of which one is beside the grid before them."""
-    points = rows - keep
-    first_point = 0 if style.keep_last else keep
-    return slice(first_point, first_point + points)
+def _has_slow_axis(phasors: Complex, limit: float) -> bool:
+    """Return True if some column moves, and stays for several rows where it is."""
+    steps = np.abs(np.diff(phasors, axis=0))
+    moves = steps.max(axis=0) > MIN_STEP
+    stays = np.mean(steps <= limit, axis=0) > MIN_EQUAL
+    return bool((moves & stays).any())
 
 
 def _may_lie_on_grid(prior: GridPrior, grid: tuple[int, ...], keep: int, limit: float) -> bool:
@@ -425,8 +466,9 @@ def _coordinates_of_points(style: GridStyle, grid: tuple[int, ...], keep: int) -
         keep: The rows beside the grid, which come before its points, or after them in some styles.
     """
     table = style.coordinates(grid, keep, base=None, scale=None)
-    points = _rows_of_points(style, table.rows, keep)
-    return table.index(points.start, points.stop)
+    points = table.rows - keep
+    first_point = 0 if style.keep_last else keep
+    return table.index(first_point, first_point + points)
 
 
 def _are_equal_by_coordinate(phasors: Complex, coordinates: Indices, limit: float) -> bool:
@@ -448,8 +490,9 @@ def _grids_of(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
     """
     images = sorted(_factors(points), key=lambda sizes: abs(sizes[0] - sizes[1]))
     grids: list[tuple[int, ...]] = [*images]
-    for frames, points_per_frame in _factors(points)[1:]:  # A single image has no time.
-        grids += [(frames, *image) for image in _factors(points_per_frame)]
+    if "t" in style.axes or style.repeats_time:
+        for frames, points_per_frame in _factors(points)[1:]:  # A single image has no time.
+            grids += [(frames, *image) for image in _factors(points_per_frame)]
     for grid in grids:
         if min(grid[-2:]) > 1 and _is_possible(style, grid):
             yield grid

@@ -362,7 +362,7 @@ class Case:
         An angle is position · frequency. Float32 rounds 4000 radians by up to 1.2e-4, which moves
         cosines by as much. If a file has exact angles, this tolerance would hide small mistakes.
         """
-        if not self._do_rows_show_exact_angles(self.observations.sampled_rows):
+        if not self._shows_exact_angles:
             return self
         exact_without_mistakes = replace(
             self,
@@ -374,6 +374,18 @@ class Case:
         )
         # A mistake changes the computation, so that the supposed ones are made in the exact one again.
         return exact_without_mistakes._with_mistakes(self.mistakes)
+
+    @property
+    def _shows_exact_angles(self) -> bool:
+        """True if the sampled rows show that angles were not rounded to float32.
+
+        A few of these rows are compared first: they already show that most files do not have them,
+        and rows of a large table take much memory.
+        """
+        observed = self.observations
+        if not self._do_rows_show_exact_angles(observed.tested_rows):
+            return False
+        return self._do_rows_show_exact_angles(observed.sampled_rows)
 
     def _do_rows_show_exact_angles(self, rows: Indices) -> bool:
         """Return True if these rows of the file show that its angles were exact, not rounded to float32.

@@ -74,9 +74,11 @@ def test_numbers_whose_squares_are_infinite_are_described() -> None:
 def sentence_about_equal_rows(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the description of a tensor all of whose rows are 0, 1, 2, …
 
-    No more than 8 elements are read whole, instead of 2 million.
+    No more than 8 elements are read, instead of millions, in runs of 2 neighbours.
     """
     monkeypatch.setattr("pecli.explain.description.MAX_FULL_READ", 8)
+    monkeypatch.setattr("pecli.explain.description.SAMPLED_ELEMENTS", 8)
+    monkeypatch.setattr("pecli.explain.description.RUN", 2)
     return description_of(np.broadcast_to(np.arange(shape[-1]), shape))
 
 
@@ -91,25 +93,25 @@ def test_a_small_tensor_is_looked_at_whole(monkeypatch: pytest.MonkeyPatch) -> N
     [
         pytest.param(
             (10, 2),
-            "10 × 2, int64, of which 7 elements were looked at, from 0 to 1, std 0.4949",
-            id="20 elements: 0 and 1 in turn, from 0 to 0",
+            "10 × 2, int64, of which 8 elements were looked at, from 0 to 1, std 0.5",
+            id="20 elements, every third run: 0 1, 0 1, 0 1, 0 1",
         ),
         pytest.param(
             (17,),
-            "17, int64, of which 6 elements were looked at, from 0 to 15, std 5.123",
-            id="17 elements: 0, 3, 6, 9, 12 and 15",
+            "17, int64, of which 6 elements were looked at, from 0 to 13, std 4.924",
+            id="17 elements, every third run: 0 1, 6 7, 12 13",
         ),
         pytest.param(
             (1, 4, 4),
-            "1 × 4 × 4, int64, of which 6 elements were looked at, from 0 to 3, std 1.258",
-            id="16 elements, every third: 0, 3, 2, 1, 0 and 3",
+            "1 × 4 × 4, int64, of which 8 elements were looked at, from 0 to 1, std 0.5",
+            id="16 elements, every second run: 0 1, 0 1, 0 1, 0 1",
         ),
     ],
 )
-def test_every_third_element_of_a_tensor_two_or_three_times_too_large_is_looked_at(
+def test_evenly_spaced_runs_of_a_large_tensor_are_looked_at(
     monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], words: str
 ) -> None:
-    """If 8 elements may be read, the step is 20/8, 17/8 or 16/8, rounded up to an odd number: 3. The
-    deviations are those of 0 1 0 1 0 1 0 (√(12/49)), of 0, 3, …, 15, and of 0 3 2 1 0 3 (√(19/12)).
+    """If 8 elements may be read, every third run is: 20/8 and 17/8, rounded up; of 16 every second. The
+    mean of 0, 1, 6, 7, 12 and 13 is 6.5, and their deviation √24.25.
     """
     assert sentence_about_equal_rows(shape, monkeypatch) == f"x: {words}"
