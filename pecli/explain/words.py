@@ -94,6 +94,8 @@ class Context:
     reference: Reference = SPEC
     is_rotary: bool = True
     """If false, `dim` is not the rotary dimension of a head."""
+    is_sine: bool = False
+    """True if only sines are at hand: at position 0 they are 0, wherever the cosines are."""
 
 
 BY_SPEC = Context()
@@ -398,8 +400,10 @@ def _memory_order(edit: MemoryOrder, _: Context) -> Clause:
     )
 
 
-def _rows(edit: Rows, _: Context) -> Clause:
+def _rows(edit: Rows, context: Context) -> Clause:
     """Return the words for rows in another order or at other positions: «rows are shifted by 2»."""
+    if edit.order == "constant" and edit.at == 0 and context.is_sine:
+        return Clause("all values are 0")
     if edit.order == "padded at the end" and edit.at == 1:
         return Clause("the last row is padding")
     return Clause(_ROWS[edit.order].format(at=edit.at))
@@ -659,6 +663,7 @@ def sentence(explanation: Explanation, reference: Reference = SPEC) -> str:
     context = Context(
         reference,
         is_rotary=scheme is None or scheme.applied_as == "rotation",
+        is_sine=explanation.tensors == ("sin",),
     )
     mistakes = ", and ".join(clause(edit, context) for edit in explanation.mistakes)
     # How numbers were rounded or computed follows the mistakes: «rounded to float16».

@@ -20,6 +20,7 @@ from pecli.engine.edits import (
     Parameter,
     Recipe,
     Rotation,
+    Rows,
     RowsWrong,
     Runtime,
     Scaled,
@@ -106,6 +107,14 @@ def test_the_dim_of_a_sinusoidal_table_is_not_called_a_rotary_dimension() -> Non
     """
     explanation = explanation_with(Parameter("dim", 8, 6), scheme=SINUSOIDAL_4_BY_8)
     assert sentence(explanation) == "x: dim is 6 (the spec says 8); exact"
+
+
+def test_sines_that_are_all_at_position_0_are_called_zeros() -> None:
+    """Rows("constant", 0) is «all rows are at position 0» otherwise. Of a table of sines that means
+    zeros, since sin 0 = 0 at every frequency.
+    """
+    explanation = Explanation((Rows("constant", 0),), None, ("sin",))
+    assert sentence(explanation) == "sin: all values are 0; exact"
 
 
 def test_rows_that_were_not_compared_are_mentioned() -> None:

@@ -159,8 +159,10 @@ class Scheme(Displayed, ABC):
             advice: How to mend it.
         """
         for name in names:
-            is_set = getattr(self, name) not in (None, "none")
-            self._refuse_if(is_set, name, rule, advice)
+            value = getattr(self, name)
+            # An array would be compared with the text element by element.
+            is_left_out = value is None or (isinstance(value, str) and value == "none")
+            self._refuse_if(not is_left_out, name, rule, advice)
 
     @classmethod
     @cache
