@@ -17,6 +17,7 @@ from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.errors import spelled
 from pecli.explain.changed_schemes import SchemeT, permitted
 
 MAX_LISTED_EXAMPLE = 1 << 16
@@ -209,17 +210,25 @@ def _with_exponents_over_head(scheme: Rope) -> Iterator[Mistaken[Rope]]:
 
     If 32 of 128 channels follow the height, its frequencies should be 10000^(−2i/32). By mistake they
     are 10000^(−2i/128). A scheme has no parameter for that, but another base gives the same frequencies:
-    10000^(−2i/128) = 10^(−2i/32). Nothing is yielded for axes with different numbers of channels, each of
-    which would need a base of its own.
+    10000^(−2i/128) = 10^(−2i/32).
     """
-    # Without axes, it is the number of channels that rotate.
-    channels_of_axes = {block.channels for block in scheme.axis_blocks} or {scheme.exponent_dim}
-    channels, *others = channels_of_axes
-    has_effect = channels != scheme.dim
-    if has_effect and not others and _has_frequencies_of_base_only(scheme):
-        base = scheme.base ** (channels / scheme.dim)
-        edit = Parameter("exponent_dim", channels, scheme.dim)
-        yield from _with_mistake_named([edit], scheme, base=base)
+    channels_by_axis = _channels_in_exponents(scheme)
+    are_all_of_head = channels_by_axis == [scheme.dim]  # Then the mistake changes nothing.
+    if are_all_of_head or not _has_frequencies_of_base_only(scheme):
+        return
+    if len(set(channels_by_axis)) == 1:
+        yield from _with_exponents_over_head_on_all_axes(scheme, channels_by_axis[0])
+    else:
+        yield from _with_exponents_over_head_on_each_axis(scheme, channels_by_axis)
+
+
+def _channels_in_exponents(scheme: Rope) -> list[int]:
+    """Return the channels of each axis, d in its exponents −2i/d: [16, 56, 56] for time, height and width.
+
+    It is one number, the channels that rotate, if all axes share their frequencies.
+    """
+    channels_by_axis = [block.channels for block in sorted(scheme.axis_blocks)]
+    return channels_by_axis or [scheme.exponent_dim]
 
 
 def _has_frequencies_of_base_only(scheme: Rope) -> bool:
@@ -230,6 +239,40 @@ def _has_frequencies_of_base_only(scheme: Rope) -> bool:
     """
     has_simple_scaling = scheme.scaling in ("none", "linear")
     return has_simple_scaling and _has_plain_frequencies(scheme)
+
+
+def _with_exponents_over_head_on_all_axes(scheme: Rope, channels: int) -> Iterator[Mistaken[Rope]]:
+    """Yield exponents that are divided by the head, if all axes have the same number of channels.
+
+    10000^(−2i/128) is b^(−2i/32) with b = 10000^(32/128) = 10. So the scheme has the base b, and the
+    mistake is named by the divisor of the exponents.
+    """
+    base = scheme.base ** (channels / scheme.dim)
+    edit = Parameter("exponent_dim", channels, scheme.dim)
+    yield from _with_mistake_named([edit], scheme, base=base)
+
+
+def _with_exponents_over_head_on_each_axis(
+    scheme: Rope, channels_by_axis: Sequence[int]
+) -> Iterator[Mistaken[Rope]]:
+    """Yield exponents that are divided by the head, if axes have different numbers of channels.
+
+    Each axis needs a base of its own then: with 16 and 56 of 128 channels, 10000^(16/128) and
+    10000^(56/128). The scheme has one base, which a factor of NTK scaling per axis stretches to these.
+    """
+    factors = [_factor_for_exponents_over_head(scheme, size) for size in channels_by_axis]
+    edit = Parameter("exponent_dim", spelled(tuple(channels_by_axis)), scheme.dim)
+    yield from _with_mistake_named([edit], scheme, axis_factors=tuple(factors))
+
+
+def _factor_for_exponents_over_head(scheme: Rope, size: int) -> float:
+    """Return the factor of NTK scaling that divides the exponents of an axis by the whole head.
+
+    NTK scaling by a factor s stretches the base b to b · s^(size/(size − 2)), for an axis of `size`
+    channels. It has to become b^(size/dim), so that s is b^((size/dim − 1) · (1 − 2/size)).
+    """
+    stretch_in_logs = size / scheme.dim - 1
+    return float(scheme.base ** (stretch_in_logs * (1 - 2 / size)))
 
 
 def _has_plain_frequencies(scheme: Rope) -> bool:
@@ -278,8 +321,9 @@ def _on_other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Mistaken[Placed
     *time, height, width = grid
     yield from _with_other_parameters(scheme, grid=GridSize((*time, width, height)))
     class_tokens = scheme.keep or 0
-    for possible_class_tokens in sorted({0, 1} - {class_tokens}):
-        yield from _with_other_parameters(scheme, keep=possible_class_tokens)
+    for possible_class_tokens in (0, 1):
+        if possible_class_tokens != class_tokens:
+            yield from _with_other_parameters(scheme, keep=possible_class_tokens)
     yield from _without_parameter(scheme, "grid_base")
     yield from _without_parameter(scheme, "grid_scale")
     style = _style_of(scheme)

@@ -88,21 +88,25 @@ def test_known_mistakes_of_mrope_are_its_sections_and_axes() -> None:
     assert {*wrong_parameters(rope)} == {"mrope_interleaved", "mrope_section", "axes of positions"}
 
 
-def test_a_known_mistake_divides_exponents_by_the_whole_dim_instead_of_the_channels_of_an_axis() -> (
-    None
-):
-    """Each axis of EVA should have frequencies 10000^(-2i/16) over its own 16 channels. The mistake is
-    10000^(-2i/32), over all 32.
+@pytest.mark.parametrize(
+    ("style", "grid", "channels", "pairs"),
+    [("eva", (2, 2), 16, (8, 8)), ("flux", (1, 2, 2), "4,14,14", (2, 7, 7))],
+)
+def test_a_known_mistake_divides_exponents_by_the_whole_dim_instead_of_the_channels_of_an_axis(
+    style: str, grid: tuple[int, ...], channels: object, pairs: tuple[int, ...]
+) -> None:
+    """Each axis should have frequencies 10000^(-2i/c) over its own channels c: 16 and 16 of EVA, and
+    4, 14 and 14 of FLUX. The mistake is 10000^(-2i/32), over all 32; `pairs` is c/2 of each axis.
     """
-    rope = Rope(grid=(2, 2), dim=32, style="eva")
+    rope = Rope(grid=grid, dim=32, style=style)
     edits = [mistake.edits[0] for mistake in mistaken_schemes(rope)]
     (edit,) = [edit for edit in edits if edit.subject == "exponent_dim"]
 
-    assert edit.expected == 16
+    assert edit.expected == channels
     assert edit.found == 32
 
     (wrong,) = schemes_with_wrong(rope, "exponent_dim")
-    wrong_frequencies = [10000 ** (-2 * i / 32) for i in range(8)] * 2
+    wrong_frequencies = [10000 ** (-2 * i / 32) for count in pairs for i in range(count)]
     assert wrong.inverse_frequencies() == pytest.approx(wrong_frequencies, rel=1e-12)
 
 
