@@ -182,9 +182,12 @@ def _split_by_table(
         checked: All tensors that were compared.
     """
     layers = grouped(failed, _read_layer)
-    # Groups of layers with equal tables, by the layers' numbers: 0, 1 and 3, and 2 by itself.
-    groups = grouped(layers, lambda number: _identify_tables(layers[number]))
-    for numbers in [*groups.values()][:MAX_EXPLAINED_GROUPS]:
+    groups = [[*layers]]
+    if len(layers) > 1:  # The tables of a single layer, which may be large, are not read again.
+        # Groups of layers with equal tables, by the layers' numbers: 0, 1 and 3, and 2 by itself.
+        by_tables = grouped(layers, lambda number: _identify_tables(layers[number]))
+        groups = [*by_tables.values()]
+    for numbers in groups[:MAX_EXPLAINED_GROUPS]:
         words = _describe_layers(layer_type, numbers, checked)
         yield _Failure(words, [tensor for number in numbers for tensor in layers[number]])
 

@@ -127,6 +127,11 @@ class PhasorForm(ABC):
         """The tensors whose columns lie side by side in the matrix."""
         return 1
 
+    @property
+    def has_both_functions(self) -> bool:
+        """True if some columns show cosines, and others sines."""
+        return True
+
     @abstractmethod
     def matrix_of(self, phasors: Complex, rows: Indices) -> Floats:
         """Return the matrix that holds the phasors, cos + i·sin (rows, pairs), of some rows."""
@@ -295,7 +300,6 @@ class Columns(PhasorForm):
 
     @property
     def has_both_functions(self) -> bool:
-        """True if some columns hold cosines, and others sines."""
         return len(np.unique(self.columns.is_sine)) > 1
 
     def _first_columns(self, *, sines: bool) -> Indices:
@@ -524,13 +528,17 @@ class WaveComputation(Computation):
     def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
         """Measure the frequencies of some rows whose columns are those of this computation.
 
-        Rows of zeros, such as those of padding and class tokens, show none, nor do rows with NaN.
+        Rows of zeros, such as those of padding and class tokens, show none, nor do rows with NaN. But one
+        row of zeros is that of position 0, where all sines are 0, if a table holds nothing else.
 
         Args:
             sample: Some rows of a table or of rotated heads, (rows, columns).
             rows: Their indices.
         """
-        shows_frequencies = sample.any(axis=1) & np.isfinite(sample).all(axis=1)
+        is_zero = ~sample.any(axis=1)
+        has_position_0 = np.count_nonzero(is_zero) == 1 and not self.form.has_both_functions
+        is_used = has_position_0 | ~is_zero
+        shows_frequencies = is_used & np.isfinite(sample).all(axis=1)
         if not shows_frequencies.any():
             return None
         telling_sample = sample[shows_frequencies]

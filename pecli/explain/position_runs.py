@@ -39,22 +39,25 @@ def count_runs(positions: Floats) -> int:
 
 def _runs(positions: Floats) -> Iterator[Run]:
     """Yield the runs of positions, in their order: 0 × 3 and 0 … 2 of 0 0 0 0 1 2."""
+    # No step leads on from the last position: NaN is neither 0 nor 1.
+    steps = np.append(np.diff(positions), np.nan)
     start = 0
     while start < len(positions):
-        run = _run_at(positions, start)
+        run = _run_with(positions[start], steps[start:])
         yield run
         start += run.length
 
 
-def _run_at(positions: Floats, start: int) -> Run:
-    """Return the run that begins at a row: positions that count up by one, or that stay the same.
+def _run_with(first: float, steps: Floats) -> Run:
+    """Return the run that begins at a position: positions that count up by one, or that stay the same.
 
     5 6 7 9 begins with the run 5 6 7. And 0 0 0 0 1 2 begins with three zeros, not with four: they are
     padding, and the last zero is the first position of 0 1 2.
+
+    Args:
+        first: The position.
+        steps: The differences of each later position from the one before, and NaN after the last one.
     """
-    first = positions[start]
-    # No step leads on from the last position: NaN is neither 0 nor 1.
-    steps = np.append(np.diff(positions[start:]), np.nan)
     step = steps[0]  # 1 for counting, 0 for repeating
     if step not in (0, 1):
         return Run(first, length=1, step=0)

@@ -69,9 +69,6 @@ NORM_RTOL = 0.01
 OF_FORMULA = (Misplacement.REVERSED, Misplacement.NOT_ROTATED)
 """Mistakes of positions that are those of the formula as well, unless the right positions are stated."""
 
-EXCHANGED_AXES = {-2: -3, -3: -2}
-"""The other axis of positions: of (8, 32, 128), the last axis holds channels, and heads and positions the others."""
-
 Passes = Callable[[Array, Array], bool]
 
 IN_FLOAT32 = (Recipe("float32"),)
@@ -305,7 +302,8 @@ class RotatedTensor:
         if not has_heads_and_rows:
             return
         if not self.are_stated:
-            other_axis = EXCHANGED_AXES[self.plan.axis]
+            # Of (8, 32, 128), the last axis holds channels, and the others heads and positions.
+            other_axis = -3 if self.plan.axis == -2 else -2
             edit = Parameter("position_axis", self.plan.axis, other_axis)
             yield RearrangedTensor(self._with_heads_as_rows(), edit)
         before = self._in_other_memory_order(self.before)

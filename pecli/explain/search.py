@@ -12,7 +12,7 @@ from pecli.engine.edits import Bits, Dtype, Edit, Incomplete, Parameter, Recipe,
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
-from pecli.explain.array_transforms import explain_pair
+from pecli.explain.array_transforms import MAX_COMPARED, explain_pair
 from pecli.explain.explanation import Explanation, merged
 from pecli.explain.first_choice import explain_by_first
 from pecli.explain.hypotheses import CHEAP, MAX_MISTAKES
@@ -129,10 +129,12 @@ def _explain_integers(
 
     Integers, such as buckets of distances, have no computation in which mistakes could be planted, so
     the two tables are compared as arrays. Nothing is returned for other tensors, and for those that
-    have another shape than expected.
+    are too large or have another shape than expected.
     """
     table = named_tensors(scheme).get(name)
     if table is None or table.dtype in SIGNIFICANT_BITS or table.shape != array.shape:
+        return []
+    if array.size > MAX_COMPARED:  # Its table would be made for nothing.
         return []
     return explain_pair(name, table.array(), array, atol)
 

@@ -360,7 +360,7 @@ class _Trial:
             shapes = ", ".join(str(array.shape) for array in arrays)
             rule = f"it raised {type(problem).__name__}: {problem}"
             # A function that uses torch only in methods of its arguments, `q.to(…)`, does not show it.
-            advice = f'arrays were those of {self.library.name}; name others: arrays="torch"'
+            advice = f"arrays were those of {self.library.name}; `arrays` names another library"
             given = f"called with shapes {shapes}"
             raise ParameterError("function", given, rule, advice) from problem
 

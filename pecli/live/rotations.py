@@ -23,6 +23,7 @@ _ROTARY_CLASS = re.compile(r"rotary|rope|rotate", re.I)
 _POSITION_NAMES = re.compile(r"^(positions?|pos)(_ids)?$|^input_pos$", re.I)
 START_NAMES = ("start_pos", "past_length", "past_key_values_length", "offset", "seqlen_offset")
 """Integer arguments that state the position of the first token."""
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _TABLES = ("cos", "sin", "both")
 _FREQUENCIES = "inv_freq"
 
@@ -166,14 +167,19 @@ class Arguments(NamedTuple):
 
         `rope(q, k, **kwargs)` called with (a, b, offset=3) gives q, k and offset.
         """
-        names: Iterable[str] = ()
+        names: list[str] = []
         with suppress(TypeError, ValueError):  # no signature, or another one than it states
             bound = inspect.signature(function).bind(*args, **kwargs)
             bound.apply_defaults()
-            names = bound.signature.parameters
+            names = [
+                parameter.name
+                for parameter in bound.signature.parameters.values()
+                if parameter.kind in _POSITIONAL
+            ]
             args = bound.args
             kwargs = bound.kwargs
-        numbered = (f"x{number}" for number in count())
+        # Those of *args have no names, and numbers that no parameter before them has.
+        numbered = (f"x{number}" for number in count() if f"x{number}" not in names)
         return cls({**dict(zip(chain(names, numbered), args, strict=False)), **kwargs})
 
     def vectors(self) -> dict[str, TorchTensor]:

@@ -777,3 +777,12 @@ def test_values_that_are_no_rotation_have_no_reason(after: Array) -> None:
     reversed. No edit describes that.
     """
     assert edits_found_in(np.ascontiguousarray(after)) == []
+
+
+def test_another_base_is_named_if_the_first_of_four_axes_holds_positions() -> None:
+    """Queries are (positions, batch, heads, channels), as Megatron keeps them, with one sequence."""
+    turned = rotated_in_layouts(QUERIES, angles_at(base=500.0))
+    before = QUERIES.transpose(2, 0, 1, 3)
+    (edits,) = edits_found_in(turned.transpose(2, 0, 1, 3), before, seq_axis=0)
+
+    assert edits == (Parameter("base", 10000.0, 500.0),)

@@ -390,7 +390,7 @@ def test_an_exception_of_the_function_is_an_error_with_the_arrays_that_it_got() 
     error = pecli.check(calls_a_method_of_torch, LLAMA_CONFIG).cases[0].error
 
     assert "it raised AttributeError" in error
-    assert error.endswith('arrays were those of numpy; name others: arrays="torch"')
+    assert error.endswith("arrays were those of numpy; `arrays` names another library")
 
 
 def test_the_library_of_a_function_is_found_by_a_module_that_it_uses(

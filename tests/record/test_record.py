@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.live.rotations import Arguments
 from tests.record import fake_models
 from tests.record.fake_models import (
     GEMMA,
@@ -113,6 +114,21 @@ def test_tables_queries_and_keys_are_recorded_layer_by_layer() -> None:
     assert call.tensors["layers.0.k_after"].shape == (2, 2, 12, 16)
     np.testing.assert_array_equal(call.position_ids, [range(12)])
     np.testing.assert_array_equal(call.positions, [range(12)] * 2)
+
+
+def test_all_vectors_of_a_function_with_any_number_of_them_are_recorded() -> None:
+    """`rotate(*heads, cos, sin)` is called with queries and keys, and with tables by their names."""
+
+    def rotate(*heads: Tensor, cos: Tensor, sin: Tensor) -> list[Tensor]:
+        return [head * cos + head * sin for head in heads]
+
+    query, key, cos, sin = (
+        tensor(np.full((1, 4, 12, 16), number)) for number in (1.0, 2.0, 3.0, 4.0)
+    )
+    arguments = Arguments.of(rotate, (query, key), {"cos": cos, "sin": sin})
+
+    assert [*arguments.vectors().values()] == [query, key]
+    assert arguments.tables() == {"cos": cos, "sin": sin}
 
 
 # Mistakes

@@ -300,8 +300,10 @@ def _find_tensor_files(source: Source) -> list[str]:
     """
     if source.format == ModelFormat.GGUF:
         return [source.config]
-    # A file has nothing in it, and folders of Hugging Face have no such names.
-    shards = sorted(map(str, Path(source.path).glob(META_SHARDS)))
+    # A converted model may be in the same folder as Meta's files, with a config.json of its own.
+    if source.format == ModelFormat.HUGGING_FACE:
+        return [source.path]
+    shards = sorted(map(str, Path(source.path).glob(META_SHARDS)))  # none if the path is a file
     return shards or [source.path]
 
 

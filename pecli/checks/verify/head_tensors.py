@@ -62,6 +62,11 @@ class HeadTensor(NamedTuple):
         return columns != width
 
     @property
+    def has_repeated_heads(self) -> bool:
+        """True if the tensor after the rotation has each head several times."""
+        return bool(self._shape_of_copies)
+
+    @property
     def _shape_of_copies(self) -> Shape:
         copy_axes = self.view.values.ndim - self.before.ndim
         return self.view.values.shape[:copy_axes]

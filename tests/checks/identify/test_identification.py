@@ -1020,3 +1020,15 @@ def test_dynamic_scaling_with_another_factor_is_not_determined_beside_ntk() -> N
     (match,) = pecli.identify({"cos": np.cos(angles), "sin": np.sin(angles)}).matches
     assert match.scheme.value_of("scaling") == "ntk"
     assert "dynamic scaling with the factor that its lengths require" in match.undetermined[0]
+
+
+@pytest.mark.parametrize("base", [100.0, 10000.0])
+def test_eight_rows_of_sines_are_identified(base: float) -> None:
+    """Row 0 of the sines is all zeros, as sin 0 = 0: it counts as position 0, and not as padding. The
+    table is sin(position · base^(−2i/32)).
+    """
+    angles = np.outer(np.arange(8), base ** (-np.arange(16) / 16))
+    (match,) = pecli.identify({"sin": np.sin(angles)}).matches
+
+    assert match.scheme.value_of("base") == base
+    assert match.only_functions == {"sin"}

@@ -684,6 +684,19 @@ def test_weights_of_meta_pass_against_hugging_face_and_gguf(
     assert pecli.diff(tmp_path / "meta", path)
 
 
+def test_a_folder_of_hugging_face_is_read_even_if_metas_files_lie_beside_it(tmp_path: Path) -> None:
+    """A converter may write config.json and model.safetensors into the folder of Meta's weights, in
+    which consolidated.00.pth has other names and another order of rows.
+    """
+    write_meta(tmp_path / "meta", meta_weights(weights_of("llama")), META_PARAMS, shards=1)
+    write_hugging_face(tmp_path / "both", config_of("llama"), weights_of("llama"))
+    shard = "consolidated.00.pth"
+    (tmp_path / "meta" / shard).rename(tmp_path / "both" / shard)
+    path = write_converted(tmp_path / "model.gguf", "llama", "Q8_0")
+
+    assert pecli.diff(tmp_path / "both", path)
+
+
 @pytest.mark.parametrize(
     ("pattern", "edit", "expected"),
     [
