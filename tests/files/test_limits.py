@@ -299,14 +299,23 @@ def test_a_safetensors_header_of_more_than_16_mib_is_refused_as_such(
 def test_values_beside_the_lists_of_json_are_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A text, a number, an object and a list that holds no numbers are four values, beside the object
-    around them. The limit, lowered to these five, bounds the memory for objects of Python.
+    """A text, a number, null, an object and a list that holds no numbers are five values. The limit,
+    lowered to these, bounds the memory for objects of Python, such as the names of members.
     """
     path = tmp_path / "x.json"
-    path.write_text('{"a": "text", "b": 1.5, "c": {}, "d": [], "e": [1, 2]}')
+    path.write_text('{"a": "text", "b": 1.5, "c": {}, "d": [], "e": [1, 2], "f": null}')
     monkeypatch.setattr("pecli.files.plain_json.MAX_VALUES", 5)
     assert [*pecli.load(path)] == ["e"]
 
     monkeypatch.setattr("pecli.files.plain_json.MAX_VALUES", 4)
     with pytest.raises(FileError, match="more than 4 values beside its lists"):
+        pecli.load(path)
+
+
+def test_names_in_json_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
+    """JSON is UTF-8. In UTF-8, 0xff begins no letter: read with a substitute, two names could become one."""
+    path = tmp_path / "x.json"
+    path.write_bytes(b'{"cos \xff": [1, 2]}')
+
+    with pytest.raises(FileError, match="is not UTF-8 text"):
         pecli.load(path)
