@@ -11,6 +11,7 @@ import json
 import pickle
 import pickletools
 import shutil
+import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -319,3 +320,21 @@ def test_names_in_json_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(FileError, match="is not UTF-8 text"):
         pecli.load(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("(" + " " * 300_000, id="blanks"),
+        pytest.param("( " * 300_000, id="parentheses"),
+    ],
+)
+def test_text_of_one_repeated_sign_is_refused_at_once(tmp_path: Path, text: str) -> None:
+    """A search that began at every sign, and went on to the end of the line, would take minutes."""
+    path = tmp_path / "x.txt"
+    path.write_text(text)
+
+    started = time.process_time()
+    with pytest.raises(FileError, match="holds no numbers"):
+        pecli.load(path)
+    assert time.process_time() - started < 10
