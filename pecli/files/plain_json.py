@@ -9,9 +9,10 @@ import json.decoder
 import json.scanner
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from pecli.files.strict_json import MAX_DEPTH, refused_as_json, unique_members
 MAX_TENSORS = 10_000
 MAX_LISTS = 2 * MAX_TENSORS  # A tensor of JavaScript has a list of its shape as well.
 MAX_ARRAYS = 1 << 20  # lists of numbers, of which each takes some 200 bytes of memory
-MAX_VALUES = 4 << 20  # other values, which are kept as objects of Python
+MAX_VALUES = 1 << 20  # other values, whose names take some 300 bytes of memory each
 _EMPTY = re.compile(rb"\s*\]")
 """The rest of a list without items."""
 _NUMBERS_IN_QUOTES = (b'"NaN"', b'"Infinity"', b'"-Infinity"')
@@ -50,7 +51,7 @@ def read_plain(contents: Contents) -> LoadedFile:
     """
     decoder = _Decoder(contents)
     # A byte that is not ASCII becomes one letter, so that places in the text are those in the file.
-    text = bytes(contents.data).decode("ascii", "surrogateescape")
+    text = str(contents.data, "ascii", "surrogateescape")
     with refused_as_json(contents.error):
         root = decoder.decode(text)
     lists: dict[str, AnyArray] = {}
@@ -77,16 +78,16 @@ def read_plain(contents: Contents) -> LoadedFile:
 
 def _values_by_path(path: str, value: object) -> Iterator[tuple[str, object]]:
     """Yield the values in nested objects and lists by their paths, such as `layers.0.q`."""
-    items: Mapping[Any, object]
+    items: Iterable[tuple[object, object]]
     match value:
         case dict():
-            items = value
+            items = value.items()
         case list():
-            items = dict(enumerate(value))
+            items = enumerate(value)
         case _:
             yield path, value
             return
-    for key, item in items.items():
+    for key, item in items:
         item_path = f"{path}.{key}" if path else str(key)
         yield from _values_by_path(item_path, item)
 
@@ -186,6 +187,10 @@ def _name_without_data(name: str) -> str:
     return path if path and key in _DATA_KEYS else name
 
 
+ValueAndEnd: TypeAlias = tuple[object, int]
+"""A value of JSON, and the offset after it."""
+Scanner: TypeAlias = Callable[[str, int], ValueAndEnd]
+"""Returns the value that begins at an offset of a text."""
 _PythonScanner: Any = json.scanner.py_make_scanner  # type: ignore[attr-defined]
 _object_of_json: Any = json.decoder.JSONObject  # type: ignore[attr-defined]
 _list_of_json: Any = json.decoder.JSONArray  # type: ignore[attr-defined]
@@ -199,27 +204,25 @@ class _Decoder(json.JSONDecoder):
     """
 
     def __init__(self, contents: Contents) -> None:
-        super().__init__(object_pairs_hook=self._members)
+        # As a float, an integer may have any number of digits.
+        super().__init__(object_pairs_hook=self._members, parse_int=float)
         self.contents = contents
         self.decimals: list[int] = []  # of each list, to which it was rounded; 0 for all digits
         self.depth = 0  # objects and lists around the value that is read
-        self.value_count = 0
+        self.value_count = 0  # values that are no lists of numbers
         self.parse_array = self._list
         self.parse_object = self._object
-        self.parse_string = self._text
-        self.parse_float = self._number
-        self.parse_int = self._number
         self.scan_once = _PythonScanner(self)
 
     def _members(self, members: list[tuple[str, object]]) -> dict[str, object]:
         """Return the members of an object by their names, which are UTF-8; refuse two of one name."""
         named = [
-            (name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), value)
+            (name.encode("utf-8", "surrogateescape").decode("utf-8"), value)
             for name, value in members
         ]
         return unique_members(self.contents.error, named)
 
-    def _list(self, text_and_start: tuple[str, int], *scanner: Any) -> tuple[object, int]:
+    def _list(self, text_and_start: tuple[str, int], scan_once: Scanner) -> ValueAndEnd:
         """Return a list of numbers as an array, and any other as a list.
 
         A list of JavaScript's typed arrays, [{"0": 1, "1": 2}, {"0": 3, "1": 4}], is one array with
@@ -229,16 +232,19 @@ class _Decoder(json.JSONDecoder):
         if self._holds_numbers(start):
             return self._read_numbers(start)
         with self._deeper():
-            items, end = _list_of_json(text_and_start, *scanner)
+            items, end = _list_of_json(text_and_start, partial(self._counted_value, scan_once))
         return (np.stack(items) if _are_rows(items) else items), end
 
-    def _object(self, text_and_start: tuple[str, int], *scanner: Any) -> tuple[object, int]:
+    def _object(
+        self, text_and_start: tuple[str, int], strict: bool, scan_once: Scanner, *hooks: Any
+    ) -> ValueAndEnd:
         """Return an object as a dict, or a typed array, which is an object, as an array."""
         _, start = text_and_start
         if _TYPED_ARRAY.match(self.contents.data, start):
             return self._typed_array(start)
         with self._deeper():
-            members, end = _object_of_json(text_and_start, *scanner)
+            scan_member = partial(self._counted_value, scan_once)
+            members, end = _object_of_json(text_and_start, strict, scan_member, *hooks)
         return members, end
 
     @contextmanager
@@ -247,29 +253,26 @@ class _Decoder(json.JSONDecoder):
 
         The brackets of a list may be searched once for every list around it.
         """
-        self._count_value()
         self.depth += 1
         is_too_deep = self.depth > MAX_DEPTH
         self.contents.refuse_if(is_too_deep, f"is nested more than {MAX_DEPTH} levels deep")
         yield
         self.depth -= 1
 
-    def _count_value(self) -> None:
-        """Count a value that becomes an object of Python, of some fifty bytes; refuse too many."""
+    def _counted_value(self, scan_once: Scanner, text: str, start: int) -> ValueAndEnd:
+        """Return an item of a list or an object, and the offset after it; refuse too many of them.
+
+        A text, a number or a word is left out: None stands for it. Python would keep an object of
+        some fifty bytes.
+        """
+        value, end = scan_once(text, start)
+        if isinstance(value, np.ndarray):
+            return value, end
         self.value_count += 1
         if self.value_count > MAX_VALUES:
             raise self.contents.error(f"has more than {MAX_VALUES:,} values beside its lists")
-
-    def _text(self, *text_and_start: Any) -> tuple[str, int]:
-        """Return a text that is no name."""
-        self._count_value()
-        text_and_end: tuple[str, int] = json.decoder.scanstring(*text_and_start)  # type: ignore[attr-defined]
-        return text_and_end
-
-    def _number(self, literal: str) -> float:
-        """Return a number that is in no list of numbers."""
-        self._count_value()
-        return float(literal)
+        is_container = isinstance(value, (dict, list))
+        return (value if is_container else None), end
 
     def _holds_numbers(self, start: int) -> bool:
         """Return True if a list, whose bracket was read, holds only numbers, or lists of them.

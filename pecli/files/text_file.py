@@ -43,9 +43,9 @@ _WORD_OR_NUMBER = re.compile(rb"[^\s,;\[\]{}()]+")
 _PLAIN_ROW = re.compile(rb"[-+0-9.eE,; \t\r\n]+")
 """A line of numbers only, which needs no search for labels: most lines are."""
 _BRACKET = re.compile(rb"[\[\]{}()]")
-_NESTED_TUPLES = re.compile(rb"\(\s*\([\s(]*[-+.\d]")
+_NESTED_TUPLES = re.compile(rb"\(\s*\([\s(]{0,99}+[-+.\d]")
 """The beginning of Python's tuples of tuples, `((0.5, 0.25), …`. A tuple alone, `(0.5, 0.25)`, is a
-row, and `((tensor([…` are several tensors."""
+row, and `((tensor([…` are several tensors. Thousands of parentheses are not all searched from each."""
 _PARENTHESISED_NUMBER = re.compile(rb"(?<![\w\]])\((\s*[-+]?(?:[.\d]|nan|inf)[^\s,()\[\]{}]*\s*)\)")
 """`(0.5)`, which has no comma and is no tuple, or a complex number of Python, `(0.5+1j)`. The index of
 `cos(3)` follows a word."""
@@ -64,7 +64,7 @@ _WRAPPER = re.compile(
 NumPy the type of every number in a list, and Zig has a dot before a brace and `[_]` before the type
 of an array, as in `[_][2]f32`, for a length that the compiler counts."""
 _ATTRIBUTE = re.compile(
-    rb",?\s*\b(?:dtype|device|grad_fn|requires_grad|size|shape|layout|weak_type|names)"
+    rb"(?:,\s*)?\b(?:dtype|device|grad_fn|requires_grad|size|shape|layout|weak_type|names)"
     rb"\s*=\s*(?:<[^>\n]*>|\([^)\n]*\)|'[^'\n]*'|[\w.:]+)"
 )
 """What torch, NumPy and JAX print after the numbers: `, dtype=torch.bfloat16, device='cuda:0'`."""

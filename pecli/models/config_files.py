@@ -208,7 +208,7 @@ def _resolved_reference(value: object, parents: tuple[YamlObject, ...]) -> objec
     """
     target = value
     for _ in range(MAX_REFERENCES):
-        match = REFERENCE.fullmatch(str(target))
+        match = REFERENCE.fullmatch(target) if isinstance(target, str) else None
         if match is None:
             return target
         dots, path = match.groups()

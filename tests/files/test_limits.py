@@ -11,6 +11,7 @@ import json
 import pickle
 import pickletools
 import shutil
+import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -299,14 +300,41 @@ def test_a_safetensors_header_of_more_than_16_mib_is_refused_as_such(
 def test_values_beside_the_lists_of_json_are_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A text, a number, an object and a list that holds no numbers are four values, beside the object
-    around them. The limit, lowered to these five, bounds the memory for objects of Python.
+    """A text, a number, null, an object and a list that holds no numbers are five values. The limit,
+    lowered to these, bounds the memory for objects of Python, such as the names of members.
     """
     path = tmp_path / "x.json"
-    path.write_text('{"a": "text", "b": 1.5, "c": {}, "d": [], "e": [1, 2]}')
+    path.write_text('{"a": "text", "b": 1.5, "c": {}, "d": [], "e": [1, 2], "f": null}')
     monkeypatch.setattr("pecli.files.plain_json.MAX_VALUES", 5)
     assert [*pecli.load(path)] == ["e"]
 
     monkeypatch.setattr("pecli.files.plain_json.MAX_VALUES", 4)
     with pytest.raises(FileError, match="more than 4 values beside its lists"):
         pecli.load(path)
+
+
+def test_names_in_json_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
+    """JSON is UTF-8. In UTF-8, 0xff begins no letter: read with a substitute, two names could become one."""
+    path = tmp_path / "x.json"
+    path.write_bytes(b'{"cos \xff": [1, 2]}')
+
+    with pytest.raises(FileError, match="is not UTF-8 text"):
+        pecli.load(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("(" + " " * 300_000, id="blanks"),
+        pytest.param("( " * 300_000, id="parentheses"),
+    ],
+)
+def test_text_of_one_repeated_sign_is_refused_at_once(tmp_path: Path, text: str) -> None:
+    """A search that began at every sign, and went on to the end of the line, would take minutes."""
+    path = tmp_path / "x.txt"
+    path.write_text(text)
+
+    started = time.process_time()
+    with pytest.raises(FileError, match="holds no numbers"):
+        pecli.load(path)
+    assert time.process_time() - started < 10

@@ -87,6 +87,7 @@ def test_the_tables_of_a_public_config_have_the_sizes_of_its_projects_code(row: 
         pytest.param("${model}", "${model}", id="the section itself"),
         pytest.param("${loop}", "${loop}", id="a loop"),
         pytest.param("${multiply:2,3}", "${multiply:2,3}", id="a function"),
+        pytest.param(f"0x{'f' * 9000}", 16**9000 - 1, id="an integer of thousands of digits"),
         pytest.param("5e5", 500000.0, id="an exponent"),
         pytest.param("1.e-8", 1e-8, id="a point without decimals"),
         pytest.param("'5e5'", "5e5", id="in quotes"),

@@ -408,6 +408,10 @@ def test_self_extend_is_reported_as_having_no_table() -> None:
         ("vllm serve m --rope-freq-base 20000", "vLLM 0.26.1 has no such flag"),
         ("koboldcpp.py --rope-scale 2", "koboldcpp 1.76 has no such flag"),
         ("llama-server --rope-scale", "without a value"),
+        ("llama-server --rope-scale.x 4", "--rope-scale.x; its value has no keys"),
+        ("vllm serve m --max-model-len.x=8", "--max-model-len.x; its value has no keys"),
+        ("LLM(rope_theta={1, 2})", "it must be a number"),
+        (f"vllm serve m --hf-overrides '{'[' * 5000}'", "it must be a JSON object"),
         ("llama-server --rope-scale two", "it must be a number"),
         ("vllm serve m --hf-overrides yarn", "it must be a JSON object"),
         ("llama-server --override-kv llama.rope.freq_base=1", "KEY=TYPE:VALUE"),
@@ -560,3 +564,15 @@ def test_the_base_of_a_flag_replaces_that_of_the_text_model_in_text_config() -> 
     encoding = pecli.load_model(config, "vllm serve m --rope-theta 500000").one()
 
     assert encoding.parameters["base"] == 500000.0
+
+
+def test_a_file_whose_name_begins_with_a_flag_is_no_flag() -> None:
+    """`alpha` is a flag of exllama without dashes. A model's file may be called alpha.gguf."""
+    flags = "python server.py --model alpha.gguf --rope_freq_base 20000"
+    assert pecli.load_model("llama-2-7b", flags).one().parameters["base"] == 20000
+
+
+def test_a_path_of_thousands_of_keys_is_read() -> None:
+    """The keys a.a.a… lead to a value that no encoding reads: the model keeps its base, 10000."""
+    flags = f"vllm serve m --hf-overrides{'.a' * 3000}=4"
+    assert pecli.load_model("llama-2-7b", flags).one().parameters["base"] == 10000

@@ -15,6 +15,8 @@ from pecli.errors import ParameterError
 DASHED = re.compile(r"-(?!\.?\d)")
 #: What surrounds a name in YAML and in JSON whose quotes a shell has removed: `{num_ctx: 8192}`.
 PUNCTUATION = "{},:"
+#: Keys that lead to a value in `--hf-overrides.rope_parameters.factor`; real files need three.
+MAX_PATH = 32
 #: Continuations of a command line: `\` in a Unix shell, `^` in cmd.exe, a backtick in PowerShell.
 CONTINUED = re.compile(r"[\\^`][ \t]*\r?\n")
 #: A word in quotes, or the brace with which a bare word begins.
@@ -200,7 +202,8 @@ def _present_settings(settings: NamedValues) -> Iterator[tuple[str, object]]:
 
 
 def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    """Return a value as it would be typed; one that JSON lacks, such as a set, is refused later."""
+    return value if isinstance(value, str) else json.dumps(value, default=repr, skipkeys=True)
 
 
 def _shell_flags(words: Sequence[str], bare_names: Container[str]) -> CommandLine:
@@ -234,8 +237,11 @@ def _flag_of(word: str, bare_names: Container[str]) -> ServerFlag | None:
     `--hf-overrides.rope_parameters.factor=4` the keys that lead to it as well.
     """
     name, equals, value = word.partition("=")
-    spelled, *path = name.strip(PUNCTUATION).split(".")
-    if DASHED.match(spelled) is None and spelled not in bare_names:
-        return None
     values = (value,) if equals else ()
-    return ServerFlag(spelled=spelled, values=values, path=tuple(path))
+    if DASHED.match(name):
+        spelled, *path = name.split(".", MAX_PATH)
+        return ServerFlag(spelled=spelled, values=values, path=tuple(path))
+    bare_name = name.strip(PUNCTUATION)  # A file such as `alpha.gguf` is no flag `alpha`.
+    if bare_name in bare_names:
+        return ServerFlag(spelled=bare_name, values=values)
+    return None

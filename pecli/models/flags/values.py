@@ -106,8 +106,13 @@ def _value(flag: ServerFlag, meaning: Meaning, text: str) -> object:
         flag: The flag.
         meaning: The setting that the value is for, which decides how it is parsed.
         text: The value as it was typed.
+
+    Raises:
+        ParameterError: It is no value of this flag, or the flag has a path and its value no keys.
     """
     parse = PARSERS.get(meaning, _number)
+    if flag.path and parse is not _parsed_object:
+        raise ParameterError("flags", ".".join([flag.spelled, *flag.path]), "its value has no keys")
     value = parse(text, flag)
     # `--hf-overrides.rope_parameters.factor 4` is `{"rope_parameters": {"factor": 4}}`.
     for key in reversed(flag.path):
@@ -206,7 +211,7 @@ def _json_or_python(text: str) -> object:
     """
     try:
         value: object = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return literal_or_none(text)
     return value
 
