@@ -37,7 +37,7 @@ _INCLUDE_HELP = "Tensors to change, such as '*.q_proj.*'; may be repeated."
 
 @command(
     options.argument("file", "FILE", "A file, or FILE:NAME for one tensor of it."),
-    options.output("Where to write; the suffix selects the format. (required)", ""),
+    options.output("Where to write; the suffix selects the format. (required)", None),
     options.text("--dtype", "NAME", _DTYPE_HELP, rule=DTYPE),
     options.text("--from", "NAME", _FROM_HELP, _PAIR_OPTIONS, name="source"),
     options.text("--to", "NAME", "The new layout: one of the same.", _PAIR_OPTIONS, rule=PAIRS),
