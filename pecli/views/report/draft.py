@@ -238,7 +238,7 @@ def _verdict_of_check(result: CheckResult) -> _Verdict:
     else:
         sentences = [*check_results.reasons(result), *result.weak]
         is_weak = bool(result.weak)
-    reason = sentences[0] if sentences else ""
+    reason = next(iter(sentences), "")
     if not result:
         return _Verdict("FAILED", "bad", reason)
     if is_weak:
