@@ -233,17 +233,21 @@ def _spec_without_digest(file: LoadedFile) -> dict[str, object] | None:
 
 def _as_json(job: _Conversion, written: str | None) -> dict[str, object]:
     """Return a conversion for JSON; `written` is the output, or None if nothing was written."""
-    check = job.score_check
-    return {
+    answer: dict[str, object] = {
         "file": job.file.path,
         "output": written,
         "moved": list(job.result.moves),
         "cast": job.result.cast,
         "tensors": len(job.result.arrays),
         "assumed": _assumptions_about_heads(job.result),
-        "score_change": None if check is None else check.change,
-        "checked": None if check is None else _meaning_of_check(job.result, check),
+        "score_change": None,
+        "checked": None,
     }
+    check = job.score_check
+    if check is not None:
+        answer["score_change"] = check.change
+        answer["checked"] = _meaning_of_check(job.result, check)
+    return answer
 
 
 def _show(job: _Conversion, written: str | None) -> None:
