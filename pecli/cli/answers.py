@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Protocol, TypeVar
@@ -11,6 +10,7 @@ from pecli.cli.messages import Exit
 from pecli.engine import __version__
 from pecli.engine.named_values import JsonObject
 from pecli.views import screen
+from pecli.views.command_lines import command_line
 
 
 class HasJson(Protocol):
@@ -86,35 +86,6 @@ def answer_with_figure(
 
     print_answer(as_json, show_with_path, json=json, quiet=quiet)
     return Exit.of(bool(result))
-
-
-def command_line(words: Iterable[str], options: Mapping[str, object]) -> str:
-    """Return a command line that can be run again, with the options that are set.
-
-    >>> command_line(["plot", "a b.npy"], {"dark": True, "max_ulp": None, "label": ["x", "y"]})
-    "pecli plot 'a b.npy' --dark --label x --label y"
-    """
-    typed_words = ["pecli", *words]
-    for name, value in options.items():
-        repeated_values = value if isinstance(value, list) else [value]
-        for item in repeated_values:
-            typed_words += _option_words(name, item)
-    return shlex.join(typed_words)
-
-
-def _option_words(name: str, value: object) -> list[str]:
-    """Return the words that set one option: `--dim 64`, or `--dark` for a flag; none if it is unset.
-
-    >>> _option_words("max_ulp", 1), _option_words("dark", True), _option_words("dark", False)
-    (['--max-ulp', '1'], ['--dark'], [])
-    """
-    is_unset = value is None or value is False
-    if is_unset:
-        return []
-    typed_name = f"--{name.replace('_', '-')}"
-    if value is True:
-        return [typed_name]
-    return [typed_name, str(value)]
 
 
 def provenance(words: Iterable[str], options: Mapping[str, object]) -> JsonObject:

@@ -21,7 +21,7 @@ from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.given_positions import GridSize, PositionList
 from pecli.engine.schemes.parameters import ParameterRule
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme, stated_parameters
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, counted, listed
 from pecli.files import save_tables
@@ -297,6 +297,22 @@ def _grid_in_words(grid: GridSize, keep: int | None) -> str:
     return f"{words} with {counted(keep, 'row')} beside it" if keep else words
 
 
+def _rows_in_words(scheme: Scheme, first: int, stop: int) -> str:
+    """Return the rows of a table: «grid 4x7», «positions 0.5 … 2», or «positions 0 … 7».
+
+    Args:
+        scheme: The scheme of the table.
+        first: The position of the first row, unless the scheme has a grid or listed positions.
+        stop: The position after the last row.
+    """
+    parameters = stated_parameters(scheme)
+    if "grid" in parameters:
+        return _grid_in_words(parameters["grid"], parameters.get("keep"))
+    if "positions" in parameters:
+        return f"positions {_listed_span(parameters['positions'])}"
+    return f"positions {_span_in_words(first, stop)}"
+
+
 def _axis_in_words(tensor: Input, seq_axis: int = SEQ_AXIS) -> str:
     """Return the axis that was taken for positions, so that the user notices a wrong one.
 
@@ -330,56 +346,25 @@ def _add_rows(scheme_type: type[Scheme], inputs: Sequence[Input], values: Values
     # Only the shapes of the tables differ. All other parameters are reported from the first one.
     first_scheme = schemes[0]
     parameters = {name: getattr(first_scheme, name) for name in rules}
-    rows = _added_rows_in_words(first_scheme, parameters, inputs)
+    first = first_scheme.first_position
+    rows = _rows_in_words(first_scheme, first, first + _longest_length(inputs, SEQ_AXIS))
     description = f"{rows} {_axis_in_words(inputs[0])}"
     if "layout" in parameters:
         description = f"{parameters['layout']}, {description}"
     return AppliedArrays(arrays, parameters, description)
 
 
-def _added_rows_in_words(scheme: Scheme, parameters: NamedValues, inputs: Sequence[Input]) -> str:
-    """Return the rows that were added: «grid 4x7», or «positions 0 … 7» for inputs of at most 8 rows.
-
-    Args:
-        scheme: The scheme of the first input.
-        parameters: Its parameters, without those that follow from the input.
-        inputs: All inputs, the longest of which decides about the last position.
-    """
-    grid = parameters.get("grid")
-    if grid is not None:
-        return _grid_in_words(grid, parameters["keep"])
-    listed_positions = parameters.get("positions")
-    if listed_positions is not None:
-        return f"positions {_listed_span(listed_positions)}"
-    stop = scheme.first_position + _longest_length(inputs, SEQ_AXIS)
-    return f"positions {_span_in_words(scheme.first_position, stop)}"
-
-
 def _scheme_for_input(scheme_type: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
     """Return the scheme whose table is added to an input (…, L, D).
 
     If the user gives positions or a grid, they define the rows of the table, and L must be their
-    number. Otherwise L defines it.
-    """
-    if "positions" in parameters or "grid" in parameters:
-        return _scheme_with_own_rows(scheme_type, tensor, parameters)
-    return _scheme_of_length(scheme_type, tensor, parameters)
-
-
-def _scheme_of_length(scheme_type: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
-    """Return a scheme with as many rows as a tensor; an empty one (L = 0) still gets one row."""
-    length, dim = tensor.checked_sequence_shape()
-    tensor.check_dim(scheme_type.parameters()["dim"])
-    return scheme_type(**{"seq_len": max(1, length), "dim": dim, **parameters})
-
-
-def _scheme_with_own_rows(scheme_type: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
-    """Return a scheme whose rows are those of the positions or the grid that the user gave.
-
-    A grid 2x3 has 6 rows: an input (…, 6, D) gets one row per position, and (…, 5, D) is refused.
+    number: a grid 2x3 has 6 rows, and an input (…, 5, D) is refused. Otherwise L defines it; an empty
+    input (L = 0) still gets one row.
     """
     length, dim = tensor.checked_sequence_shape()
     tensor.check_dim(scheme_type.parameters()["dim"])
+    if parameters.keys().isdisjoint(("positions", "grid")):
+        return scheme_type(**{"seq_len": max(1, length), "dim": dim, **parameters})
     # The scheme derives `seq_len` from its positions or its grid; a value would be refused.
     scheme = scheme_type(**{"seq_len": None, "dim": dim, **parameters})
     rows = scheme.single_array().rows
@@ -673,29 +658,15 @@ def _rotated_positions(inputs: Sequence[Input], rotation: RowRotation, values: V
     """
     if rotation.shift is not None:
         return f"moved by {rotation.shift} positions"
-    rope = rotation.rope
-    if rope.grid is not None:
-        axis = _axis_in_words(inputs[0], rotation.seq_axis)
-        words = f"{_grid_in_words(rope.grid, rope.keep)} {axis}"
-        return f"undone on {words}" if rotation.inverse else words
-    span = _rotated_span(inputs, rotation)
     rows = rotation.rows
+    first, stop = rows.span(_longest_length(inputs, rotation.seq_axis))
+    words = _rows_in_words(rotation.rope, first, stop)
     if rows.ids is not None:
-        span += f" of {values[rows.name]}"  # the file of `--positions` or `--attention-mask`
-    words = f"positions {span} {_axis_in_words(inputs[0], rotation.seq_axis)}"
-    return f"undone at {words}" if rotation.inverse else words
-
-
-def _rotated_span(inputs: Sequence[Input], rotation: RowRotation) -> str:
-    """Return the least and the largest position of a rotation: «0 … 7», or «0.5 … 2».
-
-    The rope has listed positions if some are no whole numbers. Otherwise rows have ids, or
-    consecutive positions.
-    """
-    if rotation.rope.positions is not None:
-        return _listed_span(rotation.rope.positions)
-    first, stop = rotation.rows.span(_longest_length(inputs, rotation.seq_axis))
-    return _span_in_words(first, stop)
+        words += f" of {values[rows.name]}"  # the file of `--positions` or `--attention-mask`
+    if rotation.inverse:
+        preposition = "at" if rotation.rope.grid is None else "on"
+        words = f"undone {preposition} {words}"
+    return f"{words} {_axis_in_words(inputs[0], rotation.seq_axis)}"
 
 
 def _rotation_parameters(rotation: RowRotation, values: Values) -> NamedValues:

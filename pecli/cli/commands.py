@@ -117,7 +117,7 @@ class Command(HelpWithExamples, typer.core.TyperCommand):
 
 def _refuse_several_files_to_verify(arguments: Sequence[str]) -> None:
     """Raise ParameterError if `--verify` is given twice: the first file would pass without a check."""
-    files = [word for word in arguments if word == "--verify" or word.startswith("--verify=")]
+    files = [word for word in arguments if word.partition("=")[0] == "--verify"]
     if len(files) > 1:
         rule = "it takes one file"
         raise ParameterError("verify", "given twice", rule, "pecli verify checks several files")

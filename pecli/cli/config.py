@@ -39,7 +39,7 @@ STORED_RTOL = 1e-2
 
 
 @command(
-    options.argument("files", "MODEL…", _MODEL, several=True, default=None),
+    options.argument("files", "MODEL…", _MODEL, several=True, default=[]),
     options.text(
         "--model --config",
         "MODEL",
@@ -199,7 +199,7 @@ def _is_configured(stored: Floats, configured: list[Floats]) -> bool:
 
 @command(
     options.argument(
-        "words", "WORD…", "Only models that match all words.", several=True, default=None
+        "words", "WORD…", "Only models that match all words.", several=True, default=[]
     ),
     options.JSON,
 )

@@ -37,7 +37,7 @@ _INCLUDE_HELP = "Tensors to change, such as '*.q_proj.*'; may be repeated."
 
 @command(
     options.argument("file", "FILE", "A file, or FILE:NAME for one tensor of it."),
-    options.output("Where to write; the suffix selects the format. (required)", ""),
+    options.output("Where to write; the suffix selects the format. (required)", None),
     options.text("--dtype", "NAME", _DTYPE_HELP, rule=DTYPE),
     options.text("--from", "NAME", _FROM_HELP, _PAIR_OPTIONS, name="source"),
     options.text("--to", "NAME", "The new layout: one of the same.", _PAIR_OPTIONS, rule=PAIRS),
@@ -233,17 +233,21 @@ def _spec_without_digest(file: LoadedFile) -> dict[str, object] | None:
 
 def _as_json(job: _Conversion, written: str | None) -> dict[str, object]:
     """Return a conversion for JSON; `written` is the output, or None if nothing was written."""
-    check = job.score_check
-    return {
+    answer: dict[str, object] = {
         "file": job.file.path,
         "output": written,
         "moved": list(job.result.moves),
         "cast": job.result.cast,
         "tensors": len(job.result.arrays),
         "assumed": _assumptions_about_heads(job.result),
-        "score_change": None if check is None else check.change,
-        "checked": None if check is None else _meaning_of_check(job.result, check),
+        "score_change": None,
+        "checked": None,
     }
+    check = job.score_check
+    if check is not None:
+        answer["score_change"] = check.change
+        answer["checked"] = _meaning_of_check(job.result, check)
+    return answer
 
 
 def _show(job: _Conversion, written: str | None) -> None:

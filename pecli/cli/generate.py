@@ -70,9 +70,9 @@ def _check_combination(values: Values) -> None:
     has_tolerance = any(values[option.name] is not None for option in options.TOLERANCES)
     if has_tolerance and verified_file is None:
         raise ParameterError("verify", "missing", "tolerances require --verify")
-    if verified_file is not None and values["output"] is not None:
+    if values["output"] is not None:
         rule = "a table is either written or checked"
-        raise ParameterError("verify", verified_file, rule, "leave out -o or --verify")
+        options.refuse(values, ["verify"], rule, "leave out -o or --verify")
     if values["plot"]:
         _check_plot(values)
 
@@ -82,10 +82,11 @@ def _check_plot(values: Values) -> None:
     if values["verify"] is not None:
         rule = "a table is either drawn or checked"
         raise ParameterError("plot", "given with --verify", rule, "see pecli plot FILE")
-    if values["json"] or values["output"] == "-":
-        data = "--json" if values["json"] else "-o -"
-        rule = "standard output holds either a picture or data"
-        raise ParameterError("plot", f"given with {data}", rule)
+    rule = "standard output holds either a picture or data"
+    if values["json"]:
+        raise ParameterError("plot", "given with --json", rule)
+    if values["output"] == "-":
+        raise ParameterError("plot", "given with -o -", rule)
 
 
 def _verify_file(scheme: Scheme, values: Values) -> Exit:

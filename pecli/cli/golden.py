@@ -38,7 +38,7 @@ class _Suite:
         "MODEL…",
         "Only these models; without any, the whole suite.",
         several=True,
-        default=None,
+        default=[],
     ),
     options.output("The folder to write: index.json and one file per case."),
     options.text(

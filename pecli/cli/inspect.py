@@ -74,11 +74,10 @@ def _summary_of_matching(loaded: LoadedFile, file: str, pattern: str | None) -> 
     Raises:
         FileError: No name matches.
     """
-    if not pattern:
-        return file_summary.describe(loaded, file, loaded.outlines, loaded.unread)
-    names = [name for name in loaded.outlines if fnmatchcase(name, pattern)]
-    outlines = {name: loaded.outlines[name] for name in names}
-    unread = [tensor for tensor in loaded.unread if fnmatchcase(tensor.name, pattern)]
+    shown = pattern or "*"
+    names = [name for name in loaded.outlines if fnmatchcase(name, shown)]
+    outlines = options.only(loaded.outlines, names)
+    unread = [tensor for tensor in loaded.unread if fnmatchcase(tensor.name, shown)]
     summary = file_summary.describe(loaded, file, outlines, unread)
     no_name_matches = summary.tensor_count > 0 and not summary.tensors
     if no_name_matches:

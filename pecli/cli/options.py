@@ -47,18 +47,17 @@ def _keyword(name: str, info: object, kind: Any, default: object) -> Option:
 def argument(
     name: str, metavar: str, help: str, *, several: bool = False, default: object = REQUIRED
 ) -> Option:
-    """Return an argument, which is a list if there can be several of it; the list may be empty."""
+    """Return an argument, which is a list if there can be several of it."""
     info = typer.Argument(metavar=metavar, help=help, show_default=False)
-    if several:
-        return _keyword(name, info, list[str], default or [])
-    return _keyword(name, info, str, default)
+    kind = list[str] if several else str
+    return _keyword(name, info, kind, default)
 
 
 def text(
     names: str,
     metavar: str,
     help: str,
-    panel: str = "",
+    panel: str | None = None,
     *,
     name: str = "",
     default: object = None,
@@ -96,11 +95,11 @@ def text(
         show_default=False,
         hidden=hidden,
         autocompletion=completion,
-        rich_help_panel=panel or None,
+        rich_help_panel=panel,
         **settings,
     )
     if several:
-        return _keyword(python_name, info, list[str], default or [])
+        return _keyword(python_name, info, list[str], [])
     return _keyword(python_name, info, str, default)
 
 
@@ -127,7 +126,7 @@ def _parser(name: str, rule: ParameterRule) -> Callable[[str | None], object]:
     return parse_value
 
 
-def flag(names: str, help: str, panel: str = "", default: bool | None = False) -> Option:
+def flag(names: str, help: str, panel: str | None = None, default: bool | None = False) -> Option:
     """Return an option without a value.
 
     Args:
@@ -136,9 +135,7 @@ def flag(names: str, help: str, panel: str = "", default: bool | None = False) -
         panel: The panel of the help.
         default: Its value if it is not given; None if a command has to notice this.
     """
-    info = typer.Option(
-        *names.split(), help=help, show_default=False, rich_help_panel=panel or None
-    )
+    info = typer.Option(*names.split(), help=help, show_default=False, rich_help_panel=panel)
     return _keyword(_python_name(names), info, bool, default)
 
 
@@ -149,7 +146,7 @@ def _python_name(names: str) -> str:
 
 
 def output(
-    help: str, panel: str = OUTPUT, default: object = None, rule: ParameterRule | None = None
+    help: str, panel: str | None = OUTPUT, default: object = None, rule: ParameterRule | None = None
 ) -> Option:
     """Return `--output` with a help that describes the file."""
     return text("--output -o", "FILE", help, panel, default=default, rule=rule)
@@ -209,7 +206,7 @@ METHODS = ("linear", "cubic", "nearest", "slice", "crop")
 SCALE_OFFSET = Real(help="added to the new size", at_least=0)
 
 
-def interpolation(method: str, panel: str = "") -> tuple[Option, ...]:
+def interpolation(method: str, panel: str | None = None) -> tuple[Option, ...]:
     """Return the options that choose an interpolation; `method` is the help of the first."""
     antialias = (
         "torch's antialias: average over more rows when shrinking. timm and open_clip set it."
@@ -237,7 +234,7 @@ FLAGS_HELP = (
 )
 
 
-def server_flags(panel: str = "") -> Option:
+def server_flags(panel: str | None = None) -> Option:
     """Return `--flags`."""
     return text("--flags", "LINE", FLAGS_HELP, panel)
 

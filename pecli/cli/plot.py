@@ -66,7 +66,7 @@ _OPTIONS = (
     options.output(
         "Write a figure instead of drawing in the terminal: .png, .svg, .pdf; .html to hover, zoom "
         "and move sliders; circles also as .gif.",
-        "",
+        None,
     ),
     options.text("--channels", "INTEGER,…", "Channels, pairs or heads to draw."),
     options.text(

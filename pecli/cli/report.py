@@ -81,6 +81,4 @@ def report(
 def _exit_code(page: Page) -> int:
     """Print the errors of a report, and return the gravest exit code."""
     errors = [print_error(answer) for answer in page.answers if isinstance(answer, PecliError)]
-    if errors:
-        return max(errors)
-    return Exit.of(bool(page))
+    return max([Exit.of(bool(page)), *errors])

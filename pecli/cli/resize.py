@@ -65,7 +65,7 @@ class _RowNorms:
         rule=Whole(help="rows", low=0, high=1 << 24),
     ),
     *options.interpolation(METHOD),
-    options.output("Where to write; the suffix selects the format.", ""),
+    options.output("Where to write; the suffix selects the format.", None),
     *options.RAW,
     *options.ANSWER,
 )

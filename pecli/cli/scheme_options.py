@@ -402,26 +402,13 @@ def _without_old_scaling(
         new_scaling: The name of the new scaling.
         context: The model's context. If the old scaling had no length, it was trained on this one.
     """
-    from pecli.engine.scalings import PARAMETERS
+    from pecli.engine.scalings import PARAMETERS, SCALINGS
 
     remaining = options.without(parameters, PARAMETERS)
     trained_length = parameters.get("original_max_position_embeddings") or context
-    name_of_length = _name_of_trained_length(new_scaling)
-    if trained_length is None or name_of_length is None:
-        return remaining
-    return {**remaining, name_of_length: trained_length}
-
-
-def _name_of_trained_length(scaling: str) -> str | None:
-    """Return the parameter of a scaling that holds the length of the training, if it has one.
-
-    >>> _name_of_trained_length("yarn"), _name_of_trained_length("dynamic")
-    ('original_max_position_embeddings', 'max_position_embeddings')
-    """
-    from pecli.engine.scalings import SCALINGS
-
-    names = SCALINGS[scaling].names()
+    names = SCALINGS[new_scaling].names()
+    # Yarn and llama3 call it by the first of these names, dynamic scaling by the second.
     for name in ("original_max_position_embeddings", "max_position_embeddings"):
-        if name in names:
-            return name
-    return None
+        if name in names and trained_length is not None:
+            return {**remaining, name: trained_length}
+    return remaining

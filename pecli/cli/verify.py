@@ -6,12 +6,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pecli.checks.run import Check, Outcome, is_manifest, run_all, without_tables
-from pecli.checks.verification import Verification
 from pecli.checks.verify import verify as verify_file
 from pecli.checks.verify.table_settings import VECTOR_PARAMETERS
 from pecli.cli import options
@@ -294,7 +293,13 @@ def _checks_of_command_line(
     if has_only_manifests:
         # They state the expected tensors of every check: there is no file that needs the options.
         _refuse_target_options(target)
-    verifier = _Verifier(_target(target), Tolerance(**tolerances), reasons)
+    verify_one = partial(
+        verify_file,
+        spec=_expected_spec(target),
+        tolerance=Tolerance(**tolerances),
+        reasons=reasons,
+        **_arguments_of_verify(target),
+    )
     group = "the command line" if len(files) > 1 else ""
     checks: list[Check] = []
     for file in files:
@@ -303,7 +308,7 @@ def _checks_of_command_line(
         elif not target and _is_golden_suite(file):
             checks += _suite_checks(file)
         else:  # Tensors. If options describe what they should be, a suite is read as tensors, too.
-            checks.append(Check(file, partial(verifier.verify, file), group=group))
+            checks.append(Check(file, partial(verify_one, file), group=group))
     return checks
 
 
@@ -328,38 +333,6 @@ def _suite_checks(folder: str) -> list[Check]:
 
 def _is_golden_suite(folder: str) -> bool:
     return os.path.isfile(os.path.join(folder, "index.json"))
-
-
-class _Target(NamedTuple):
-    """The expected tensors."""
-
-    #: A model's name, a model with flags, a learned table, or None for the file's own spec.
-    spec: str | ModelEncodings | Array | None
-    #: Arguments of `pecli.verify` that describe rows and layers.
-    places: NamedValues
-
-
-class _Verifier(NamedTuple):
-    """The options of the command line, with which each of its files is checked."""
-
-    target: _Target
-    tolerance: Tolerance
-    reasons: bool
-
-    def verify(self, file: str) -> Verification:
-        """Check a file; see `pecli.verify`."""
-        return verify_file(
-            file,
-            spec=self.target.spec,
-            tolerance=self.tolerance,
-            reasons=self.reasons,
-            **self.target.places,
-        )
-
-
-def _target(target_options: Mapping[str, str]) -> _Target:
-    """Return the expected tensors that options describe; `target_options` are the options that were given."""
-    return _Target(_expected_spec(target_options), _arguments_of_verify(target_options))
 
 
 def _expected_spec(target_options: Mapping[str, str]) -> str | ModelEncodings | Array | None:
@@ -415,10 +388,7 @@ def _expected_model(model: str, target_options: Mapping[str, str]) -> str | Mode
     model or the type of its layers comes before any file is read.
     """
     flags = target_options.get("flags")
-    if "config" in target_options:
-        encodings = find_model(config=model, flags=flags)
-    else:
-        encodings = find_model(model=model, flags=flags)
+    encodings = find_model(target_options.get("config"), target_options.get("model"), flags)
     if "layer_type" in target_options:
         encodings.one(target_options["layer_type"])
     return model if flags is None else encodings
@@ -433,7 +403,7 @@ def _read_learned_table(target_options: Mapping[str, str]) -> Array:
     return _numbers("table", target_options["table"])
 
 
-def _arguments_of_verify(target_options: Mapping[str, str]) -> dict[str, object]:
+def _arguments_of_verify(target_options: Mapping[str, str]) -> MutableValues:
     """Return the options that place tensors (positions, masks, layers) as arguments of `verify`.
 
     Options are texts. `--positions 0,1,5` is parsed by the rule of its parameter, `--positions

@@ -56,9 +56,8 @@ def show_audits(audits: Mapping[str, Audit], *, details: bool = False) -> None:
 
 def _title(layer_type: str, audit: Audit) -> str:
     """Return the layer type, the scheme and its parameters: «sliding rope seq_len=512 dim=64 base=10000»."""
-    words = [audit.scheme.name]
-    if layer_type:  # A model with one type of layers has no name for it.
-        words.insert(0, layer_type)
+    # A model with one type of layers has no name for it.
+    words = [f"{layer_type} {audit.scheme.name}".strip()]
     parameters = stated_parameters(audit.scheme)
     if "inv_freq" in parameters:  # They replace the base.
         del parameters["base"]

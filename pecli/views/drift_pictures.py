@@ -152,12 +152,13 @@ _Group = dict[str, ErrorCurve]
 """Curves that nearly coincide, by the names of their recipes or runtimes."""
 
 
-def _fitting_group(curve: ErrorCurve, groups: Sequence[_Group]) -> _Group | None:
-    """Return the first group with all of whose curves a curve nearly coincides; None without one."""
+def _fitting_group(curve: ErrorCurve, groups: list[_Group]) -> _Group:
+    """Return the first group with all of whose curves a curve nearly coincides, or else add a new one."""
     for group in groups:
         if all(_nearly_coincide(curve, member) for member in group.values()):
             return group
-    return None
+    groups.append({})
+    return groups[-1]
 
 
 def merged_curves(curves: Mapping[str, ErrorCurve]) -> list[Curve]:
@@ -170,9 +171,6 @@ def merged_curves(curves: Mapping[str, ErrorCurve]) -> list[Curve]:
     groups: list[_Group] = []
     for name in sorted(curves, key=lambda name: -_mean_log_error(curves[name])):
         group = _fitting_group(curves[name], groups)
-        if group is None:
-            group = {}
-            groups.append(group)
         group[name] = curves[name]
     return [_group_curve(", ".join(group), list(group.values())) for group in groups]
 
@@ -192,8 +190,9 @@ def _nearly_coincide(first: ErrorCurve, second: ErrorCurve) -> bool:
     is_error = np.isfinite(first.errors)
     if not np.array_equal(is_error, np.isfinite(second.errors)):
         return False
-    ratios = first.errors[is_error] / second.errors[is_error]
-    return bool(np.all(ratios < ALIKE_RATIO) and np.all(ratios > 1 / ALIKE_RATIO))
+    larger = np.maximum(first.errors, second.errors)[is_error]
+    smaller = np.minimum(first.errors, second.errors)[is_error]
+    return bool(np.all(larger / smaller < ALIKE_RATIO))
 
 
 def _group_curve(label: str, group: Sequence[ErrorCurve]) -> Curve:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.compare.tolerance import FREQ_RTOL
-from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError, counted, number
@@ -20,6 +19,7 @@ from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import FlagReport, ParameterChange
 from pecli.models.presets import Preset
 from pecli.views import screen
+from pecli.views.model_tables import table_scheme
 from pecli.views.screen import Styled
 from pecli.views.text_table import print_table
 
@@ -311,26 +311,18 @@ def commands(model: ModelEncodings, model_option: str, length: int | None = None
     bias_keys = length or _default_length(model, DEFAULT_KEYS)
     lines: list[str] = []
     for encoding in model.encodings:
-        if _is_rope_over_text(encoding):
-            lines.append(_rope_command(model, encoding, model_option, table_rows))
-        elif not _has_positions_of_images(encoding):
+        if not encoding.is_rotary:
             # A configuration may lack a parameter of the table, which then has no command.
             with suppress(ParameterError):
-                lines.append(_table_command(model, encoding, bias_keys))
+                scheme = table_scheme(encoding, bias_keys)
+                lines.append(_table_command(model, encoding, scheme, "npy"))
+        elif encoding.grid.style:
+            with suppress(ParameterError):
+                scheme = _grid_rope(encoding)
+                lines.append(_table_command(model, encoding, scheme, "safetensors"))
+        elif not encoding.grid.axes:  # With axes, each image defines its own positions.
+            lines.append(_rope_command(model, encoding, model_option, table_rows))
     return list(dict.fromkeys(lines))  # one rope command makes the tables of all layer types
-
-
-def _is_rope_over_text(encoding: Encoding) -> bool:
-    """Return True if positions of a rotary encoding are those of tokens, not points of a grid."""
-    return encoding.is_rotary and not encoding.grid.style and not encoding.grid.axes
-
-
-def _has_positions_of_images(encoding: Encoding) -> bool:
-    """Return True if a rotary grid has axes, but no style: then each image defines its positions.
-
-    No command makes such a table, because it depends on the images.
-    """
-    return encoding.is_rotary and not encoding.grid.style and bool(encoding.grid.axes)
 
 
 def _default_length(model: ModelEncodings, max_length: int) -> int:
@@ -349,17 +341,15 @@ def _rope_command(model: ModelEncodings, encoding: Encoding, model_option: str, 
     return f"pecli rope {words} -o rope.safetensors"
 
 
-def _table_command(model: ModelEncodings, encoding: Encoding, keys: int) -> str:
+def _table_command(model: ModelEncodings, encoding: Encoding, scheme: Scheme, suffix: str) -> str:
     """Return the command that makes one table from its parameters.
 
     The file has the scheme's name, and the layer type if the model has several such tables:
     `pecli alibi --heads 8 … -o alibi.npy`.
     """
-    scheme = _grid_rope(encoding) if encoding.is_rotary else _table_scheme(encoding, keys)
     name = scheme.name
     if not _has_distinct_scheme(model, encoding):
         name += f"-{encoding.layer_type}"
-    suffix = "safetensors" if encoding.is_rotary else "npy"
     return shlex.join(["pecli", scheme.name, *options(scheme), "-o", f"{name}.{suffix}"])
 
 
@@ -375,20 +365,3 @@ def _grid_rope(encoding: Encoding) -> Scheme:
     """Return the rotary table of an image; layouts that only weights have become halves."""
     layout = "interleaved" if encoding.layout == "interleaved" else "halves"
     return encoding.rope(grid=DEFAULT_GRID, layout=layout)
-
-
-def _table_scheme(encoding: Encoding, keys: int) -> Scheme:
-    """Return the scheme of a table that is not rotary.
-
-    Args:
-        encoding: The encoding, which defines the size of the table, unless it is a bias.
-        keys: The number of keys of a bias.
-    """
-    scheme_name = "learned-init" if encoding.scheme == "learned" else encoding.scheme
-    scheme_class: type[Scheme] = scheme_named(scheme_name)
-    settings = dict(encoding.parameters)
-    is_bias = "form" in settings  # only biases come in several forms: symmetric, causal, …
-    if is_bias:
-        settings["seq_len"] = keys
-    accepted = scheme_class.parameters()
-    return scheme_class(**{name: settings[name] for name in settings if name in accepted})

@@ -246,9 +246,9 @@ def _(model: ModelEncodings) -> bytes | None:
     drawn = plot_sources.of_model(model, model.file, "wavelengths")
     if not drawn:
         return None
-    has_wavelengths = all("wavelengths" in source.picture_kinds for source in drawn)
-    picture = picture_of(drawn, "wavelengths" if has_wavelengths else None)
-    return encoded(figure.render(picture))
+    # They are those with wavelengths, or all of them if none has any.
+    kind = "wavelengths" if plot_sources.fitting(drawn, "wavelengths") else None
+    return encoded(figure.render(picture_of(drawn, kind)))
 
 
 @png.register

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from pecli.errors import listed, number, span
@@ -71,10 +72,8 @@ def _names_only_ranges(result: Verification | Difference) -> bool:
     from pecli.engine.edits import ColumnsWrong, ElementsWrong, HeadsWrong, RowsWrong
 
     places_only = (RowsWrong, ColumnsWrong, HeadsWrong, ElementsWrong)
-    for explanation in result.explanations:
-        if not all(isinstance(mistake, places_only) for mistake in explanation.mistakes):
-            return False
-    return True
+    mistakes = chain.from_iterable(explanation.mistakes for explanation in result.explanations)
+    return all(isinstance(mistake, places_only) for mistake in mistakes)
 
 
 def line_parts(tensor: Comparison, sides: SideNames, *, with_ranges: bool = False) -> LineParts:
@@ -172,26 +171,29 @@ def error_in_words(error: float, ulp: int | None) -> str:
     >>> error_in_words(0.5, 7), error_in_words(0.5, None)
     ('0.5 (7 ulp)', '0.5')
     """
-    in_ulps = units(ulp)
-    if not in_ulps:
-        return number(error, 3)
-    return f"{number(error, 3)} ({in_ulps})"
+    return number(error, 3) + units(ulp, " ({})")
 
 
 def _worse_in_ulps(tensor: Comparison) -> str:
     """Return a remark if another element than the worst has the most ULPs: a small value, say."""
-    worst = units(tensor.worst_ulp)
-    largest = units(tensor.max_ulp_error)
-    if not worst or not largest or tensor.worst_ulp == tensor.max_ulp_error:
+    if not units(tensor.worst_ulp) or tensor.worst_ulp == tensor.max_ulp_error:
         return ""
-    return f"  (elsewhere up to {largest})"
+    return units(tensor.max_ulp_error, "  (elsewhere up to {})")
 
 
-def units(count: int | None) -> str:
-    """Return a number of ULPs; empty if it is unknown or too large to mean anything."""
+def units(count: int | None, form: str = "{}") -> str:
+    """Return a number of ULPs; empty if it is unknown or too large to mean anything.
+
+    Args:
+        count: The number.
+        form: The words around it, with a pair of braces for it.
+
+    >>> units(7, " ({})"), units(None, " ({})")
+    (' (7 ulp)', '')
+    """
     if count is None or count > MAX_ULP:
         return ""
-    return f"{count:,} ulp"
+    return form.format(f"{count:,} ulp")
 
 
 def _distinct_digits(*values: object) -> list[str]:
@@ -213,7 +215,7 @@ def _with_digits(value: object, digits: int) -> str:
     return repr(value)
 
 
-class _TensorOfAnyLayer(NamedTuple):
+class _PassedTensor(NamedTuple):
     """A passed tensor without the number of its layer: those of identical layers are equal."""
 
     pattern: str  #: its name, such as `model.layers.N.rotary_emb.inv_freq`
@@ -222,13 +224,13 @@ class _TensorOfAnyLayer(NamedTuple):
     verdict: str
 
 
-class _LineWithoutNames(NamedTuple):
-    """A line about passed tensors without their names: those that are in one line have it in common."""
+class _WordsOfLine(NamedTuple):
+    """The words about passed tensors, except their names: tensors that have them in common share a line."""
 
-    shape: str  #: empty for tensors of several layers
+    before_names: str  #: «80 layers: »; empty for tensors of one layer
+    behind_names: str  #: «  4 × 8», the shape of tensors of one layer; empty for those of several
     reading: str
     verdict: str
-    layers: str  #: «80 layers»; empty for tensors of one layer
 
 
 def passed_tensor_lines(result: Verification) -> list[str]:
@@ -237,43 +239,44 @@ def passed_tensor_lines(result: Verification) -> list[str]:
     A model of 80 layers would have 80 equal lines. So tensors that differ only in the number of
     their layer are counted first, then different tensors with the same verdict are listed.
     """
-    shown_names_by_line: dict[_LineWithoutNames, list[str]] = {}
-    for tensor, names in _names_of_passed(result).items():
-        line = _line_without_names(tensor, len(names))
-        is_in_several_layers = len(names) > 1
-        shown_name = _name_in_layer(tensor.pattern) if is_in_several_layers else names[0]
-        shown_names_by_line.setdefault(line, []).append(shown_name)
-    return [_with_names(line, names) for line, names in shown_names_by_line.items()]
-
-
-def _names_of_passed(result: Verification) -> dict[_TensorOfAnyLayer, list[str]]:
-    """Return the names of the tensors that passed; those of identical layers are together."""
-    names_by_tensor: dict[_TensorOfAnyLayer, list[str]] = {}
+    names_by_tensor: dict[_PassedTensor, list[str]] = {}
     for tensor in result.tensors:
         if tensor.passed:
             reading = result.readings.get(tensor.name, "")
-            tensor_of_any_layer = _without_layer_number(tensor, reading)
-            names_by_tensor.setdefault(tensor_of_any_layer, []).append(tensor.name)
-    return names_by_tensor
+            names_by_tensor.setdefault(_without_layer_number(tensor, reading), []).append(
+                tensor.name
+            )
+    names_by_words: dict[_WordsOfLine, list[str]] = {}
+    for passed_tensor, names in names_by_tensor.items():
+        shown_name, words = _name_and_words(passed_tensor, names)
+        names_by_words.setdefault(words, []).append(shown_name)
+    lines = []
+    for words, names in names_by_words.items():
+        head = f"{words.before_names}{listed(names, MAX_LISTED)}{words.behind_names}"
+        lines.append(", ".join(filter(None, [head, words.reading, words.verdict])))
+    return lines
 
 
-def _line_without_names(tensor: _TensorOfAnyLayer, layer_count: int) -> _LineWithoutNames:
-    """Return the line of a tensor: with the number of layers that have it, or with its shape if one has."""
-    if layer_count > 1:
-        return _LineWithoutNames("", tensor.reading, tensor.verdict, f"{layer_count} layers")
-    return _LineWithoutNames(tensor.shape, tensor.reading, tensor.verdict, layers="")
+def _name_and_words(tensor: _PassedTensor, names: Sequence[str]) -> tuple[str, _WordsOfLine]:
+    """Return the name by which a line calls a tensor, and the other words of the line.
+
+    Args:
+        tensor: The tensor.
+        names: Its names in all layers that have it. If they are several, the line has their number,
+            and calls `model.layers.N.rotary_emb.inv_freq` by its own name, `inv_freq`.
+    """
+    if len(names) == 1:
+        return names[0], _WordsOfLine("", f"  {tensor.shape}", tensor.reading, tensor.verdict)
+    own_name = tensor.pattern.removesuffix(".weight").rpartition(".")[2]
+    words = _WordsOfLine(f"{len(names)} layers: ", "", tensor.reading, tensor.verdict)
+    return own_name, words
 
 
-def _name_in_layer(pattern: str) -> str:
-    """Return a tensor's own name: `inv_freq` for `model.layers.N.rotary_emb.inv_freq`."""
-    return pattern.removesuffix(".weight").rpartition(".")[2]
-
-
-def _without_layer_number(tensor: Comparison, reading: str) -> _TensorOfAnyLayer:
+def _without_layer_number(tensor: Comparison, reading: str) -> _PassedTensor:
     """Return a tensor that passed without the number of its layer; `reading` states how it was read."""
     pattern = _LAYER_NUMBER.sub(".N.", tensor.name)
     verdict = _passed_verdict(tensor)
-    return _TensorOfAnyLayer(pattern, screen.shape(tensor.shape), reading, verdict)
+    return _PassedTensor(pattern, screen.shape(tensor.shape), reading, verdict)
 
 
 def _passed_verdict(tensor: Comparison) -> str:
@@ -282,10 +285,3 @@ def _passed_verdict(tensor: Comparison) -> str:
     if tensor.worst_index is None:
         return "exact"
     return f"max error {number(tensor.max_abs_error, 3)}"
-
-
-def _with_names(line: _LineWithoutNames, names: Sequence[str]) -> str:
-    """Return a line about tensors as text: «80 layers: inv_freq, exact», or «cos, sin  4 × 8, exact»."""
-    shown_names = listed(names, MAX_LISTED)
-    head = f"{line.layers}: {shown_names}" if line.layers else f"{shown_names}  {line.shape}"
-    return ", ".join(filter(None, [head, line.reading, line.verdict]))

@@ -3,10 +3,10 @@
 import pytest
 
 from pecli.cli import options
-from pecli.cli.answers import command_line
 from pecli.cli.commands import MAX_NAME, name_lines
 from pecli.cli.messages import option_name, print_error
 from pecli.errors import FileError, ParameterError, PecliError
+from pecli.views.command_lines import command_line
 from tests.exit_codes import FILE_ERROR, USAGE_ERROR
 
 

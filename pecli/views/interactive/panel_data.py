@@ -1,6 +1,7 @@
 """The panels of a picture as traces and layouts of plotly."""
 
 import base64
+from typing import NamedTuple
 
 import numpy as np
 
@@ -130,11 +131,13 @@ def _plotly_chart(chart: Chart, *, dark: bool) -> JsonObject:
     y_axis = _axis(chart.y, log=chart.log_y)
     if chart.y_limits is not None:
         y_axis["range"] = _range_on_axis(chart.y_limits, log=chart.log_y)
+    levels = _levels(chart, grey)
+    bands = _bands(chart, grey)
     layout: JsonObject = {
         "xaxis": _axis(chart.x, log=chart.log_x),
         "yaxis": y_axis,
-        "shapes": _level_lines(chart, grey) + _band_areas(chart, grey),
-        "annotations": _level_names(chart, grey) + _band_names(chart, grey),
+        "shapes": levels.shapes + bands.shapes,
+        "annotations": levels.annotations + bands.annotations,
         "showlegend": len(chart.curves) > 1,
     }
     return {"title": chart.title, "data": traces, "layout": layout}
@@ -249,54 +252,38 @@ def _finite(values: Floats) -> list[float | None]:
     return numbers
 
 
-def _level_lines(chart: Chart, grey: str) -> list[JsonObject]:
-    """Return a dashed line per level from the left to the right edge of the paper, plotly's frame."""
+class _Marks(NamedTuple):
+    """Lines or areas of a chart, as shapes of plotly.js, and their names, as its annotations."""
+
+    shapes: list[JsonObject]
+    annotations: list[JsonObject]
+
+
+def _levels(chart: Chart, grey: str) -> _Marks:
+    """Return a dashed line per level from the left to the right edge, with its name at the left end.
+
+    The edges are those of the paper, plotly's frame.
+    """
     style = {"color": grey, "dash": "dash", "width": 1}
-    lines: list[JsonObject] = []
+    marks = _Marks([], [])
     for level in chart.levels:
-        lines.append(
-            {
-                "type": "line",
-                "xref": "paper",
-                "x0": 0,
-                "x1": 1,
-                "y0": level.value,
-                "y1": level.value,
-                "line": style,
-            }
-        )
-    return lines
-
-
-def _level_names(chart: Chart, grey: str) -> list[JsonObject]:
-    """Return the names of levels, at the left end of their lines, as annotations of plotly.js."""
-    names: list[JsonObject] = []
-    for level in chart.levels:
+        ends = {"x0": 0, "x1": 1, "y0": level.value, "y1": level.value}
+        marks.shapes.append({"type": "line", "xref": "paper", **ends, "line": style})
         # Unlike a line, an annotation is placed on a logarithmic axis by its logarithm.
         height = float(np.log10(level.value)) if chart.log_y else level.value
-        names.append(
-            {
-                "text": level.label,
-                "xref": "paper",
-                "x": 0,
-                "y": height,
-                "showarrow": False,
-                "xanchor": "left",
-                "yanchor": "bottom",
-                "font": {"size": 11, "color": grey},
-            }
-        )
-    return names
+        place = {"xref": "paper", "x": 0, "xanchor": "left", "y": height}
+        marks.annotations.append(_name_above(place, level.label, grey))
+    return marks
 
 
-def _band_areas(chart: Chart, grey: str) -> list[JsonObject]:
-    """Return a shaded area per band, as a shape of plotly.js, from the bottom to the top of the chart.
+def _bands(chart: Chart, grey: str) -> _Marks:
+    """Return a shaded area per band, from the bottom to the top, with its name above its middle.
 
     A band is a range of pairs, such as 3 to 10. Its area reaches half a pair beyond both: 2.5 to 10.5.
     """
-    areas: list[JsonObject] = []
+    marks = _Marks([], [])
     for band, shade in zip(chart.bands, BAND_SHADES, strict=False):  # There are shades to spare.
-        areas.append(
+        marks.shapes.append(
             {
                 "type": "rect",
                 "yref": "paper",
@@ -310,23 +297,13 @@ def _band_areas(chart: Chart, grey: str) -> list[JsonObject]:
                 "line": {"width": 0},
             }
         )
-    return areas
-
-
-def _band_names(chart: Chart, grey: str) -> list[JsonObject]:
-    """Return the names of shaded ranges as annotations of plotly.js, above the middle of each."""
-    names: list[JsonObject] = []
-    for band in chart.bands:
         if band.label:
-            names.append(
-                {
-                    "text": band.label,
-                    "yref": "paper",
-                    "x": (band.start + band.stop) / 2,
-                    "y": 1,
-                    "showarrow": False,
-                    "yanchor": "bottom",
-                    "font": {"size": 11, "color": grey},
-                }
-            )
-    return names
+            place = {"yref": "paper", "y": 1, "x": (band.start + band.stop) / 2}
+            marks.annotations.append(_name_above(place, band.label, grey))
+    return marks
+
+
+def _name_above(place: JsonObject, name: str, grey: str) -> JsonObject:
+    """Return a name above a place in a chart, as an annotation of plotly.js."""
+    font = {"size": 11, "color": grey}
+    return {"text": name, "showarrow": False, "yanchor": "bottom", "font": font, **place}

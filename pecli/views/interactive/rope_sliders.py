@@ -47,33 +47,31 @@ class RopeSettings:
 
 def slider_settings(sources: Sequence[PlotSource]) -> list[RopeSettings]:
     """Return the settings of all sources that have sliders."""
-    settings = []
+    settings: list[RopeSettings] = []
     for source in sources:
-        starting = _settings(source.scheme, source)
-        if starting is not None:
-            settings.append(starting)
+        settings += _settings(source.scheme, source)
     return settings
 
 
 @singledispatch
-def _settings(scheme: Scheme, source: PlotSource) -> RopeSettings | None:
-    """Return where the sliders of a scheme start; None if it has none, as all schemes but RoPE."""
-    return None
+def _settings(scheme: Scheme, source: PlotSource) -> list[RopeSettings]:
+    """Return where the sliders of a scheme start; only RoPE has sliders."""
+    return []
 
 
 @_settings.register
-def _settings_of_rope(rope: Rope, source: PlotSource) -> RopeSettings | None:
+def _settings_of_rope(rope: Rope, source: PlotSource) -> list[RopeSettings]:
     """Return where the sliders of a rotary encoding start in an interactive page.
 
     When a slider is moved, the page's script (page.js) computes the curves again. An encoding that
-    its formulas do not cover has no sliders: the result is None.
+    its formulas do not cover has no sliders: the result is empty.
 
     Args:
         rope: The encoding, which may have a scaling such as YaRN.
         source: The encoding as it is plotted, with the context lengths of its model.
     """
     if not _is_covered_by_script(rope):
-        return None
+        return []
     contexts = contexts_of(source)
     # A sliding window is no length that a model was trained on: Mistral's is shorter.
     context_lengths = [round(context.length) for context in contexts if not context.is_window]
@@ -86,7 +84,7 @@ def _settings_of_rope(rope: Rope, source: PlotSource) -> RopeSettings | None:
         original_length=min(context_lengths),
         length=max(2, *context_lengths),  # Two positions at least have a distance.
     )
-    return _with_parameters_of(rope.defined_scaling, rope, settings)
+    return [_with_parameters_of(rope.defined_scaling, rope, settings)]
 
 
 def _is_covered_by_script(rope: Rope) -> bool:

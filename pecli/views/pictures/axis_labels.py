@@ -78,7 +78,7 @@ def _multiples_of_powers(low: float, high: float) -> list[float]:
     values = []
     for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1):
         values += [float(f"{factor}e{power}") for factor in (1, 2, 5)]
-    return [value for value in values if low <= value * 1.001 and value <= high * 1.001]
+    return [value for value in values if low / 1.001 <= value <= high * 1.001]
 
 
 def _powers_of_ten(low: float, high: float, tick_count: int) -> list[float]:

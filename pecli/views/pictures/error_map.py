@@ -63,10 +63,10 @@ class ErrorMap:
     @property
     def tolerance(self) -> float:
         """The largest error that passes, if it is the same for all elements; otherwise 0."""
-        has_both = self.allowed.atol > 0 and self.allowed.rtol > 0
-        if has_both or self.allowed.max_ulp > 0:
+        smaller, larger = sorted((self.allowed.atol, self.allowed.rtol))
+        if smaller > 0 or self.allowed.max_ulp > 0:
             return 0.0
-        return self.allowed.atol or self.allowed.rtol
+        return larger
 
 
 def error_maps(

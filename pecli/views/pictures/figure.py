@@ -96,9 +96,8 @@ class _PanelArtist:
         inches = self.layout.panel_inches(row_number)
         heatmaps = []
         for column, panel in enumerate(row):
-            projection = "polar" if panel.polar else None
             subplot = self.subplots[row_number, column]
-            axes = self.figure.add_subplot(subplot, projection=projection)
+            axes = self.figure.add_subplot(subplot, polar=panel.polar)
             if isinstance(panel, Chart):
                 self._draw_chart(axes, panel, inches)
             else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -69,22 +68,21 @@ def draw_chart(axes: Axes, chart: Chart, title: str, room: Room, colours: Theme)
         room: The size of the panel.
         colours: The colours of the paper.
     """
-    lines = []
+    names_of_curves: dict[Line2D, str] = {}
     for number, curve in enumerate(chart.curves):
         style = _curve_style(chart, number, colours)
-        lines.append(_draw_curve(axes, curve, style))
-    areas = _draw_bands(axes, chart, colours)
+        names_of_curves[_draw_curve(axes, curve, style)] = curve.label
+    names_of_bands = _draw_bands(axes, chart, colours)
     for level in chart.levels:
         _draw_level(axes, level, chart.levels, colours)
     _set_up_axes(axes, chart, room.height)
     ends = _named_ends(axes, chart, room)
-    names_of_bands = zip(areas, [band.label for band in chart.bands], strict=True)
     if ends:
-        _write_names_of_ends(axes, ends, lines, room, colours)
-        _add_legend_or_title(axes, names_of_bands, title, room.width)
+        _write_names_of_ends(axes, ends, list(names_of_curves), room, colours)
+        _add_legend_or_title(axes, names_of_bands.items(), title, room.width)
     else:
-        names_of_curves = zip(lines, [curve.label for curve in chart.curves], strict=True)
-        _add_legend_or_title(axes, chain(names_of_curves, names_of_bands), title, room.width)
+        names = [*names_of_curves.items(), *names_of_bands.items()]
+        _add_legend_or_title(axes, names, title, room.width)
 
 
 def _add_legend_or_title(
@@ -123,8 +121,8 @@ def _named_ends(axes: Axes, chart: Chart, room: Room) -> list[_NamedEnd]:
     ends = [_NamedEnd(*pair) for pair in zip(names, _curve_ends(axes, chart), strict=True)]
     if sum(end.name_height(room) for end in ends) > 1:
         return []
-    early_ends = [end for end in ends if end.end.share < EARLY_END]
-    return ends if len(early_ends) <= 1 else []
+    early_ends = sum(end.end.share < EARLY_END for end in ends)
+    return ends if early_ends <= 1 else []
 
 
 def _write_names_of_ends(
@@ -191,15 +189,18 @@ def _draw_curve(axes: Axes, curve: Curve, style: NamedValues) -> Line2D:
     return line
 
 
-def _draw_bands(axes: Axes, chart: Chart, colours: Theme) -> list[Artist]:
-    """Shade the bands of a chart; each reaches half a unit beyond its first and last pair."""
-    bands: list[Artist] = []
+def _draw_bands(axes: Axes, chart: Chart, colours: Theme) -> dict[Artist, str]:
+    """Shade the bands of a chart, and return their names.
+
+    Each reaches half a unit beyond its first and last pair.
+    """
+    names: dict[Artist, str] = {}
     for band, shade in zip(chart.bands, BAND_SHADES, strict=False):
         start = band.start - 0.5
         stop = band.stop + 0.5
         patch = axes.axvspan(start, stop, color=colours.grey, alpha=shade, linewidth=0, zorder=0)
-        bands.append(patch)
-    return bands
+        names[patch] = band.label
+    return names
 
 
 def _draw_level(axes: Axes, level: Level, levels: Sequence[Level], colours: Theme) -> None:
@@ -212,8 +213,8 @@ def _draw_level(axes: Axes, level: Level, levels: Sequence[Level], colours: Them
         colours: The colours of the paper.
     """
     axes.axhline(level.value, color=colours.grey, linestyle="--", linewidth=1, zorder=1)
-    levels_above = [other.value for other in levels if other.value > level.value]
-    has_close_level_above = any(value < level.value * CLOSE_LEVELS for value in levels_above)
+    close = level.value * CLOSE_LEVELS
+    has_close_level_above = any(level.value < other.value < close for other in levels)
     points_above_line = POINTS_BELOW_LEVEL if has_close_level_above else POINTS_ABOVE_LEVEL
     axes.annotate(
         drawable_text(level.label),
@@ -252,7 +253,7 @@ def _fitted_y_name(name: str, height: float) -> str:
 def _number_axes(axes: Axes, chart: Chart) -> None:
     """Set the scales of both axes, and the numbers at them."""
     _set_scales(axes, chart)
-    has_whole_numbers = any(len(curve.x) and curve.x[-1] > 1 for curve in chart.curves)
+    has_whole_numbers = any((curve.x[-1:] > 1).any() for curve in chart.curves)
     number_axis(axes.xaxis, axes.get_xlim() if chart.log_x else None, whole=has_whole_numbers)
     if chart.y_limits is not None:
         axes.set_ylim(chart.y_limits)

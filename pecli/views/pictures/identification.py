@@ -31,7 +31,7 @@ def identified(source: PlotSource, kind: str | None) -> PlotSource:
     """
     if source.is_known or source.grid:
         return source
-    fits_any_table = kind is None or kind in source.picture_kinds
+    fits_any_table = kind in (None, *source.picture_kinds)
     if not fits_any_table:
         return _tables_of_scheme(source)
     if is_worth_a_search(source):

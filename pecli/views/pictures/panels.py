@@ -241,8 +241,9 @@ def on_one_scale(panels: Sequence[HeatmapPanel]) -> list[HeatmapPanel]:
     limits = [panel.scale.shared_limits(panel) for panel in panels if panel.has_colours]
     if not limits:
         return list(panels)
-    low = min(low for low, _ in limits)
-    high = max(high for _, high in limits)
+    lows, highs = zip(*limits, strict=True)
+    low = min(lows)
+    high = max(highs)
     has_both_signs = low < 0 < high
     if has_both_signs:  # Zero is in the middle.
         # Means of sines hardly ever reach 1: three digits keep the labels of the colour bar short.
@@ -330,8 +331,7 @@ class Picture:
 
     def _is_comparison(self) -> bool:
         """Return True if rows are expected values, found values and their difference."""
-        has_errors = any(panel.reduction is Reduction.MAX for panel in self.heatmaps)
-        return self.across == 3 and has_errors
+        return any(panel.reduction is Reduction.MAX for panel in self.heatmaps)
 
     def _starts_with_square_matrices(self) -> bool:
         first_row = self.rows(self.across)[0]

@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 from pecli.engine.arrays import Array
 from pecli.engine.named_values import JsonObject
-from pecli.engine.schemes import SCHEMES, scheme_named
+from pecli.engine.schemes import SCHEMES
 from pecli.engine.schemes.scheme import Axes, Scheme, tensors_by_name
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
 from pecli.files.contents import LoadedFile, carried_spec
 from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.views.model_tables import table_scheme
 from pecli.views.pictures.downsample import evenly_spaced
 from pecli.views.pictures.fitting import GRID_KINDS, picture_kinds
 
@@ -177,8 +178,12 @@ def of_model(
     sources = _rotary_sources(model, label, kind, seq_len)
     if not sources:
         sources = _table_sources(model, label, seq_len)
-    fitting = [source for source in sources if kind in source.picture_kinds]
-    return fitting or sources
+    return fitting(sources, kind) or sources
+
+
+def fitting(sources: Sequence[PlotSource], kind: str | None) -> list[PlotSource]:
+    """Return the sources that a kind of picture shows."""
+    return [source for source in sources if kind in source.picture_kinds]
 
 
 def _rotary_sources(
@@ -249,20 +254,9 @@ def _table_sources(model: ModelEncodings, label: str, seq_len: int) -> list[Plot
     for encoding in model:
         if encoding.scheme not in SCHEMES or encoding.no_table:
             continue
-        scheme = _scheme_of(encoding, seq_len)
+        scheme = table_scheme(encoding, seq_len)
         sources += of_scheme(scheme, _encoding_label(label, encoding), model.context, model.window)
     return sources
-
-
-def _scheme_of(encoding: Encoding, seq_len: int) -> Scheme:
-    """Return the scheme of an encoding; `seq_len` is used if the model does not fix the rows."""
-    scheme_class: type[Scheme] = scheme_named(encoding.scheme)
-    accepted = scheme_class.parameters()
-    parameters = {name: value for name, value in encoding.parameters.items() if name in accepted}
-    fixed_rows = parameters.get("seq_len", parameters.get("grid"))
-    if "seq_len" in accepted and fixed_rows is None:
-        parameters["seq_len"] = seq_len
-    return scheme_class(**parameters)
 
 
 def of_file(text: str, file: LoadedFile, label: str = "") -> list[PlotSource]:
@@ -314,7 +308,7 @@ def _layers_of_file(
         scheme: The scheme of these layers. If the file lacks a table of the scheme, or has it in
             another shape, its tables are drawn without a scheme.
     """
-    prefix = f"{layer_type}." if layer_type else ""
+    prefix = f"{layer_type}.".removeprefix(".")
     layer_tables = []
     for table in tables:
         if table.name.startswith(prefix):

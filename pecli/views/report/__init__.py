@@ -26,10 +26,12 @@ from pecli.files.output import KEY, open_output
 from pecli.models.encoding import Encoding
 from pecli.models.find import Model, NamedModel, named_model
 from pecli.views import drift, drift_pictures, encodings, file_summary, runtime_results
+from pecli.views.command_lines import command_line, option_words
 from pecli.views.interactive.rope_sliders import slider_settings
 from pecli.views.pictures.plot_sources import (
     UNKNOWN,
     PlotSource,
+    fitting,
     of_file,
     of_model,
     of_scheme,
@@ -107,15 +109,9 @@ def report(
         _add_file(draft, file, named.models, settings)
     for file in named.files[1:]:
         _add_comparison(draft, named.files[0], file, tolerance)
-    words = [
-        "pecli",
-        "report",
-        *named.names,
-        *_settings_as_options(_ReportSettings(tolerance, runtime, source)),
-    ]
-    if interactive:
-        words.append("--interactive")
-    command = shlex.join([*words, "-o", "report.html"])
+    setting_words = _settings_as_options(_ReportSettings(tolerance, runtime, source))
+    words = ["report", *named.names, *setting_words]
+    command = f"{command_line(words, {'interactive': bool(interactive)})} -o report.html"
     page = draft.page(", ".join(map(os.path.basename, named.names)), command)
     if output is not None:
         with open_output(path_of("output", output)) as stream:
@@ -161,17 +157,16 @@ def _settings_as_options(settings: _ReportSettings) -> list[str]:
 
     A tolerance of 1e-6 against vLLM's tables: `--atol 1e-06 --runtime vllm`.
     """
-    words: list[str] = []
-    if settings.before is not None:
-        words += ["--before", settings.before]
     tolerance = settings.tolerance
-    limits = {"--max-ulp": tolerance.max_ulp, "--atol": tolerance.atol, "--rtol": tolerance.rtol}
-    for option, limit in limits.items():
-        if limit:
-            words += [option, f"{limit:g}"]
-    if settings.runtime != NO_RUNTIME:
-        words += ["--runtime", settings.runtime]
-    return words
+    values = {
+        "before": settings.before,
+        "max_ulp": f"{tolerance.max_ulp:g}",
+        "atol": f"{tolerance.atol:g}",
+        "rtol": f"{tolerance.rtol:g}",
+        "runtime": settings.runtime,
+    }
+    defaults = (None, "0", NO_RUNTIME)
+    return option_words({name: value for name, value in values.items() if value not in defaults})
 
 
 def _add_model(draft: Draft, model: NamedModel, *, with_sliders: bool) -> None:
@@ -190,10 +185,10 @@ def _add_model(draft: Draft, model: NamedModel, *, with_sliders: bool) -> None:
     if ropes:
         _add_ropes(draft, model, ropes, option)
         commands.append(f"pecli plot rope {option} --kind wavelengths -o wavelengths.svg")
+        if with_sliders:
+            draft.sliders += slider_settings(of_model(model.encodings, model.label, "wavelengths"))
     else:
         _add_first_table(draft, model)
-    if ropes and with_sliders:
-        draft.sliders += slider_settings(of_model(model.encodings, model.label, "wavelengths"))
     _add_patches(draft, model)
     draft.subheading("Commands")
     draft.commands(*commands)
@@ -263,8 +258,7 @@ def _add_first_table(draft: Draft, model: NamedModel) -> None:
 
 def _add_patches(draft: Draft, model: NamedModel) -> None:
     """Add a picture of the places in an image, if the model has tables over a grid."""
-    sources = of_model(model.encodings, model.label, "patch")
-    towers = [source for source in sources if "patch" in source.picture_kinds]
+    towers = fitting(of_model(model.encodings, model.label, "patch"), "patch")
     if towers:
         draft.subheading("Places in an image")
         draft.plot(towers, "patch")
@@ -277,9 +271,8 @@ def _add_model_comparison(draft: Draft, models: Sequence[NamedModel]) -> None:
     draft.view(lambda: encodings.show_differences(encodings_of_all, None))
     sources: list[PlotSource] = []
     for model in models:
-        for source in of_model(model.encodings, model.label, "wavelengths"):
-            if "wavelengths" in source.picture_kinds:
-                sources.append(source)
+        drawn = of_model(model.encodings, model.label, "wavelengths")
+        sources += fitting(drawn, "wavelengths")
     if len(sources) > 1:
         draft.plot(sources, "wavelengths")
     names = [shlex.quote(model.name) for model in models]

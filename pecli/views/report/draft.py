@@ -99,9 +99,11 @@ class Draft:
     def _figure_html(self, picture: Picture) -> Html:
         """Return a picture: an SVG per panel, which wrap on a narrow screen, and a caption."""
         groups = _panel_groups(picture)
-        is_alone = len(groups) == 1
-        size = ALONE_INCHES if is_alone else BESIDE_INCHES
-        css_class = "alone" if is_alone else "beside"
+        size = BESIDE_INCHES
+        css_class = "beside"
+        if len(groups) == 1:
+            size = ALONE_INCHES
+            css_class = "alone"
         drawings = [self._drawing(group, size) for group in groups]
         caption = ". ".join(filter(None, [picture.title, picture.subtitle]))
         panels = element("div", block(*drawings), class_=css_class, role="img", aria_label=caption)
@@ -238,7 +240,7 @@ def _verdict_of_check(result: CheckResult) -> _Verdict:
     else:
         sentences = [*check_results.reasons(result), *result.weak]
         is_weak = bool(result.weak)
-    reason = sentences[0] if sentences else ""
+    reason = next(iter(sentences), "")
     if not result:
         return _Verdict("FAILED", "bad", reason)
     if is_weak:
