@@ -9,7 +9,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, takewhile
 from typing import Any, NamedTuple
 
 from pecli.engine.edits import (
@@ -454,12 +454,25 @@ def _with_verb(
 
 
 def _order(edit: Channels | Heads, _: Context) -> Clause:
-    """Return the words for channels or heads in another order, which is listed if it has no name."""
+    """Return the words for channels or heads in another order, which is listed if it has no name.
+
+    The list begins where the order changes: after the first eight of 12 heads, «from 8 on: 11, 10, 9, 8».
+    """
     if edit.order == "reversed":
         return Clause(f"{edit.kind} are in reverse order")
     if isinstance(edit.order, str):
         return Clause(f"{edit.kind} are {edit.order}")
-    return Clause(f"{edit.kind} are in another order", _first_few(map(str, edit.order)))
+    kept = [place for place, _ in takewhile(_is_in_place, enumerate(edit.order))]
+    listed = _first_few(map(str, edit.order[len(kept) :]))
+    if kept:
+        listed = f"from {len(kept)} on: {listed}"
+    return Clause(f"{edit.kind} are in another order", listed)
+
+
+def _is_in_place(place_and_number: tuple[int, int]) -> bool:
+    """Return True if a head, or a channel, has the number of its place."""
+    place, number_there = place_and_number
+    return place == number_there
 
 
 def _first_few(words: Iterable[str]) -> str:
