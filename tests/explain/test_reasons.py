@@ -295,6 +295,9 @@ WRONG_BIASES: dict[str, WrongTables] = {
         "transposed, and max_bias is 16 (the spec says 8)"),
     "slopes squared, five keys": WrongTables(np.multiply.outer(SLOPES**2, [np.arange(-4, 1)]), pecli.Alibi(8, 5, form="key"),
         "max_bias is 16"),
+    # One row for all queries, which counts keys from the last one, times 1/√64.
+    "keys of one query, scaled": WrongTables(SLOPES[:, None, None] * np.arange(-63, 1) / 8, ALIBI,
+        "bias: form is key-last (the spec says symmetric), and values are scaled by 0.125;"),
     "heads": WrongTables({"bias": bias()[[1, 0, 2, 3, 5, 4, 6, 7]]}, ALIBI, "heads are in another order (1, 0, 2, 3, 5, 4, 6, 7)"),
 }  # fmt: skip
 """Biases of ALiBi with other distances, slopes or heads."""
