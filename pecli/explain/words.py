@@ -179,6 +179,12 @@ _BY_FOUND: Mapping[tuple[str, Any], _Template] = {
     ("padding_idx", None): _Template("the row of padding_idx is not zeros"),
     ("divisors", "reversed"): _Template("{expected} is in reverse order"),
     ("divisors", "multiplied"): _Template("frequencies are multiplied by {expected}, not divided"),
+    ("ntk exponent", "1"): _Template(
+        "the base is multiplied by NTK's factor as it is, not by its power {expected}"
+    ),
+    ("wavelengths", "1/f"): _Template(
+        "wavelengths lack 2π: the limits of the scaling are compared with {found}, not with {expected}"
+    ),
     ("divisors", "other"): _Template("{expected} has other values"),
     ("exponent_dim", "same"): _Template("frequencies are over {expected} channels{agreement}"),
     ("scheme", "sinusoidal"): _Template(
@@ -188,6 +194,9 @@ _BY_FOUND: Mapping[tuple[str, Any], _Template] = {
 _BY_CHANGE: Mapping[tuple[str, Any, Any], _Template] = {
     ("scale", 1, 180 / math.pi): _Template(
         "angles are converted to degrees, and taken for radians"
+    ),
+    ("first pair", 0, 1): _Template(
+        "pairs are counted from 1, not from 0: the first exponent is that of pair 1"
     ),
     ("scale", 1, math.pi / 180): _Template("angles are in degrees, not radians"),
     ("scale", 1, 2): _Template(
