@@ -118,21 +118,24 @@ def _explain_each(
     for name, array in tensors.items():
         yield from (
             _shortest_explanation(scheme, {name: array}, atol, most_mistakes)
-            or _explain_integers(scheme, name, array, atol)
+            or _explain_as_arrays(scheme, name, array, atol)
         )
 
 
-def _explain_integers(
+def _explain_as_arrays(
     scheme: Scheme, name: str, array: Array, atol: float
 ) -> Sequence[Explanation]:
-    """Return how a table of integers was transposed, negated or reordered.
+    """Return how a bias, or a table of integers, was transposed, negated, scaled or reordered.
 
-    Integers, such as buckets of distances, have no computation in which mistakes could be planted, so
-    the two tables are compared as arrays. Nothing is returned for other tensors, and for those that
-    are too large or have another shape than expected.
+    Integers, such as buckets of distances, have no computation in which mistakes could be planted, nor
+    have biases that a learned table has for them. So the two tables are compared as arrays. Nothing is
+    returned for other tensors, and for those that are too large or have another shape than expected.
     """
     table = named_tensors(scheme).get(name)
-    if table is None or table.dtype in SIGNIFICANT_BITS or table.shape != array.shape:
+    if table is None or table.shape != array.shape:
+        return []
+    is_integer = table.dtype not in SIGNIFICANT_BITS
+    if not is_integer and name != "bias":
         return []
     if array.size > MAX_COMPARED:  # Its table would be made for nothing.
         return []

@@ -190,31 +190,31 @@ def bias_cases(scheme: Alibi, name: str, array: Array) -> Iterator[Case]:
 
 
 def _cases_of_bias(scheme: Alibi, name: str, bias: "ReadBias") -> Iterator[Case]:
-    """Yield the comparison of a bias (heads, queries, keys) with that of ALiBi in the same shape.
+    """Yield the comparisons of a bias (heads, queries, keys) with those of ALiBi in the same shape.
 
     If 8 heads are expected and 12 are there, it is compared with ALiBi for 12 heads. Nothing is yielded
     if ALiBi cannot have that shape, as with more queries than keys.
     """
-    scheme_of_same_shape = _with_shape(scheme, bias.values.shape)
-    if scheme_of_same_shape is None:
-        return
     keys = bias.values.shape[-1]
     matrix = bias.values.reshape(-1, keys)  # (heads · queries, keys)
-    yield _case_of_alibi(scheme, scheme_of_same_shape, name, matrix, bias.transposed)
+    for scheme_of_same_shape in _schemes_with_shape(scheme, bias.values.shape):
+        yield _case_of_alibi(scheme, scheme_of_same_shape, name, matrix, bias.transposed)
 
 
-def _with_shape(scheme: Alibi, shape: tuple[int, ...]) -> Alibi | None:
-    """Return the scheme for a bias of some shape, in its own form or in one with so many queries.
+def _schemes_with_shape(scheme: Alibi, shape: tuple[int, ...]) -> Iterator[Alibi]:
+    """Yield the scheme for a bias of some shape, in its own form or else in those with so many queries.
 
-    BLOOM adds the same row to all queries, so that its bias has one: (heads, 1, keys). None is
-    returned if the scheme cannot have the shape: a shard of 4 heads has no bias of 8, for example.
+    BLOOM adds the same row to all queries, so that its bias has one: (heads, 1, keys). The row may count
+    keys from the first or from the last one. Nothing is yielded if the scheme cannot have the shape: a
+    shard of 4 heads has no bias of 8, for example.
     """
     heads, queries, keys = shape
     for form in (scheme.form, *FORMS_OF_ONE_QUERY):
         resized = permitted(scheme, form=form, seq_len=keys, **_sizes_of_heads(scheme, heads))
         if resized is not None and _has_heads_and_queries(resized, heads, queries):
-            return resized
-    return None
+            yield resized
+            if form == scheme.form:
+                return
 
 
 def _has_heads_and_queries(scheme: Alibi, heads: int, queries: int) -> bool:

@@ -9,7 +9,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, takewhile
 from typing import Any, NamedTuple
 
 from pecli.engine.edits import (
@@ -181,6 +181,12 @@ _BY_FOUND: Mapping[tuple[str, Any], _Template] = {
     ("padding_idx", None): _Template("the row of padding_idx is not zeros"),
     ("divisors", "reversed"): _Template("{expected} is in reverse order"),
     ("divisors", "multiplied"): _Template("frequencies are multiplied by {expected}, not divided"),
+    ("ntk exponent", "1"): _Template(
+        "the base is multiplied by NTK's factor as it is, not by its power {expected}"
+    ),
+    ("wavelengths", "1/f"): _Template(
+        "wavelengths lack 2π: the limits of the scaling are compared with {found}, not with {expected}"
+    ),
     ("divisors", "other"): _Template("{expected} has other values"),
     ("exponent_dim", "same"): _Template("frequencies are over {expected} channels{agreement}"),
     ("scheme", "sinusoidal"): _Template(
@@ -190,6 +196,9 @@ _BY_FOUND: Mapping[tuple[str, Any], _Template] = {
 _BY_CHANGE: Mapping[tuple[str, Any, Any], _Template] = {
     ("scale", 1, 180 / math.pi): _Template(
         "angles are converted to degrees, and taken for radians"
+    ),
+    ("first pair", 0, 1): _Template(
+        "pairs are counted from 1, not from 0: the first exponent is that of pair 1"
     ),
     ("scale", 1, math.pi / 180): _Template("angles are in degrees, not radians"),
     ("scale", 1, 2): _Template(
@@ -458,12 +467,25 @@ def _with_verb(
 
 
 def _order(edit: Channels | Heads, _: Context) -> Clause:
-    """Return the words for channels or heads in another order, which is listed if it has no name."""
+    """Return the words for channels or heads in another order, which is listed if it has no name.
+
+    The list begins where the order changes: after the first eight of 12 heads, «from 8 on: 11, 10, 9, 8».
+    """
     if edit.order == "reversed":
         return Clause(f"{edit.kind} are in reverse order")
     if isinstance(edit.order, str):
         return Clause(f"{edit.kind} are {edit.order}")
-    return Clause(f"{edit.kind} are in another order", _first_few(map(str, edit.order)))
+    kept = [place for place, _ in takewhile(_is_in_place, enumerate(edit.order))]
+    listed = _first_few(map(str, edit.order[len(kept) :]))
+    if kept:
+        listed = f"from {len(kept)} on: {listed}"
+    return Clause(f"{edit.kind} are in another order", listed)
+
+
+def _is_in_place(place_and_number: tuple[int, int]) -> bool:
+    """Return True if a head, or a channel, has the number of its place."""
+    place, number_there = place_and_number
+    return place == number_there
 
 
 def _first_few(words: Iterable[str]) -> str:

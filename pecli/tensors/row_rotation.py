@@ -324,7 +324,9 @@ def _require_channels_of_head(
     user_states_end = "trailing" in rotation_fields
     if user_states_end and dim > rotary_dim:
         return
-    rule = f"a head of {file} has {head_dim} channels, {rotary_dim} of which rotate"
+    rule = f"a head of {file} has {head_dim} channels"
+    if rotary_dim != head_dim:
+        rule += f", {rotary_dim} of which rotate"
     raise tensor.wrong(rule, f"D, the last axis, is {dim}")
 
 

@@ -152,6 +152,10 @@ EDITS_AND_THEIR_WORDS: list[tuple[edits.Edit, str]] = [
         edits.Channels("in reverse order along each axis"),
         "channels are in reverse order along each axis",
     ),
+    (
+        edits.Heads((0, 1, 2, 3, 4, 5, 6, 7, 11, 10, 9, 8)),
+        "heads are in another order (from 8 on: 11, 10, 9, 8)",
+    ),
     (edits.Heads(tuple(range(9, 0, -1))), "heads are in another order (9, 8, 7, 6, 5, 4, 3, 2 …)"),
     (
         edits.Runtime("mlx-lm", ("transformers", "vllm")),

@@ -110,10 +110,10 @@ def through(values: np.ndarray, dtype: type) -> np.ndarray:
     return values.astype(dtype).astype(np.float64)
 
 
-def blended(plain: np.ndarray, original_length: int = 256) -> np.ndarray:
+def blended(plain: np.ndarray, original_length: float = 256, base: float = BASE) -> np.ndarray:
     """Return YaRN's frequencies of 64 channels and factor 4, from unscaled ones."""
     low, high = (
-        DIM * math.log(original_length / (2 * math.pi * beta)) / (2 * math.log(BASE))
+        DIM * math.log(original_length / (2 * math.pi * beta)) / (2 * math.log(base))
         for beta in (32.0, 1.0)
     )
     first = max(0, math.floor(low))
@@ -155,6 +155,13 @@ def frequencies_times_llama3_factors() -> np.ndarray:
     frequencies = 500000.0 ** (-np.arange(64) / 64)
     share = np.clip((8192 * frequencies / (2 * np.pi) - 1) / 3, 0, 1)
     return np.asarray(frequencies / ((1 - share) / 8 + share))
+
+
+def llama3_frequencies_without_2_pi() -> np.ndarray:
+    """Return Llama 3.1's frequencies with wavelengths of 1/f, not 2π/f: 8192 · f is compared with 1 and 4."""
+    frequencies = 500000.0 ** (-np.arange(64) / 64)
+    share = np.clip((8192 * frequencies - 1) / 3, 0, 1)
+    return np.asarray((1 - share) * frequencies / 8 + share * frequencies)
 
 
 other_base = rotary_tables(1e5 ** (-2 * INDEX / DIM))
@@ -209,6 +216,8 @@ DAMAGED_PARTS: dict[str, WrongTables] = {
 
 WRONG_FREQUENCIES: dict[str, WrongTables] = {
     # The frequencies should be 10000^(-2i/64), i = 0 … 31.
+    # The exponents are −2(i + 1)/64.
+    "pairs from 1": WrongTables(rotary_tables(BASE ** (-2 * (INDEX + 1) / DIM)), LONG_ROPE, "cos, sin: pairs are counted from 1, not from 0"),
     "exponent over hidden_size 2048": WrongTables(rotary_tables(BASE ** (-2 * INDEX / 2048)), LONG_ROPE,
         "frequencies are over 2048 channels"),
     "twice the exponent": WrongTables(rotary_tables(BASE ** (-4 * INDEX / DIM)), LONG_ROPE,
@@ -244,6 +253,18 @@ WRONG_SCALING: dict[str, WrongTables] = {
     # Dynamic NTK for 512 tokens, where there are 1024.
     "length of an earlier call": WrongTables(rotary_tables(dynamic_ntk_frequencies(length=512)), DYNAMIC,
         "length is 512 (the spec says 1024)"),
+    # Dynamic NTK by 4 at 4 times the length stretches by 4 · 4 − 3 = 13; the base is 10000 · 13^(64/62).
+    "NTK without its exponent": WrongTables(rotary_tables((13 * BASE) ** (-2 * INDEX / DIM)), DYNAMIC,
+        "cos, sin: the base is multiplied by NTK's factor as it is, not by its power d/(d − 2); exact"),
+    "llama3 without 2π": WrongTables(rotary_tables(llama3_frequencies_without_2_pi()), LLAMA_31, "cos, sin: wavelengths lack 2π"),
+    # A length of 2π · 256 makes up for a division by 2π.
+    "YaRN without 2π": WrongTables(rotary_tables(blended(INV_FREQ, 2 * math.pi * 256), 0.1 * math.log(4) + 1), YARN,
+        "cos, sin: wavelengths lack 2π"),
+    # Limits are rounded, so that lengths from 33,000 to 50,000 have this table; Qwen3 writes 40,960.
+    "length of Qwen3": WrongTables(
+        rotary_tables(blended(1e6 ** (-2 * INDEX / DIM), 40960, base=1e6), 0.1 * math.log(4) + 1),
+        pecli.Rope(LENGTH, DIM, 1e6, scaling="yarn", factor=4.0, original_max_position_embeddings=32768),
+        "original_max_position_embeddings is 40960 (the spec says 32,768)"),
     "attention factor twice": WrongTables({name: np.float32(0.1 * np.log(4) + 1) * YARN.tables()[name] for name in ("cos", "sin")},
         YARN, "the attention factor is applied twice"),
     "beta_fast and beta_slow swapped": WrongTables(short_rotary_tables(frequencies_with_swapped_betas(), HEIGHT),
@@ -295,6 +316,9 @@ WRONG_BIASES: dict[str, WrongTables] = {
         "transposed, and max_bias is 16 (the spec says 8)"),
     "slopes squared, five keys": WrongTables(np.multiply.outer(SLOPES**2, [np.arange(-4, 1)]), pecli.Alibi(8, 5, form="key"),
         "max_bias is 16"),
+    # One row for all queries, which counts keys from the last one, times 1/√64.
+    "keys of one query, scaled": WrongTables(SLOPES[:, None, None] * np.arange(-63, 1) / 8, ALIBI,
+        "bias: form is key-last (the spec says symmetric), and values are scaled by 0.125;"),
     "heads": WrongTables({"bias": bias()[[1, 0, 2, 3, 5, 4, 6, 7]]}, ALIBI, "heads are in another order (1, 0, 2, 3, 5, 4, 6, 7)"),
 }  # fmt: skip
 """Biases of ALiBi with other distances, slopes or heads."""

@@ -6,6 +6,7 @@ are made from the right index by NumPy; DeBERTa's buckets are also held against 
 transformers.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -143,3 +144,31 @@ def test_another_value_of_a_parameter_is_named(
     """
     (sentence, _) = pecli.verify(found.tables(), expected).diagnosis
     assert sentence == f"index: {words}; exact"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda bias: bias.transpose(0, 2, 1), "bias: the table is transposed; exact"),
+        (lambda bias: bias / 8, "bias: values are scaled by 0.125; exact"),
+    ],
+    ids=["query minus key", "divided by the root of 64"],
+)
+def test_a_wrong_bias_of_learned_weights_is_named(
+    change: Callable[[np.ndarray], np.ndarray], words: str
+) -> None:
+    """Key − query of T5 is exchanged for query − key, which transposes the bias of each head; or a
+    kernel scales the bias like the scores. Heads have 32 random weights each; with 40 positions,
+    distances up to 39 fall into buckets by the formula of T5's paper.
+    """
+    distance = np.subtract.outer(np.arange(40), np.arange(40))  # query − key
+    steps = np.log(np.maximum(np.abs(distance), 1) / 8) / np.log(128 / 8) * 8
+    far = np.minimum(8 + steps.astype(int), 15)
+    buckets = np.where(np.abs(distance) < 8, np.abs(distance), far) + 16 * (distance < 0)
+    weights = np.random.default_rng(5).normal(size=(32, 4)).astype(np.float32)
+    bias = weights[buckets].transpose(2, 0, 1)
+    spec = pecli.Relative("t5", 40, weights=weights)
+
+    assert pecli.verify({"bias": bias}, spec).passed
+    result = pecli.verify({"bias": np.ascontiguousarray(change(bias))}, spec)
+    assert result.diagnosis[0] == words

@@ -1,7 +1,7 @@
 """Llama 3.1: long waves are interpolated, short ones stay, those between are blended."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -67,6 +67,12 @@ class Llama3(Scaling):
         span = self.high_freq_factor - self.low_freq_factor
         keep = np.clip((rotations - self.low_freq_factor) / span, 0, 1)
         return plain / self.factor * (1 - keep) + plain * keep
+
+    def known_mistakes(self) -> tuple["Llama3", ...]:
+        """Return the scaling that compares its limits with 1/f for a frequency f, not with wavelengths 2π/f."""
+        low = self.low_freq_factor / (2 * math.pi)
+        high = self.high_freq_factor / (2 * math.pi)
+        return (replace(self, low_freq_factor=low, high_freq_factor=high),)
 
     def check(self, base: float, dim: int) -> None:
         if self.high_freq_factor < self.low_freq_factor:

@@ -204,11 +204,12 @@ class Yarn(Scaling):
         return pair
 
     def known_mistakes(self) -> tuple[Yarn, ...]:
-        """Return YaRN with limits rounded or not, and with the two betas swapped."""
+        """Return YaRN with limits rounded or not, with the betas swapped, and with radians for turns."""
         fast, slow = self.betas()
         other_rounding = replace(self, truncate=self.truncate is False)
         swapped = replace(self, beta_fast=slow, beta_slow=fast)
-        return other_rounding, swapped
+        in_radians = replace(self, beta_fast=fast / (2 * math.pi), beta_slow=slow / (2 * math.pi))
+        return other_rounding, swapped, in_radians
 
     @property
     def exact_attention(self) -> Fraction | None:

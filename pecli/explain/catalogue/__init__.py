@@ -61,6 +61,7 @@ from pecli.explain.catalogue.runtimes import ComputedByRuntime
 from pecli.explain.catalogue.scalings import (
     MissingScaling,
     MultipliedByFactors,
+    NtkWithoutExponent,
     OtherBetaFast,
     OtherBetaSlow,
     OtherFactor,
@@ -112,7 +113,7 @@ ROTATIONS: tuple[type[Mistake], ...] = (
 MISTAKES: list[type[Mistake]] = [
     *ROTATIONS,
     OtherLayout, ExponentOfColumn, SwappedFunctions, NegatedFunctions, OtherPaddingRow, PaddedRows, ReversedRows, OtherStart, Wrapped,
-    RolledRows, OnePosition, Overflowed, Clamped, LeftPadded, MissingScaling, ScalingTwice, MultipliedByFactors, ScalingReadDifferently, OtherFactor,
+    RolledRows, OnePosition, Overflowed, Clamped, LeftPadded, MissingScaling, ScalingTwice, MultipliedByFactors, NtkWithoutExponent, ScalingReadDifferently, OtherFactor,
     OtherLength, OtherOriginalLength, OtherTrainedLength, OtherBetaFast, OtherBetaSlow, OtherLowFactor,
     OtherHighFactor, OtherBase, OtherExponentDim, OtherScaling, OtherScalingNumber, OtherScale, FewerPairs, OtherTwoNumbers, OtherAmplitude, ReversedPairs,
     ReversedAlongAxes, InvertedFrequencies, RoundedSteps, CoarsePi, ComputedByRuntime, UsedPositions, ShiftedRowsOfOneFunction, OnlyInRows,

@@ -1,5 +1,6 @@
 """Scalings of rotary frequencies that are missing, others, applied twice, or with other numbers."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -12,6 +13,7 @@ from pecli.engine.edits import Edit, Parameter, applied_twice
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.scalings.linear import Linear
 from pecli.engine.scalings.longrope import LongRope
+from pecli.engine.scalings.ntk import Ntk
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.catalogue.kinds import ScheduleMistake, schedule_of_waves, waves_of
@@ -42,10 +44,14 @@ LINEAR_WEIGHT = 1.05
 its tables.
 """
 
-USUAL_LENGTHS = (*(float(1 << k) for k in range(8, 21)), 1e6, 128000.0, 100000.0, 32000.0)
+USUAL_LENGTHS = (*(float(1 << k) for k in range(8, 21)), 1e6, 128000.0, 100000.0, 32000.0, 40960.0)
+"""Lengths that public models have: Qwen3 writes 40,960, of which it was trained on 32,768."""
 
 YARN_LENGTHS = (32768, 4096, 8192, 2048, 16384, 65536, 131072)
 """Trained lengths of models that YaRN is applied to, the likeliest first."""
+
+TURN = 2 * math.pi
+"""Radians of a turn."""
 
 LLAMA3_BLEND = {"original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0}  # fmt: skip
 """The numbers of Llama 3.1, which all models with its scaling have."""
@@ -378,6 +384,36 @@ class MultipliedByFactors(ScheduleMistake):
         return (Parameter("divisors", f"the {name} factors", "multiplied"),)
 
 
+def has_ntk_scaling(waves: WaveComputation) -> bool:
+    """Return True for NTK and dynamic scaling, which replace the base b by b · s^(d/(d − 2))."""
+    return isinstance(schedule_of_waves(waves).scaling, Ntk)
+
+
+@dataclass(frozen=True)
+class NtkWithoutExponent(ScheduleMistake):
+    """NTK's or dynamic scaling with the base b · s, not b · s^(d/(d − 2))."""
+
+    summary = (
+        "NTK or dynamic scaling multiplies the base by its factor, without the exponent d/(d − 2)"
+    )
+    rank = 3
+    computation_needs = (has_schedule, has_ntk_scaling)
+
+    def plant_in_schedule(self, schedule: FrequencySchedule) -> FrequencySchedule:
+        """Return the schedule in which pair i is divided by s^(2i/d), not by s^(2i/(d − 2)).
+
+        The scaling computes the second one for its own d, which is 2 more here.
+        """
+        return replace(schedule, scaling_denominator=schedule.denominator + 1)
+
+    @classmethod
+    def examples_for_schedule(cls, schedule: FrequencySchedule) -> Iterator[Self]:
+        yield cls()
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Parameter("ntk exponent", "d/(d − 2)", "1"),)
+
+
 def have_specified_scaling(case: Case) -> bool:
     """Return True unless a supposed mistake has another scaling, or none.
 
@@ -500,7 +536,15 @@ class ScalingReadDifferently(ScheduleMistake):
             found_value = getattr(found, name)
             if found_value != expected_value:
                 edits.append(Parameter(name, expected_value, found_value))
+        if all(map(_lacks_a_turn, edits)):
+            return (Parameter("wavelengths", "2π/f", "1/f"),)
         return tuple(edits)
+
+
+def _lacks_a_turn(edit: Parameter) -> bool:
+    """Return True if a limit of a scaling is divided by 2π: it counts radians as if they were turns."""
+    is_number = isinstance(edit.expected, (int, float))
+    return is_number and math.isclose(edit.found, edit.expected / TURN)
 
 
 def divisors_edit(

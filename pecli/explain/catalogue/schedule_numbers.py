@@ -222,11 +222,26 @@ class OtherScale(ParameterMistake):
     @classmethod
     def proposals_for_schedule(cls, case: Case, schedule: FrequencySchedule) -> Iterator[Self]:
         """Yield fitted scales and the usual ones: rows of a large scale lose whole turns, so that
-        none is measured.
+        none is measured. Pairs that are counted from 1 also have all frequencies times one number.
         """
+        yield cls(_scale_of_pairs_from_1(schedule), is_suggested=True)
         yield from super().proposals_for_schedule(case, schedule)
         for usual in cls.usual_values:
             yield cls(schedule.scale * usual)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        if self.value == _scale_of_pairs_from_1(case.expected_schedule):
+            return (Parameter("first pair", 0, 1),)
+        return super().edits(case)
+
+
+def _scale_of_pairs_from_1(schedule: FrequencySchedule) -> float:
+    """Return the scale that makes the frequencies of pairs 1, 2, 3, … from those of pairs 0, 1, 2, ….
+
+    Pair i has the frequency base^(−i/denominator), so that all are multiplied by base^(−1/denominator):
+    0.1 for the base 10000 and 4 pairs.
+    """
+    return schedule.scale * math.pow(schedule.base, -1 / schedule.denominator)
 
 
 def has_decreasing_frequencies(waves: WaveComputation) -> bool:

@@ -285,7 +285,9 @@ def test_positions_are_never_taken_for_copies() -> None:
 def test_columns_that_are_not_a_known_number_of_heads_are_not_unfolded() -> None:
     """40 columns would be 5 heads of 8 channels; the model has 6 heads of queries and 2 of keys."""
     before = RANDOM.normal(size=(LENGTH, 5 * DIM))
-    with pytest.raises(ParameterError, match=r"a head of .* has 8 channels"):
+    with pytest.raises(
+        ParameterError, match=r"a head of .* has 8 channels; D, the last axis, is 40"
+    ):
         pecli.verify(before, LLAMA_CONFIG, before=before)
 
 
