@@ -259,3 +259,22 @@ def test_flags_are_warned_of_with_the_causes_that_runtimes_states() -> None:
     assert "factor 13" in cause
     assert problems_of(model) == [FlagProblem.DEPARTS]
     assert cause in model.warnings[-1]
+
+
+@pytest.mark.parametrize(
+    ("model", "length"),
+    [
+        pytest.param("phi-3.5-mini", 32768, id="longrope, 32 · 4096 = 131072 positions"),
+        pytest.param("phi-3.5-mini", 262144, id="longrope, and more than 131072"),
+        pytest.param("deepseek-v3", 65536, id="YaRN, 40 · 4096 = 163840 positions"),
+    ],
+)
+def test_a_served_context_does_not_contradict_the_factor_of_the_model(
+    model: str, length: int
+) -> None:
+    """The factors and original lengths of these models make the contexts that their config.json
+    states. A server may serve less; more is warned of by the name of the flag, not as a number of
+    the configuration.
+    """
+    warnings = pecli.load_model(model, f"vllm serve x --max-model-len {length}").warnings
+    assert not [text for text in warnings if "check which of them is meant" in text]

@@ -102,7 +102,7 @@ def read_object(
     label: str,
     *,
     origins: Mapping[str, str] | None = None,
-    served: int | None = None,
+    intended_context: int | None = None,
 ) -> ModelEncodings:
     """Return the encodings of a configuration.
 
@@ -110,7 +110,8 @@ def read_object(
         config: The object that a config.json holds.
         label: The file's name; errors name it, and models of MaxText go by it.
         origins: The flags that keys come from, by full names of keys, if not from the file.
-        served: The context that the settings are made for, if it is not the configuration's.
+        intended_context: The context that the settings are made for, if it is not the
+            configuration's.
     """
     keys = Keys(data=config, path=label, origins=_origins_of_flags(origins or {}))
     dialect = next(dialect for dialect in dialects() if dialect.matches(config))
@@ -121,7 +122,7 @@ def read_object(
     window = _window(objects)
     warnings += inconsistencies(
         encodings,
-        served or context,
+        intended_context or context,
         model_type,
         length_key="max_position_embeddings",
         scaling_key="rope_scaling",

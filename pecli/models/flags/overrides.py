@@ -66,16 +66,21 @@ def apply_overrides(
     for replaced in replaced_settings:
         _warn_of_lost_keys(replaced, findings)
         _add_servers_base_if_lost(replaced, changed_config, model, server, findings)
-    # A flag such as `--max-model-len 65536` counts more than what the settings are made for.
-    context = served_context(_context_of_settings(replaced_settings, model.context), settings)
+    # A server may serve less than what the settings are made for: `--max-model-len 32768` does not
+    # contradict a factor of 32 for 131,072 positions.
+    intended_context = _context_of_settings(replaced_settings, model.context)
     model_with_flags = read_object(
-        changed_config.values, model.file, origins=changed_config.origins, served=context
+        changed_config.values,
+        model.file,
+        origins=changed_config.origins,
+        intended_context=intended_context,
     )
     _warn_of_layers_with_other_scaling(model, model_with_flags, changed_config, findings)
     # A base that is only in `rope_theta` is noted. It is no longer true if a flag states the base
     # within `rope_parameters` as well. Notes that only the flags cause are left out: warnings report
     # them.
     notes = tuple(note for note in model.notes if note in model_with_flags.notes)
+    context = served_context(intended_context, settings)
     return EncodingsWithFlags(
         model_with_flags.encodings, context, model_with_flags.warnings, notes=notes
     )
