@@ -37,6 +37,16 @@ class Recommendation(NamedTuple):
 _LONG_QWEN = "yarn, original 32768, factor 4 for 131072 positions"
 _QWEN3 = Recommendation("yarn", f"Qwen3's model card: {_LONG_QWEN}", original=32768, context=40960)
 _GEMMA3 = Recommendation("linear", "Gemma 3's own config: linear, factor 8, on its global layers")
+_QWEN25_VL = Recommendation(
+    "yarn",
+    f"Qwen2.5-VL's model card: {_LONG_QWEN}; not for finding places in images or times in videos",
+    original=32768,
+)
+_QWEN3_VL = Recommendation(
+    "yarn",
+    "Qwen3-VL's model card: yarn, original 262144; --factor 3 for 1000000 tokens with images, which"
+    " take fewer positions than text",
+)
 RECOMMENDED: Mapping[str | None, Recommendation] = {
     "qwen2": Recommendation(
         "yarn", f"Qwen2.5's model card: {_LONG_QWEN}", original=32768, context=32768
@@ -44,6 +54,9 @@ RECOMMENDED: Mapping[str | None, Recommendation] = {
     "qwen3": _QWEN3,
     "qwen3_moe": _QWEN3,
     "qwen3_next": Recommendation("yarn", "Qwen3-Next's model card: yarn, original 262144"),
+    "qwen2_5_vl": _QWEN25_VL,
+    "qwen3_vl": _QWEN3_VL,
+    "qwen3_vl_moe": _QWEN3_VL,
     "deepseek_v3": Recommendation(
         "yarn",
         "DeepSeek-V3's own config: yarn, original 4096, factor 40 for 163840 positions",

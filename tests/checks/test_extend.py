@@ -779,13 +779,16 @@ def test_a_method_that_is_given_stretches_a_model_that_is_long_enough() -> None:
         ("qwen3-8b", 65536, 2.0),
         ("qwen3-30b-a3b", 131072, 4.0),
         ("qwen2.5-7b", 131072, 4.0),
+        ("qwen2.5-vl-7b", 131072, 4.0),
+        ("qwen2.5-vl-72b", 262144, 8.0),
     ],
 )
 def test_qwen_is_stretched_from_the_original_length_of_its_card_which_is_quoted(
     name: str, to: int, factor: float
 ) -> None:
     """The card, https://huggingface.co/Qwen/Qwen3-8B, has factor 4 of 32768 positions, for 131072;
-    the factor for another length is the length / 32768. The reason quotes the card.
+    the factor for another length is the length / 32768. The reason quotes the card. That of
+    Qwen2.5-VL-7B-Instruct has the same numbers, although its config.json states 128000 positions.
     """
     found = pecli.extend(name, to=to)
     assert found.factor == factor
@@ -806,6 +809,20 @@ def test_a_qwen_with_a_longer_context_is_stretched_from_its_own_context(
     assert found.factor == 2.0
     assert found.original == context
     assert "original 32768" not in found.reason
+
+
+@pytest.mark.usefixtures("without_runtimes")
+@pytest.mark.parametrize("name", ["qwen3-vl-4b", "qwen3-vl-30b-a3b"])
+def test_the_reason_states_the_smaller_factor_of_qwen3_vl_for_prompts_with_images(
+    name: str,
+) -> None:
+    """The card, https://huggingface.co/Qwen/Qwen3-VL-235B-A22B-Instruct, has a factor of 3 from 262144
+    positions for 1,000,000 tokens, since images take fewer positions than tokens. A text of 1,000,000
+    tokens takes as many positions, so that the factor stays 1000000 / 262144.
+    """
+    found = pecli.extend(name, 1000000)
+    assert "--factor 3 " in found.reason
+    assert found.factor == 1000000 / 262144
 
 
 @pytest.mark.usefixtures("without_runtimes")
