@@ -153,7 +153,28 @@ def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
     rotary_dim = nonzero(_rotary_dim(layer))
     if rotary_dim is not None:
         return Head(size=size, dim=rotary_dim)
-    return _partial_head(layer, size, scaled=scaled)
+    head = _partial_head(layer, size, scaled=scaled)
+    return replace(head, warnings=_channels_without_head(layer))
+
+
+def _channels_without_head(layer: Layer) -> tuple[str, ...]:
+    """Return a warning if the model's width is divided by its heads, and leaves a remainder.
+
+    4100 // 32 is 128 channels, which leaves 4 to no head. transformers refuses such files; other
+    code rounds down, as is done here.
+    """
+    keys = layer.keys
+    stated_size = _size_of_layer(keys, layer.name) or _size_of_all(keys)
+    if stated_size is not None:
+        return ()
+    width = _width_of_attention(keys, keys.required(width_of(keys), "head_dim"))
+    heads = keys.required(keys.whole_number(*HEAD_COUNT_KEYS), "number of attention heads")
+    if width.value % heads.value == 0:
+        return ()
+    return (
+        f"{width.source} {width.value} is no multiple of {heads.source} {heads.value}, and head_dim"
+        f" is missing: {width.value // heads.value} channels are assumed; transformers refuses it",
+    )
 
 
 def _partial_head(layer: Layer, size: Setting[int], *, scaled: bool) -> Head:

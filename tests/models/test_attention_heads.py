@@ -8,6 +8,7 @@ channels of Llama; they are class defaults of transformers if it has none.
 
 import pytest
 
+import pecli
 from pecli.tensors.model_heads import attention_of
 from tests.models.configs import LLAMA_CONFIG, SMALL_CONFIG, Config
 
@@ -66,3 +67,36 @@ def test_the_size_of_heads_is_that_of_the_language_model_or_none(
     channels; None means that the model has no single such number.
     """
     assert getattr(attention_of(config), field) == value
+
+
+def _warnings_of_divided_width(config: Config) -> list[str]:
+    return [text for text in pecli.load_model(config).warnings if "no multiple" in text]
+
+
+@pytest.mark.parametrize(
+    ("config", "numbers"),
+    [
+        pytest.param({"hidden_size": 4100}, ("4100", "32", "128"), id="4100 = 32 · 128 + 4"),
+        pytest.param({"num_attention_heads": 30}, ("4096", "30", "136"), id="4096 = 30 · 136 + 16"),
+    ],
+)
+def test_a_width_that_heads_do_not_divide_is_warned_of(
+    config: Config, numbers: tuple[str, ...]
+) -> None:
+    """transformers refuses such a Llama («The hidden size is not a multiple of the number of attention
+    heads»), so that one of the numbers must be wrong. LLAMA_CONFIG has 32 heads in 4096 channels.
+    """
+    (warning,) = _warnings_of_divided_width({**LLAMA_CONFIG, **config})
+    assert all(number in warning for number in numbers)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param({}, id="4096 = 32 · 128"),
+        pytest.param({"hidden_size": 4100, "head_dim": 64}, id="head_dim is stated"),
+    ],
+)
+def test_a_width_that_is_not_divided_or_leaves_nothing_is_not_warned_of(config: Config) -> None:
+    """4096 channels are 32 heads of 128; a stated size needs no division."""
+    assert _warnings_of_divided_width({**LLAMA_CONFIG, **config}) == []
