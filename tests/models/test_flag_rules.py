@@ -644,3 +644,21 @@ def test_a_flag_does_not_change_the_preset_for_later_calls() -> None:
     """
     pecli.load_model("qwen3-vl-2b", "vllm serve m --rope-theta 12345")
     assert pecli.load_model("qwen3-vl-2b").encodings[0].parameters["base"] == 5e6
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param("Llama('x.gguf', rope_freq_scale=0.5)", id="a call"),
+        pytest.param("llm = Llama('x.gguf', rope_freq_scale=0.5)", id="its result has a name"),
+        pytest.param(
+            "from llama_cpp import Llama\nllm = Llama('x.gguf', rope_freq_scale=0.5)",
+            id="below an import",
+        ),
+    ],
+)
+def test_python_code_is_read_as_it_stands_in_a_notebook(code: str) -> None:
+    """llama-cpp-python's rope_freq_scale of 0.5 is linear scaling by 1 / 0.5 = 2."""
+    rope = pecli.load_model("llama-2-7b", flags=code).one().rope(seq_len=1)
+    assert rope.scaling == "linear"
+    assert rope.factor == 2

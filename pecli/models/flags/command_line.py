@@ -155,11 +155,17 @@ NO_CALL = ast.Call(func=ast.Name("settings"), args=[], keywords=[])
 
 
 def _parsed_call(source: str) -> ast.Call:
-    """Return the call that a text of Python is; NO_CALL if it is something else."""
+    """Return the call that the last statement of a Python text is; NO_CALL if it is something else.
+
+    It may be assigned, as in notebooks: `llm = Llama(n_ctx=8192)`, below its import.
+    """
     try:
-        expression = ast.parse(source, mode="eval").body
+        statements = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return NO_CALL
+    if not statements or not isinstance(statements[-1], (ast.Expr, ast.Assign)):
+        return NO_CALL
+    expression = statements[-1].value
     return expression if isinstance(expression, ast.Call) else NO_CALL
 
 
