@@ -10,7 +10,7 @@ from pecli.engine.arrays import AnyArray, Array, dtype_name, widest
 MAX_FULL_READ = 1 << 21
 """Elements of a tensor that is read whole."""
 
-SAMPLED_ELEMENTS = 1 << 20
+DESCRIBED_ELEMENTS = 1 << 20
 """Elements of a larger tensor that are read."""
 
 RUN = 1 << 16
@@ -58,7 +58,7 @@ def _sample(array: Array) -> AnyArray:
     elements = array.ravel(order="K")  # No copy is made of a table that is contiguous.
     run_count = array.size // RUN
     runs = elements[: run_count * RUN].reshape(run_count, RUN)
-    step = math.ceil(array.size / SAMPLED_ELEMENTS)
+    step = math.ceil(array.size / DESCRIBED_ELEMENTS)
     return widest(runs[::step])
 
 

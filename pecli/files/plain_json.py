@@ -337,5 +337,6 @@ class _Decoder(json.JSONDecoder):
 
 def _are_rows(items: list[object]) -> bool:
     """Return True if every item of a list is an array, and all have one shape."""
-    shapes = {item.shape if isinstance(item, np.ndarray) else None for item in items}
-    return len(shapes) == 1 and None not in shapes
+    arrays = [item for item in items if isinstance(item, np.ndarray)]
+    shapes = {array.shape for array in arrays}
+    return len(arrays) == len(items) and len(shapes) == 1

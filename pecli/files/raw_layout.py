@@ -68,7 +68,10 @@ class RawLayout(NamedTuple):
         """
         stated_lengths = [length for length in self.shape if length != -1]
         open_length = count // math.prod(stated_lengths)
-        return tuple(open_length if length == -1 else length for length in self.shape)
+        filled = list(self.shape)
+        if -1 in filled:
+            filled[filled.index(-1)] = open_length
+        return tuple(filled)
 
 
 NO_LAYOUT = RawLayout(shape=(), dtype=None)

@@ -111,7 +111,7 @@ def _patches_of_video(frames: int, frames_per_tube: int, patches_of_frame: int) 
 
 def table_width(keys: Keys, names: tuple[str, ...]) -> Setting[int]:
     """Return the width of a table: that of the named keys, or else the model's."""
-    name, *_ = (*names, "hidden_size")
+    name = names[0] if names else "hidden_size"
     return keys.required(keys.whole_number(*names) or width_of(keys), f"width ({name})")
 
 

@@ -137,9 +137,13 @@ def weak_lines(run_pecli: Any, words: tuple[str, ...]) -> list[str]:
         pytest.param("factor 8 from 4", {**LLAMA.scaling, "factor": 4.0}, id="factor 4"),
         pytest.param("factor 8 from 16", {**LLAMA.scaling, "factor": 16.0}, id="factor 16"),
         pytest.param(
-            "original_max_position_embeddings 8192 from 65536",
-            {**LLAMA.scaling, "original_max_position_embeddings": 65536},
-            id="the extended length, 8 · 8192",
+            "wavelengths 2π/f from 1/f",
+            {
+                **LLAMA.scaling,
+                "low_freq_factor": 1 / (2 * np.pi),
+                "high_freq_factor": 4 / (2 * np.pi),
+            },
+            id="wavelengths without 2π",
         ),
     ],
 )

@@ -77,7 +77,7 @@ def sentence_about_equal_rows(shape: tuple[int, ...], monkeypatch: pytest.Monkey
     No more than 8 elements are read, instead of millions, in runs of 2 neighbours.
     """
     monkeypatch.setattr("pecli.explain.description.MAX_FULL_READ", 8)
-    monkeypatch.setattr("pecli.explain.description.SAMPLED_ELEMENTS", 8)
+    monkeypatch.setattr("pecli.explain.description.DESCRIBED_ELEMENTS", 8)
     monkeypatch.setattr("pecli.explain.description.RUN", 2)
     return description_of(np.broadcast_to(np.arange(shape[-1]), shape))
 

@@ -147,8 +147,7 @@ def _stored_architecture(stored: MutableValues) -> str:
     if isinstance(named, str):
         return named
     names_in_keys: list[str] = WITH_ARCHITECTURE.findall("\n".join(stored))
-    architecture, *_ = (*names_in_keys, UNKNOWN)
-    return architecture
+    return names_in_keys[0] if names_in_keys else UNKNOWN
 
 
 def _part_of_first_model(log: str) -> str:
