@@ -36,6 +36,12 @@ TINY = 1e-300
 SLOW = 2 * np.pi / 8192
 """Frequency of a pair that turns less than once in 8,192 positions: it distinguishes all of them."""
 
+MAX_TABLE_NOISE = 1e-4
+"""Noise of a table, as a share of its amplitude, up to which it is one table: coarse storage or another one beyond."""
+
+LESS_NOISE = 0.1
+"""Share of a table's noise that a half of it has if the other half holds something else."""
+
 
 @dataclass(frozen=True)
 class Arithmetic:
@@ -454,7 +460,12 @@ class WaveComputation(Computation):
 
     @property
     def tensor_count(self) -> int:
-        return self.form.tensor_count
+        return len(self.form.tensors) if isinstance(self.form, Columns) else 1
+
+    @property
+    def are_rows_tokens(self) -> bool:
+        """True if rows are tokens, whose positions somebody states, and not rows of a table."""
+        return False
 
     @property
     def reading(self) -> tuple[object, ...]:
@@ -526,26 +537,39 @@ class WaveComputation(Computation):
         return abs(self.amplitude) * np.minimum(angles, 2.0)
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
-        """Measure the frequencies of some rows whose columns are those of this computation.
+        """Measure the frequencies of some rows of a table whose columns are those of this computation.
 
-        Rows of zeros, such as those of padding and class tokens, show none, nor do rows with NaN. But one
-        row of zeros is that of position 0, where all sines are 0, if a table holds nothing else.
+        If the rows are noisy, their first or last half may hold something else, such as zeros: the half
+        that has less than a tenth of the noise is measured instead.
 
         Args:
-            sample: Some rows of a table or of rotated heads, (rows, columns).
+            sample: Some rows of the table, (rows, columns).
             rows: Their indices.
         """
-        is_zero = ~sample.any(axis=1)
-        has_position_0 = np.count_nonzero(is_zero) == 1 and not self.form.has_both_functions
-        is_used = has_position_0 | ~is_zero
-        shows_frequencies = is_used & np.isfinite(sample).all(axis=1)
-        if not shows_frequencies.any():
+        of_all_rows = self._frequencies_in(sample, rows)
+        is_noisy = of_all_rows is None or of_all_rows.noise > MAX_TABLE_NOISE
+        has_long_halves = len(sample) >= 2 * MIN_RUN
+        if not is_noisy or not has_long_halves:
+            return of_all_rows
+        middle = len(sample) // 2
+        for half in (slice(None, middle), slice(middle, None)):
+            of_half = self._frequencies_in(sample[half], rows[half])
+            if of_half is not None and _is_less_noisy(of_half, of_all_rows):
+                return of_half
+        return of_all_rows
+
+    def _frequencies_in(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
+        """Measure the frequencies of some rows of a table; None if they cannot be measured.
+
+        Args:
+            sample: Some rows of the table, (rows, columns).
+            rows: Their indices.
+        """
+        if not np.isfinite(sample).all():
             return None
-        telling_sample = sample[shows_frequencies]
-        telling_rows = rows[shows_frequencies]
         if self._has_one_axis:
-            return self._frequencies_on_line(telling_sample, telling_rows)
-        return self._frequencies_on_grid(telling_sample, telling_rows)
+            return self._frequencies_on_line(sample, rows)
+        return self._frequencies_on_grid(sample, rows)
 
     @property
     def _has_one_axis(self) -> bool:
@@ -627,6 +651,11 @@ class WaveComputation(Computation):
         angles = np.multiply.outer(positions, self.frequencies)
         phasors = self.amplitude * unit_phasors(angles)
         return self.form.matrix_of(phasors, np.arange(len(positions)))
+
+
+def _is_less_noisy(part: MeasuredFrequencies, whole: MeasuredFrequencies | None) -> bool:
+    """Return True if a part of a table has a fraction of the noise of all, or all of it shows nothing."""
+    return whole is None or part.noise < LESS_NOISE * whole.noise
 
 
 def _positions_on_axis(phasors: Complex, frequencies: Floats, expected: Floats) -> Floats:

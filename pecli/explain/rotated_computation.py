@@ -12,6 +12,7 @@ from pecli.engine.schemes.rope import Rope
 from pecli.explain import measure
 from pecli.explain.computation import FLOAT32_FUNCTION, WaveComputation, unit_phasors
 from pecli.explain.element_places import ElementPlaces
+from pecli.explain.measure import MeasuredFrequencies
 from pecli.explain.observations import Observations
 from pecli.explain.rotated_heads import ConvertedHeads, RotaryChannels, RotatedHeads
 from pecli.explain.storage import half_ulp
@@ -117,6 +118,13 @@ class RotatedComputation(WaveComputation):
         phasors = self.phasors_at(rows)  # cos + i·sin, (rows, pairs)
         rotated = [self.form.matrix_of(phasors + signs * errors, rows) for signs in CORNERS]
         return np.asarray(np.max(rotated, axis=0) - np.min(rotated, axis=0))
+
+    def measured_frequencies(self, sample: Floats, rows: Indices) -> MeasuredFrequencies | None:
+        """Measure the frequencies of rows that are not zeros, which show no rotation."""
+        has_values = sample.any(axis=1)
+        if np.count_nonzero(has_values) < 2:
+            return None
+        return super().measured_frequencies(sample[has_values], rows[has_values])
 
     def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
         """Return the positions by which some rows of heads were rotated.
